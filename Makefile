@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps
 UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check format bench bench-peers lock clean
+.PHONY: help setup demo serve test check lint types format bench bench-peers lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -26,9 +26,14 @@ test: $(READY) ## Run the tests, the longest files first
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(READY) ## Judge format, lint, types and import rules
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint
+
+lint: $(READY)
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports
-	$(BIN)/pyright
 	$(if $(wildcard tests/typing),$(BIN)/mypy --strict --follow-imports silent tests/typing)
+
+types: $(READY)
+	$(BIN)/pyright
 
 format: $(READY) ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix --exit-zero . && $(BIN)/ruff format .

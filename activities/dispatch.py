@@ -89,7 +89,7 @@ class Dispatcher:
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
-        confirm = confirmation_of(spec, call, payload, self.limits.approval)
+        confirm = confirmation_of(spec, call, payload, self.limits.approval.expires_after)
         return made.model_copy(update={"confirm": confirm})
 
     def _unknown(self, call: ToolRequest) -> Dispatch:

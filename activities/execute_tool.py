@@ -15,10 +15,11 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
 from sojourn.core.run import outcomes
-from sojourn.core.run.approval import digest_of
+from sojourn.core.run.shown_tool import changes
 from sojourn.logs.context import current_mask
 from sojourn.logs.exceptions import described
 
+from .asked_again import asked_again, gone
 from .examples import with_fitting_example
 from .external_result import check_external_result
 from .first_time import FirstTime
@@ -76,11 +77,12 @@ class ExecuteToolActivity:
         tool = tools.get(task.name)
         if tool is None or isinstance(tool, ExportedTool):
             why = self._app.why_unknown(task.agent_id, task.name)
-            return refusal(
-                call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, list(tools))
-            )
-        if task.spec_digest is not None and task.spec_digest != digest_of(tool.spec):
-            return refusal(call, hints.changed_since_approved(call.name))
+            if why:
+                return refusal(call, hints.unavailable(call.name, why))
+            unknown = refusal(call, hints.unknown_tool(call.name, list(tools)))
+            return gone(call, unknown) if task.spec_digest else unknown
+        if found := changes(task.shown, task.spec_digest, tool.spec):
+            return await asked_again(tool, call, found)
         if task.given is not None:
             return await with_fitting_example(tool, check_external_result(tool, call, task.given))
         return await ToolExecution(self._app, self._threads, tool, call, task, info, lost).answer()

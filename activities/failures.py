@@ -21,7 +21,7 @@ _MAX_LINKS = 1_000
 
 
 def carried(error: BaseException) -> ApplicationError:
-    """An exception with its causes, each with type, bounded text and a few frames; the outermost and the root are kept."""
+    """An exception with its causes, each with type, bounded text, place and a few frames; the outermost and the root are kept."""
     links = list(raised.chain(error, _MAX_LINKS))
     if len(links) > MAX_CAUSES:
         links = [*links[: MAX_CAUSES // 2], *links[-MAX_CAUSES // 2 :]]
@@ -35,7 +35,7 @@ def carried(error: BaseException) -> ApplicationError:
 
 def _application_error(error: BaseException) -> ApplicationError:
     bounded_error = ToolError.from_error(error)
-    message, kind = bounded_error.message, raised.kind(error)
+    message, kind = bounded_error.text, raised.kind(error)
     if raised.is_a(error, ApplicationError):
         # The text of an ApplicationError repeats its type.
         message = ToolError.new(str(error.message)).message

@@ -247,6 +247,7 @@ class Planning:
             f"{whose} failed: {message}",
             type=outermost.type,
             non_retryable=self.attempt >= most
+            or (wanted is None and retry.is_bug(error))
             or (is_last and (timed_out or (delay is not None and delay > limit)))
             or (is_own and raised.attribute(error, "non_retryable") is True),
             next_retry_delay=delay,

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import difflib
+import io
 import os
 import pty
 import re
@@ -24,6 +25,8 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pyte
+from rich.console import Console
+from rich.text import Text
 
 from sojourn import Client
 from sojourn.cli.checks.application import MODEL_VARIABLES
@@ -36,6 +39,25 @@ ROOT = Path(__file__).resolve().parent.parent
 SCREENS = ROOT / "docs" / "screens"
 COLUMNS, LINES = 140, 45
 HISTORY = 500
+WIDTHS = (60, 80, 120)
+"""Columns of the terminals in which the commands of `WIDE` are captured too."""
+WIDE = {"show": ["show", "dark"]}
+
+PICTURE = "show-80"
+"""The screen that is a picture too, in the README."""
+
+AWAY = '''"""A desk whose provider is away."""
+
+from sojourn import Agent, App
+
+
+async def plan(turn):
+    """Ask a provider that is away."""
+    raise ConnectionError("the provider does not answer")
+
+
+app = App(agents=[Agent("desk.clerk", planner=plan)])
+'''
 
 _UNSTEADY = (
     (r"call_[0-9a-f]{12}", "call_0123456789ab"),
@@ -51,6 +73,7 @@ _UNSTEADY = (
         r"\b([A-Za-z][\w-]*:? )(?!127\.)\d+(?:\.\d+){2,3}\b",  # a version, not the address
         r"\g<1>1.2.3",
     ),
+    ("[\u2801-\u28ff]", "⠋"),
     (r", temporal-python 1\.2\.3\)", ")"),  # the server learns a worker's SDK some seconds later
     (r": \d open, none", ": 1 open, none"),  # visibility lags
 )
@@ -60,10 +83,11 @@ _UNSTEADY = (
 class Terminal:
     """A command in a pseudo-terminal, and its screen."""
 
-    def __init__(self, process: asyncio.subprocess.Process, end: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, end: int, columns: int = COLUMNS) -> None:
         self.process = process
         self._end = end
-        self._screen = pyte.HistoryScreen(COLUMNS, LINES, history=HISTORY, ratio=0.5)
+        self._columns = columns
+        self._screen = pyte.HistoryScreen(columns, LINES, history=HISTORY, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
@@ -71,16 +95,18 @@ class Terminal:
         asyncio.get_running_loop().add_reader(end, self._read)
 
     @classmethod
-    async def run(cls, *command: str, **env: str) -> "Terminal":
-        """Start a command in a new pseudo-terminal, with `env` added to this process's environment."""
+    async def run(
+        cls, *command: str, columns: int = COLUMNS, env: dict[str, str] | None = None
+    ) -> "Terminal":
+        """Start a command in a new pseudo-terminal of so many columns, with `env` added to this process's environment."""
         end, inside = pty.openpty()
-        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
         process = await asyncio.create_subprocess_exec(
             *command, stdin=inside, stdout=inside, stderr=inside, cwd=ROOT, start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(LINES), **env},
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(LINES), **(env or {})},
         )  # fmt: skip
         os.close(inside)
-        return cls(process, end)
+        return cls(process, end, columns)
 
     def _read(self) -> None:
         try:
@@ -100,7 +126,9 @@ class Terminal:
     @property
     def text(self) -> str:
         """The screen and the lines scrolled off it, without trailing spaces."""
-        above = ["".join(row[column].data for column in range(COLUMNS)) for row in self._screen.history.top]
+        above = [
+            "".join(row[column].data for column in range(self._columns)) for row in self._screen.history.top
+        ]
         return "\n".join(line.rstrip() for line in [*above, *self._screen.display]).rstrip() + "\n"
 
     async def shows(self, pattern: str) -> None:
@@ -131,8 +159,8 @@ def steady(text: str) -> str:
 
 
 def loose(text: str) -> list[str]:
-    """The lines of a screen with single spaces: the width of a column depends on its values."""
-    return [" ".join(line.replace("─", "").split()) for line in text.splitlines()]
+    """The words of a screen: where a line or a call's arguments are cut depends on durations, and a column's width on its values."""
+    return re.sub(r"\([^\n]*…\) \(9 ms", "(…) (9 ms", text).replace("─", "").split()
 
 
 def sojourn(*words: str) -> list[str]:
@@ -148,6 +176,7 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
             "TEMPORAL_ADDRESS": server.address,
             "SOJOURN_OPS_DB": str(folder / "ops.db"),
             "LOGNAME": "ana",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH")))),
         }
         for name in MODEL_VARIABLES:  # `doctor` lists those that are set
             os.environ.pop(name, None)
@@ -163,15 +192,44 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
                 await worker.stop(timedelta(seconds=10))
 
 
-async def finished(*command: str, **env: str) -> str:
+async def finished(*command: str, env: dict[str, str], columns: int = COLUMNS) -> str:
     """The last screen of a command that asks nothing."""
-    return await (await Terminal.run(*command, **env)).end()
+    return await (await Terminal.run(*command, columns=columns, env=env)).end()
+
+
+async def away(env: dict[str, str], folder: Path, columns: int) -> str:
+    """The screen of a `sojourn run` whose provider is away, before the fourth attempt."""
+    queue = f"away-{columns}"
+    (folder / "desk.py").write_text(AWAY)
+    with (folder / "away.log").open("ab", buffering=0) as log:
+        worker = Program(sojourn("worker", "desk:app", "--task-queue", queue), log=log)
+        try:
+            client = await Client.connect(env["TEMPORAL_ADDRESS"], task_queue=queue)
+            while not await client.has_worker():
+                await asyncio.sleep(0.1)
+            words = ["run", "desk.clerk", "Is there stock?", "--run-id", queue, "--task-queue", queue]
+            following = await Terminal.run(*sojourn(*words), columns=columns, env=env)
+            await following.shows(r"attempt 4 after[^;]*; next\s+try\s+in")
+            shown = following.text
+            following.process.send_signal(signal.SIGINT)
+            await following.end()
+            await client.get_run(queue).cancel()
+            return shown
+        finally:
+            await worker.stop(timedelta(seconds=10))
+
+
+def picture(text: str, title: str) -> str:
+    """A screen as SVG."""
+    console = Console(record=True, width=WIDTHS[1], file=io.StringIO(), highlight=False)
+    console.print(Text(text.rstrip()), soft_wrap=True)
+    return console.export_svg(title=title, unique_id="sojourn")
 
 
 async def answered(env: dict[str, str]) -> str:
     """The last screen of a `sojourn run` whose questions are answered at the prompt."""
     terminal = await Terminal.run(
-        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "dark"), **env
+        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "dark"), env=env
     )
     await terminal.shows(r"\n>$")
     terminal.type("Mara Lindt, mara.lindt@example.org\n")
@@ -183,12 +241,12 @@ async def answered(env: dict[str, str]) -> str:
 async def waiting(env: dict[str, str]) -> str:
     """The screen of `sojourn show` for a run that waits."""
     asked = await Terminal.run(
-        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "waits"), **env
+        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "waits"), env=env
     )
     await asked.shows(r"\n>$|\[y/n/a\]$")
     asked.process.send_signal(signal.SIGINT)
     await asked.end()
-    return await finished(*sojourn("show", "waits"), **env)
+    return await finished(*sojourn("show", "waits"), env=env)
 
 
 async def demo() -> str:
@@ -215,7 +273,12 @@ async def screens() -> dict[str, str]:
                 "doctor": ["doctor", "worker:app"],
             }
             for name, words in commands.items():
-                shown[name] = await finished(*sojourn(*words), **env)
+                shown[name] = await finished(*sojourn(*words), env=env)
+            absent = await asyncio.gather(*(away(env, Path(folder), columns) for columns in WIDTHS))
+            for columns, screen in zip(WIDTHS, absent, strict=True):
+                shown[f"run-away-{columns}"] = screen
+                for name, words in WIDE.items():
+                    shown[f"{name}-{columns}"] = await finished(*sojourn(*words), columns=columns, env=env)
             return shown
 
 
@@ -224,6 +287,8 @@ def capture(name: str, text: str, *, check: bool) -> str:
     path, text = SCREENS / f"{name}.txt", steady(text)
     if not check:
         path.write_text(text)
+        if name == PICTURE:
+            path.with_suffix(".svg").write_text(picture(text, "sojourn show"))
         return ""
     before = path.read_text() if path.exists() else ""
     return "\n".join(difflib.unified_diff(loose(before), loose(text), name, "now", lineterm=""))

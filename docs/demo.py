@@ -28,6 +28,7 @@ from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, T
 from sojourn.cli.follow import show_end
 from sojourn.cli.screen.prompt import ask_approval, read_line
 from sojourn.cli.screen.view import RunView
+from sojourn.private import private_folder
 from sojourn.process import Program
 from sojourn.server import Server
 from toolsets import executions
@@ -145,7 +146,7 @@ class Workers:
 async def everything(console: Console) -> AsyncGenerator[tuple[Server, Client, Workers]]:
     """Server, worker process and client; server and worker are stopped at the exit."""
     os.chdir(ROOT)
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    private_folder(FOLDER)
     # The run changes the data; each demo starts with the same, made by a seeded script.
     for old in FOLDER.glob("ops.db*"):
         old.unlink()
@@ -174,6 +175,12 @@ async def kill_while_scanning(run: Run, workers: Workers, seen: Seen, view: RunV
     view.say(f"▶ worker process {workers.start()} started; Temporal misses the heartbeat within 15 s", "bold")
 
 
+def end_line_of_prompt(answered: object) -> None:
+    """End the line of a prompt that nobody answered; an answer's own Enter has ended it."""
+    if not answered:
+        print(flush=True)
+
+
 async def answer(run: Run, question: AwaitClarification, view: RunView) -> None:
     """Ask the person at the terminal; without a terminal, or after `PATIENCE` seconds, answer for the person."""
     text, by = "", "demo"
@@ -184,7 +191,9 @@ async def answer(run: Run, question: AwaitClarification, view: RunView) -> None:
             end="",
             flush=True,
         )
-        text, by = (await read_line(PATIENCE)).strip(), "you"
+        line = await read_line(PATIENCE)
+        end_line_of_prompt(line)
+        text, by = line.strip(), "you"
         view.resume()
     await run.answer(question.id, text or NOBODY_ANSWER, by=by if text else "demo")
 
@@ -196,6 +205,7 @@ async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
         view.pause()
         print(f"({PATIENCE:.0f} s of silence approves it)")
         decision = await ask_approval(call, PATIENCE)
+        end_line_of_prompt(decision)
         view.resume()
     letter, reason = decision or ("y", "")
     by = "you" if decision else "demo"
@@ -264,7 +274,7 @@ async def main() -> int:
             console.print(f"not seen: {name}", style="bold red")
         if sys.stdin.isatty() and console.is_terminal and not missing:
             print("Enter ends the demo and its server. ", end="", flush=True)
-            await read_line(PATIENCE)
+            end_line_of_prompt(await read_line(PATIENCE))
         return 1 if missing else 0
 
 

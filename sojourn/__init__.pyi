@@ -1,5 +1,6 @@
 """The public names of Sojourn, each listed once: type checkers read this file, and `__init__.py` imports from it."""
 
+from .authoring.advice import DefinitionWarning as DefinitionWarning
 from .authoring.agent import Agent as Agent, AgentTool as AgentTool, AgentToolset as AgentToolset
 from .authoring.app import App as App
 from .authoring.artifact_kind import ArtifactKind as ArtifactKind
@@ -61,6 +62,7 @@ from .core.awaits.disclosure import Disclosure as Disclosure, disclose as disclo
 from .errors import (
     ArtifactNotFound as ArtifactNotFound,
     AwaitClosed as AwaitClosed,
+    CallFailed as CallFailed,
     DefinitionError as DefinitionError,
     InvalidInput as InvalidInput,
     NetworkRetriesExhausted as NetworkRetriesExhausted,
@@ -81,6 +83,7 @@ from .errors import (
     ToolUnavailable as ToolUnavailable,
 )
 from .events import Event as Event
+from .flows import Case as Case, flow as flow
 from .mcp import McpToolset as McpToolset
 from .models import ModelPlanner as ModelPlanner
 from .network import (

@@ -6,6 +6,7 @@ SojournError
 ├── ToolFailed           raised by a tool: the call fails, perhaps with a hint for its repair
 │   ├── RateLimited      the tool is over a rate limit; retried, then returned to the planner
 │   └── ToolUnavailable  a service that the tool needs is unavailable; retried, then returned
+├── CallFailed           raised in a flow: a call failed, and its repair did not help
 ├── ServerNotFound       no `temporal` command runs on this machine
 ├── NetworkRetriesExhausted   a request failed at every allowed attempt
 └── RunError             raised by `Client` and `Run`
@@ -29,13 +30,17 @@ A message says what happened, where, and what to do next.
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from sojourn.contracts.definition import DefinitionError, SojournError
+
 if TYPE_CHECKING:
     from sojourn.contracts.retry_hint import RetryHint
     from sojourn.contracts.tool_error import ToolError
+    from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [
     "ArtifactNotFound",
     "AwaitClosed",
+    "CallFailed",
     "DefinitionError",
     "InvalidInput",
     "NetworkRetriesExhausted",
@@ -59,14 +64,6 @@ __all__ = [
 
 _LONGEST_DELAY = timedelta(days=3650)
 """A longer `retry_after` is shortened to this, so that it fits into a timer."""
-
-
-class SojournError(Exception):
-    """Base class of Sojourn's errors; the text says what happened and what to do about it."""
-
-
-class DefinitionError(SojournError):
-    """A toolset, agent, app or setting is invalid; the text names the place and the correction."""
 
 
 class ToolFailed(SojournError):
@@ -119,6 +116,20 @@ class ToolUnavailable(ToolFailed):
     def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
         super().__init__(message, code="tool_unavailable")
         self.retry_after = _delay(retry_after)
+
+
+class CallFailed(SojournError):
+    """Raised in a flow where a call failed; the flow may catch it, and otherwise the run fails with the causes.
+
+    Args:
+        message: The tool's id and the error with its causes.
+        result: The failed result, with its error and its hint.
+    """
+
+    def __init__(self, message: str, *, result: "ToolResult") -> None:
+        super().__init__(message)
+        self.result = result
+        self.error = result.error
 
 
 class ServerNotFound(SojournError):

@@ -48,6 +48,11 @@ def as_policy_engine(engine: Any) -> PolicyEngine:
     """
     if isinstance(engine, PolicyEngine) and not isinstance(engine, type):
         return engine
+    what = (
+        f"the class {engine.__name__}"
+        if isinstance(engine, type)
+        else f"an object of class {type(engine).__name__}"
+    )
     raise DefinitionError(
-        f"App(policy_engine=...) takes an object with `async def decide(self, given)`, which {engine!r} is not"
+        f"App(policy_engine=...) takes an object with `async def decide(self, given)`, which {what} is not"
     )

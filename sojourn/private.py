@@ -8,6 +8,7 @@ __all__ = ["keep_private", "private_folder", "private_opener", "write_private"]
 
 _FILE = 0o600
 _FOLDER = 0o700
+_OURS = ".sojourn"
 
 
 def private_opener(path: str, flags: int) -> int:
@@ -33,11 +34,15 @@ def keep_private(path: Path) -> None:
 def private_folder(folder: Path) -> None:
     """Make a folder and its missing parents, with mode 0700; existing folders keep their modes.
 
+    A new `.sojourn` gets a `.gitignore`, so that git does not see what is in it.
+
     Raises:
         OSError: The folder cannot be made, or a file has its name.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=_FOLDER, exist_ok=True)
+        if path.name == _OURS:
+            write_private(path / ".gitignore", "*\n")
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder} is not a folder")

@@ -55,6 +55,11 @@ class RepairingPlanner:
         self._max_repairs = max_repairs
         self._max_wait = max_wait
 
+    @property
+    def reads_descriptions(self) -> bool:
+        """Whether the inner planner chooses tools by their descriptions, as a model does."""
+        return bool(getattr(self.inner, "reads_descriptions", False))
+
     async def plan_start(self, turn: PlanInput) -> PlanResult:
         """Return the inner planner's plan; no call has failed yet."""
         return await self.inner.plan_start(turn)

@@ -12,7 +12,16 @@ from sojourn.errors import DefinitionError
 
 __all__ = ["check_target", "load_target"]
 
-_LIBRARIES = ("sojourn", "pydantic", "pydantic_core", "importlib", "typing", "contextlib")
+_LIBRARIES = (
+    "sojourn",
+    "pydantic",
+    "pydantic_core",
+    "importlib",
+    "lazy_loader",
+    "typing",
+    "contextlib",
+    "functools",
+)
 """Packages that are not the app's, in the traceback of a declaration that fails."""
 
 
@@ -52,7 +61,7 @@ def load_target(target: str, what: str = "app") -> Any:
             raise _no_module(target, error.name) from error
         raise DefinitionError(f"{target}: it imports {error.name!r}, which is not installed") from error
     except DefinitionError as error:
-        raise DefinitionError(f"{target}: {error}") from error
+        raise DefinitionError(f"{target}: {error}{_place(error.__traceback__)}") from error
     except Exception as error:
         if fault := declaration_fault(error):
             raise DefinitionError(f"{target}: {fault}{_place(error.__traceback__)}") from error

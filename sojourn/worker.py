@@ -140,6 +140,10 @@ class Worker:
             graceful_shutdown_timeout=drain,
         )
 
+    def __repr__(self) -> str:
+        """The task queue, and the app."""
+        return f"<Worker task_queue={self.task_queue} of {self._app!r}>"
+
     async def run(self) -> None:
         """Serve until cancelled or shut down; raise a fatal error of Temporal's worker."""
         await self._open()

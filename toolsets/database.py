@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from sojourn import ToolUnavailable
+from sojourn.private import private_folder
 from toolsets.generate import SEED, fill
 from toolsets.schema import VERSION
 
@@ -64,7 +65,7 @@ def make(path: Path, seed: int = SEED) -> None:
     Workers that start together may each make one; the first to finish wins. The file is linked to
     its place, not renamed: a rename would replace the winner's file under a worker that has opened it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     handle, name = mkstemp(prefix=f".{path.name}-", dir=path.parent)
     os.close(handle)
     draft = Path(name)

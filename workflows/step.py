@@ -19,7 +19,7 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from sojourn.contracts.awaits import AwaitExternalTools
+from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
@@ -30,10 +30,12 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.confirmation import Decided, decided_against
+from sojourn.core.awaits.confirmation import Decided, decided_against, void
 from sojourn.core.awaits.external_tools import not_supplied
 from sojourn.core.awaits.opened import (
+    MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
+    asked_about_again,
     external_wait,
     input_response,
     input_wait,
@@ -117,7 +119,7 @@ class Step:
         """The call's one answer."""
         since = workflow.now()
         try:
-            result = await self._approved(call, dispatch) or await self._by_kind(call, dispatch)
+            result = await self._approved(call, dispatch.confirm) or await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
         self._current.state = self._current.state.with_call(call_status(result))
@@ -139,10 +141,9 @@ class Step:
         reason = workflow.cancellation_reason()
         return outcomes.overtime(call) if self._clock.is_expired else outcomes.canceled(call, reason)
 
-    async def _approved(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult | None:
+    async def _approved(self, call: ToolRequest, confirm: AwaitConfirmation | None) -> ToolResult | None:
         """None when the call may run; else the result of a call that was denied."""
-        confirm = dispatch.confirm
-        if confirm is None or not self._awaits.waits.asks(confirm):
+        if confirm is None or not self._asks(confirm):
             return None
         self._show(call, "waiting")
         decided = await self._awaits.answer_to(with_payload(confirm, call))
@@ -152,6 +153,18 @@ class Step:
             self._show(call, "running")
             return None
         return decided_against(call, decided if isinstance(decided, Decided) else None)
+
+    def _asks(self, confirm: AwaitConfirmation) -> bool:
+        waits = self._awaits.waits
+        return waits.asks(confirm) and (not waits.names(confirm) or workflow.patched("released-as-shown"))
+
+    def _asked_again(self, asked: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
+        """Void the approval of a call whose tool was changed; returns the confirmation to ask for."""
+        stop_if_canceled()
+        again = asked_about_again(asked, first)
+        self._awaits.waits = self._awaits.waits.voided(again)
+        self._awaits.note(void(again))
+        return again
 
     async def _by_kind(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         if dispatch.kind in ("activity", "local"):
@@ -168,8 +181,25 @@ class Step:
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
 
     async def _executed(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+        """Execute a call on a worker; where its tool is not the one that was shown, again once a person approved it anew."""
+        task, first, times = self._task(call, dispatch), dispatch.confirm, 0
+        while True:
+            result = await self._with_input(call, dispatch, task)
+            if result.confirm is None:
+                return result
+            result, asked, times = result.model_copy(update={"confirm": None}), result.confirm, times + 1
+            if first is None or times > MAX_ASKED_AGAIN or not workflow.patched("asked-again"):
+                return result
+            if self._is_overtime():
+                return self._cut_short(call)
+            again = self._asked_again(asked, first)
+            if refused := await self._approved(call, again):
+                return refused
+            task = task.model_copy(update={"spec_digest": again.spec_digest, "shown": again.shown})
+
+    async def _with_input(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         """Execute a call on a worker; a tool that needs a person's input is called again with the answers."""
-        task, rounds = self._task(call, dispatch), 0
+        rounds = 0
         while True:
             result = await self._in_turn(call, dispatch, task)
             needed, rounds = result.input_required, rounds + 1
@@ -248,6 +278,7 @@ class Step:
             parent_tool_call_id=link.parent_tool_call_id if link else None,
             labels=run.labels,
             spec_digest=dispatch.confirm.spec_digest if dispatch.confirm else None,
+            shown=dispatch.confirm.shown if dispatch.confirm else None,
         )
 
     async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:

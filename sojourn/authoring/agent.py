@@ -1,15 +1,27 @@
 """Agent: a planner with tools and limits; and agents used as tools."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from sojourn.authoring.options import (
+    FLAG,
+    POLICY,
+    TEXT,
+    TEXTS,
+    Kind,
+    declares,
+    list_of,
+    shown,
+    takes_options,
+)
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.authoring.shape import Shape, check_example
-from sojourn.authoring.tool_options import check_options
+from sojourn.authoring.tool import Tool
+from sojourn.authoring.tool_options import check_options, check_templates
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId
 from sojourn.contracts.message import Message
@@ -23,7 +35,7 @@ from sojourn.core.schema.validate import Validator
 from sojourn.core.values.declaration import declared_at
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
-from sojourn.planner import Planner, as_planner
+from sojourn.planner import PlanFunction, Planner, as_planner
 
 __all__ = ["Agent", "AgentTool", "AgentToolset", "ExportedTool"]
 
@@ -34,7 +46,29 @@ V = TypeVar("V")
 Prompt = str | Callable[[Any], str]
 """A template, in which `{field}` is filled in for declared fields, or a function of the typed payload."""
 
+_PROMPT = Kind(
+    "a text, or a function of the payload", lambda value: isinstance(value, str) or callable(value)
+)
 
+
+def _exports(given: Mapping[str, Any]) -> str:
+    return (
+        f"toolset {given['id']}" if isinstance(given.get("id"), str) else f"agent {given['self'].id}: export"
+    )
+
+
+@declares(
+    "AgentTool",
+    name=TEXT,
+    title=TEXT,
+    description=TEXT,
+    tags=TEXTS,
+    confirmation=TEXT,
+    bounded=FLAG,
+    example=Kind("a payload", lambda value: isinstance(value, dict)),
+    system=_PROMPT,
+    user=_PROMPT,
+)
 @dataclass(frozen=True, slots=True)
 class AgentTool(Generic[A, V]):
     """One tool of an exported agent, declared in `Agent.export`."""
@@ -64,7 +98,7 @@ class ExportedTool(Generic[P, V]):
     """A tool that an agent implements: each call is a child run (SR-7 to SR-11, SR-52 to SR-54)."""
 
     def __init__(self, agent: "Agent", toolset_id: str, declared: "AgentTool[Any, V]") -> None:
-        place = f"{toolset_id}.{declared.name}"
+        place = f"tool {toolset_id}.{declared.name}"
         if not TOOL_NAME.match(declared.name):
             raise DefinitionError(
                 f"{place}: a tool's name has 1 to 100 letters, digits, '_', '-', '.', '/', and begins with a letter, a digit or '_'"
@@ -75,7 +109,7 @@ class ExportedTool(Generic[P, V]):
         self.result = Shape(declared.result, place=f"{place} -> result", output=True)
         with declared_at(place):
             self.spec = ToolSpec(
-                id=ToolId(place),
+                id=ToolId(f"{toolset_id}.{declared.name}"),
                 title=declared.title or declared.name.replace("_", " ").capitalize(),
                 description=declared.description or agent.description,
                 tags=list(declared.tags),
@@ -88,6 +122,8 @@ class ExportedTool(Generic[P, V]):
                 agent_id=agent.id,
             )
         check_options(self.spec)
+        templates = {"confirmation": declared.confirmation, "system": declared.system, "user": declared.user}
+        check_templates(place, self.spec.payload.json_schema, **templates)
         if declared.example is not None:
             check_example(place, declared.example, self.validator)
 
@@ -176,8 +212,14 @@ class AgentToolset:
         self.agent = agent
         self.tools: dict[str, ExportedTool[..., Any]] = {}
         for declared in tools:
+            if not isinstance(declared, AgentTool):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+                raise DefinitionError(
+                    f"toolset {id}: tools=[...] takes AgentTools; {shown(declared)} is not one; write AgentTool(name, args=...)"
+                )
             if declared.name in self.tools:
-                raise DefinitionError(f"{id}.{declared.name} is declared twice")
+                raise DefinitionError(
+                    f"tool {id}.{declared.name} is declared twice; give one of them another name"
+                )
             self.tools[declared.name] = ExportedTool(agent, id, declared)
 
     @overload
@@ -188,7 +230,26 @@ class AgentToolset:
         """The tool with this name, or of this declaration, which lets type checkers infer its types."""
         return self.tools[tool if isinstance(tool, str) else tool.name]
 
+    def __repr__(self) -> str:
+        """The id, the agent, and the number of tools."""
+        return f"<AgentToolset {self.id} of {self.agent.id}: {len(self.tools)} tools>"
 
+
+@declares(
+    "agent",
+    mends={
+        "tools": "uses=[...] with toolsets",
+        "toolsets": "uses=[...]",
+        "model": "planner=ModelPlanner(...)",
+        "instructions": "planner=ModelPlanner(..., instructions=...)",
+        "system_prompt": "planner=ModelPlanner(..., instructions=...)",
+        "planner": "planner=ModelPlanner(...), or an async function of the turn",
+    },
+    uses=list_of("toolsets"),
+    policy=POLICY,
+    description=TEXT,
+    task_queue=TEXT,
+)
 class Agent:
     """A planner with the tools it may use and the limits of its runs.
 
@@ -208,20 +269,22 @@ class Agent:
         self,
         id: str,
         *,
-        planner: Any,
+        planner: Planner | PlanFunction,
         uses: Sequence[Toolset | AgentToolset | RemoteToolset] = (),
         policy: RunPolicy | None = None,
         description: str = "",
         task_queue: str | None = None,
     ) -> None:
-        if not AGENT_ID.match(id):
+        if not isinstance(id, str) or not AGENT_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"agent {id!r}: the id must have the form <service>.<agent>")
-        for toolset in uses:
+        for toolset in uses or ():
             if not isinstance(toolset, (Toolset, AgentToolset, RemoteToolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
-                raise DefinitionError(f"agent {id}: uses=[...] takes toolsets; {toolset!r} is not one")
+                raise DefinitionError(
+                    f"agent {id}: uses=[...] takes toolsets; {shown(toolset)} is not one{_mend(toolset)}"
+                )
         self.id = id
         self.planner: Planner = as_planner(planner, f"agent {id}")
-        self.uses = list(uses)
+        self.uses = list(uses or ())
         self.policy = policy or RunPolicy()
         for name in type(self.policy).model_fields:
             limit = getattr(self.policy, name)
@@ -230,6 +293,11 @@ class Agent:
         self.description = description
         self.task_queue = task_queue
 
+    def __repr__(self) -> str:
+        """The agent's id, and the ids of its toolsets."""
+        return f"<Agent {self.id}: {' '.join(toolset.id for toolset in self.uses) or 'no toolsets'}>"
+
+    @takes_options(_exports, tools=list_of("AgentTools"), description=TEXT)
     def export(self, id: str, *, tools: Sequence[AgentTool[Any, Any]], description: str = "") -> AgentToolset:
         """This agent as a toolset for others (SR-7); each call is a child run.
 
@@ -237,3 +305,10 @@ class Agent:
             DefinitionError: The id has another form, a name is taken, or a type has no schema.
         """
         return AgentToolset(id, self, tools, description or self.description)
+
+
+def _mend(used: Any) -> str:
+    """What to use in place of a tool or an agent, as the end of a sentence."""
+    if isinstance(used, Tool):
+        return "; use the toolset that declares it"
+    return "; use what its export(...) returns" if isinstance(used, Agent) else ""

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from sojourn.authoring.advice import warn_of_tools
 from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
+from sojourn.authoring.catalog_entry import entry_of
 from sojourn.authoring.interceptor import Interceptor
+from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
 from sojourn.authoring.toolset import Toolset
-from sojourn.contracts.ids import ToolId
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
@@ -34,6 +36,21 @@ AnyTool = Runnable | ExportedTool[..., Any]
 """A tool of an agent: one that a worker executes, or an agent, whose calls are child runs."""
 
 
+@declares(
+    "App",
+    mends={
+        "agents": "App(agents=[...])",
+        "agent": "agents=[...]",
+        "tools": "Agent(..., uses=[...])",
+        "uses": "Agent(..., uses=[...])",
+    },
+    agents=list_of("agents"),
+    services=list_of("services", also=lambda value: isinstance(value, Mapping)),
+    executors=MAPPING,
+    interceptors=list_of("interceptors"),
+    live=Kind("an address or a transport", lambda value: isinstance(value, str) or hasattr(value, "close")),
+    allow_loosening=FLAG,
+)
 class App:
     """The agents that a worker serves.
 
@@ -48,7 +65,7 @@ class App:
             is refused, with its size and how to narrow the call.
         policy_engine: Tightens what runs may do, turn by turn.
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
-            `SOJOURN_LIVE`, else within this process. Clients need the same.
+            `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
 
     Raises:
@@ -88,8 +105,18 @@ class App:
         self._check_toolsets()
         for agent in agents:
             self._check_asking(agent)
+        for agent in agents:
+            warn_of_tools(agent, stacklevel=3)  # this, the check of the options, and the line of App(...)
+
+    def __repr__(self) -> str:
+        """The ids of the agents, and the number of toolsets."""
+        return f"<App {' '.join(self._agents)}: {len(self._toolsets)} toolsets>"
 
     def _add(self, agent: Agent) -> None:
+        if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+            raise DefinitionError(
+                f"App(agents=[...]) takes agents; {shown(agent)} is not one; write Agent(id, planner=...)"
+            )
         if agent.id in self._agents:
             raise DefinitionError(
                 f"agent {agent.id} is in App(agents=[...]) twice; give one of them another id"
@@ -259,9 +286,30 @@ class App:
             else self.tool_specs_for_agent(agent_id) or []
         )
         return [
-            _entry(spec, self.toolset_description(spec.id.toolset_id))
+            entry_of(
+                spec,
+                about=self.toolset_description(spec.id.toolset_id),
+                approval=self.approvals(spec, agent_id),
+            )
             for spec in sorted(specs, key=lambda spec: spec.id)
         ]
+
+    def approvals(self, spec: ToolSpec, agent_id: str | None = None) -> dict[str, str]:
+        """What the policy of each agent that uses a tool, or of one agent, decides about its calls: `ask` or `deny`.
+
+        Agents whose calls of the tool run unasked are left out. A policy engine, and the limits given at a run's start,
+        may decide otherwise.
+        """
+        found: dict[str, str] = {}
+        for agent in self._agents.values():
+            uses = agent_id in (None, agent.id) and str(spec.id) in self.tools_of(agent.id)
+            policy = agent.policy
+            asks = policy.interrupts_allowed or self._allow_loosening
+            call = ToolRequest(name=spec.id)
+            verdict = judge(spec, call, policy.approval, None, interrupts_allowed=asks) if uses else None
+            if verdict and verdict.kind != "run":
+                found[agent.id] = verdict.kind
+        return found
 
     def toolset_description(self, toolset_id: str) -> str:
         """The description of a toolset; empty for an unknown one."""
@@ -275,26 +323,11 @@ class App:
         serve(self, task_queue=task_queue)
 
 
-def _entry(spec: ToolSpec, about: str) -> dict[str, Any]:
-    """The catalogue entry of a tool (SR-98), with its toolset's description."""
-    entry: dict[str, Any] = {
-        "id": str(spec.id),
-        "service": ToolId(spec.id).service,
-        "toolset": ToolId(spec.id).toolset,
-        "title": spec.title,
-        "description": spec.description,
-        "tags": spec.tags,
-        "payload": {"schema": spec.payload.json_schema},
-        "result": {"schema": spec.result.json_schema},
-    }
-    if about:
-        entry["toolset_description"] = about
-    if spec.artifacts:
-        entry["artifacts"] = {kind: {"schema": shape.json_schema} for kind, shape in spec.artifacts.items()}
-    return entry
-
-
 def _toolset_id(key: Toolset | str) -> str:
+    if not isinstance(key, (str, Toolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+        raise DefinitionError(
+            f"App(executors={{...}}) has a toolset or its id as keys; {shown(key)} is neither"
+        )
     return key if isinstance(key, str) else key.id
 
 
@@ -305,7 +338,7 @@ def _checked_executor(key: Toolset | str, executor: Any) -> Any:
         return executor
     raise DefinitionError(
         f"App(executors={{{_toolset_id(key)!r}: ...}}) takes an object with async execute(meta, call), or one async "
-        f"function of meta and call; {executor!r} is neither"
+        f"function of meta and call; {shown(executor)} is neither"
     )
 
 
@@ -313,5 +346,5 @@ def _checked_interceptor(interceptor: Any) -> Interceptor:
     if isinstance(interceptor, Interceptor) and not isinstance(interceptor, type):
         return interceptor
     raise DefinitionError(
-        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {interceptor!r} is not one"
+        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {shown(interceptor)} is not one"
     )

@@ -1,5 +1,8 @@
 """Shape: a Python type as JSON Schema, with its decoder and encoder, made once at import."""
 
+import re
+import typing
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
@@ -13,7 +16,10 @@ from sojourn.core.values.pointer import expand
 from sojourn.core.values.wire import non_finite
 from sojourn.errors import DefinitionError
 
-__all__ = ["Shape", "as_payload", "check_example"]
+__all__ = ["Shape", "as_payload", "check_example", "odd_field", "odd_type", "type_name"]
+
+_FITS = "use str, int, float, bool, list[...], dict[str, ...], an Enum, a dataclass, a TypedDict or a pydantic model"
+"""What a type without a JSON Schema can be replaced by."""
 
 
 class Shape:
@@ -39,13 +45,17 @@ class Shape:
             closed = made if output else enforceable.forbid_unknown_fields(made)
             enforceable.check(closed)
         except (PydanticUserError, PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
-            first = str(error).split("\n", 1)[0]
-            raise DefinitionError(f"{place}: {source!r} has no JSON Schema ({first})") from error
+            raise DefinitionError(f"{place}: {odd_type(source)}") from error
+        except NameError as error:
+            raise DefinitionError(
+                f"{place}: the type {type_name(source)} names {error.name!r}, which is not defined at module level"
+            ) from error
         except ValueError as error:
             raise DefinitionError(f"{place}: {error}") from error
         if not output and not any(part.get("type") == "object" for part in expand(closed, closed)):
             raise DefinitionError(
-                f"{place}: a payload must be an object with named fields; {source!r} is not"
+                f"{place}: a payload must be an object with named fields; {type_name(source)} is not; use a pydantic "
+                "model, a dataclass or a TypedDict"
             )
         self.source = source
         self._aliases = _aliases(source)
@@ -91,6 +101,41 @@ class Shape:
     def payload_of(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
         """The JSON payload of a typed call, by the names of the schema; not validated."""
         return as_payload(args, {self._aliases.get(name, name): value for name, value in fields.items()})
+
+
+def type_name(source: Any) -> str:
+    """A type as its author wrote it: `list[Device]`, `Device`."""
+    if isinstance(source, type) and not typing.get_args(source):
+        return source.__name__
+    if isinstance(source, str) or not (typing.get_origin(source) or type(source).__module__ == "typing"):
+        return repr(source)
+    return re.sub(r"\b(?:\w+\.)+(?:<locals>\.)?(?=\w)", "", repr(source))
+
+
+def odd_field(fields: Mapping[str, Any]) -> str | None:
+    """The first field whose type has no JSON Schema, or None."""
+    return next((name for name, hint in fields.items() if not _has_schema(hint)), None)
+
+
+def odd_type(source: Any, *, parameter: str | None = None) -> str:
+    """Why a type has no JSON Schema: the type, of a parameter perhaps, or its field that has none; and what has one."""
+    try:
+        fields = typing.get_type_hints(source, include_extras=True) if isinstance(source, type) else {}
+    except (NameError, TypeError):
+        fields = {}
+    if name := odd_field(fields):
+        return f"field {name!r} of {type_name(source)} has the type {type_name(fields[name])}, which has no JSON Schema; {_FITS}"
+    if parameter:
+        return f"parameter {parameter!r} has the type {type_name(source)}, which has no JSON Schema; {_FITS}"
+    return f"the type {type_name(source)} has no JSON Schema; {_FITS}"
+
+
+def _has_schema(hint: Any) -> bool:
+    try:
+        TypeAdapter(hint).json_schema()
+    except (PydanticUserError, PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, TypeError):
+        return False
+    return True
 
 
 def _aliases(source: Any) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import BaseModel, PydanticUserError, create_model
 from pydantic.fields import FieldInfo
 
-from sojourn.authoring.shape import Shape
+from sojourn.authoring.shape import Shape, odd_field, odd_type
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_result import ToolResult
@@ -56,7 +56,12 @@ class Signature:
             if name != self.meta_parameter:
                 default = ... if parameter.default is parameter.empty else parameter.default
                 fields[name] = (hint, cast("FieldInfo | Any", default))
-        return Shape(_model_of(self.function.__name__, fields, self.place), place=self.place)
+        model = _model_of(getattr(self.function, "__name__", "payload"), fields, self.place)
+        try:
+            return Shape(model, place=self.place)
+        except DefinitionError as error:
+            _refuse_odd(fields, self.place, error)
+            raise
 
     def arguments(self, decoded: Any, meta: ToolCallMeta) -> dict[str, Any]:
         """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta if the function takes it."""
@@ -119,23 +124,48 @@ def _annotated(
     found: dict[str, tuple[Any, inspect.Parameter]] = {}
     parameters = list(inspect.signature(function).parameters.values())
     for parameter in parameters[1:] if method else parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise DefinitionError(f"{place}: parameter {parameter.name!r} cannot be passed by name")
-        if parameter.name not in hints:
-            raise DefinitionError(f"{place}: parameter {parameter.name!r} has no type annotation")
+        if fault := _fault(parameter, hints):
+            raise DefinitionError(f"{place}: {fault}")
         found[parameter.name] = (hints[parameter.name], parameter)
     if sum(_is_meta(hint) for hint, _ in found.values()) > 1:
         raise DefinitionError(f"{place}: only one parameter can be a ToolCallMeta; two are")
     return found
 
 
+def _fault(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
+    """Why a parameter cannot be a field of a payload, or None."""
+    name = parameter.name
+    match parameter.kind:
+        case parameter.VAR_POSITIONAL:
+            return f"parameter *{name} takes values without names; write one parameter with a list, such as {name}: list[str]"
+        case parameter.VAR_KEYWORD:
+            return f"parameter **{name} takes any names; write one parameter for each field, or {name}: dict[str, str]"
+        case parameter.POSITIONAL_ONLY:
+            return f"parameter {name!r} cannot be passed by name; leave out the / after it"
+        case _ if name not in hints:
+            return f"parameter {name!r} has no type annotation; write one, such as {name}: str"
+        case _:
+            return None
+
+
+def _refuse_odd(fields: dict[str, Any], place: str, error: Exception) -> None:
+    """Refuse the first parameter whose type has no JSON Schema."""
+    if odd := odd_field({field: hint for field, (hint, _) in fields.items()}):
+        raise DefinitionError(f"{place}: {odd_type(fields[odd][0], parameter=odd)}") from error
+
+
 def _model_of(name: str, fields: dict[str, Any], place: str) -> type[BaseModel]:
     if private := next((field for field in fields if field.startswith("_")), None):
         raise DefinitionError(f"{place}: parameter {private!r} starts with '_'; give it another name")
+    if "model_config" in fields:
+        raise DefinitionError(
+            f"{place}: the name of parameter 'model_config' is pydantic's; give it another name"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a parameter may well be called `json`, `schema` or `copy`
             return create_model("".join(part.title() for part in name.split("_")), **fields)
     except (TypeError, ValueError, PydanticUserError) as error:
+        _refuse_odd(fields, place, error)
         first = str(error).split("\n", 1)[0]
         raise DefinitionError(f"{place}: its parameters cannot be a payload ({first})") from error

@@ -2,16 +2,41 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from sojourn.authoring.artifact_kind import ArtifactKind
+from sojourn.authoring.options import (
+    DURATION,
+    FLAG,
+    RETRY,
+    TEXT,
+    TEXTS,
+    Kind,
+    check_kinds,
+    list_of,
+    refuse_unknown,
+    shown,
+)
 from sojourn.authoring.tool import Filler
+from sojourn.contracts.declaration import suggestion
 from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.payload.bounds import can_state_bounds
+from sojourn.core.payload.template import unknown_fields
+from sojourn.core.values.pointer import Schema
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 
-__all__ = ["Inject", "OpenOptions", "ToolOptions", "artifact_types", "check_options", "fillers_of"]
+__all__ = [
+    "OPTIONS",
+    "Inject",
+    "OpenOptions",
+    "ToolOptions",
+    "artifact_types",
+    "check_options",
+    "check_templates",
+    "fillers_of",
+    "given_options",
+]
 
 _OWN_IDS = ("run_id", "session_id", "turn_id", "tool_call_id")
 """Injected fields with these names are filled from the meta without a filler."""
@@ -63,9 +88,59 @@ class ToolOptions(OpenOptions, total=False):
     """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""
 
 
+_FLAGS = ("bounded", "destructive", "idempotent", "local", "open_world", "read_only")
+
+
+def _example(value: Any) -> str | None:
+    return "[{...}]" if isinstance(value, Mapping) else None
+
+
+def _is_examples(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(each, dict) for each in cast("Sequence[object]", value)
+    )
+
+
+def _is_inject(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return all(isinstance(name, str) and (fill is None or callable(fill)) for name, fill in pairs)
+    return TEXT.fits(value) or TEXTS.fits(value)
+
+
+_KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(("name", "title", "description", "confirmation"), TEXT),
+    **dict.fromkeys(_FLAGS, FLAG),
+    "tags": TEXTS,
+    "timeout": DURATION,
+    "retry": RETRY,
+    "examples": Kind("a list of payloads", _is_examples, _example),
+    "artifacts": list_of("ArtifactKinds", also=lambda value: isinstance(value, Mapping)),
+    "inject": Kind("a list of fields, or a mapping of field to a function of the ToolCallMeta", _is_inject),
+}
+
+OPTIONS = tuple(_KINDS)
+"""The names of a tool's options."""
+
+
+def given_options(place: str, options: Mapping[str, Any]) -> ToolOptions:
+    """The options that are given, those that are None left out.
+
+    Args:
+        place: The place of the declaration.
+        options: The options as they were written.
+
+    Raises:
+        DefinitionError: There is no such option, or a value has another type.
+    """
+    refuse_unknown(place, options, OPTIONS)
+    check_kinds(place, options, _KINDS)
+    return cast("ToolOptions", {name: value for name, value in options.items() if value is not None})
+
+
 def check_options(spec: ToolSpec) -> None:
     """Refuse options that contradict one another."""
-    annotations, place = spec.annotations, spec.id
+    annotations, place = spec.annotations, f"tool {spec.id}"
     if fault := duration_fault("timeout", spec.timeout):
         raise DefinitionError(f"{place}: {fault}")
     if fault := duration_fault("retry.initial_interval", spec.retry.initial_interval or None):
@@ -100,6 +175,26 @@ def check_options(spec: ToolSpec) -> None:
         )
 
 
+def check_templates(place: str, schema: Schema, **templates: object) -> None:
+    """Refuse a template that names a field which the payload does not have; what is no text is no template.
+
+    Other braces are literal in a prompt, so there only a name that is close to a field is refused.
+
+    Raises:
+        DefinitionError: The option, the field, and the closest field or the fields that there are.
+    """
+    for option, template in templates.items():
+        unknown, declared = unknown_fields(template, schema) if isinstance(template, str) else ([], [])
+        if option != "confirmation":
+            unknown = [name for name in unknown if suggestion(name, declared)]
+        if unknown:
+            fields = f"its fields are {', '.join(declared)}" if declared else "it has no fields"
+            close = suggestion(unknown[0], declared) or f"; {fields}"
+            raise DefinitionError(
+                f"{place}: {option} names {{{unknown[0]}}}, which is no field of the payload{close}"
+            )
+
+
 def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], place: str) -> dict[str, Any]:
     """The type of each declared kind of artifact."""
     if isinstance(artifacts, Mapping):
@@ -108,7 +203,7 @@ def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], p
     for kind in artifacts:
         if not isinstance(kind, ArtifactKind):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(
-                f"{place}: artifacts takes ArtifactKind(name, type)s, or a mapping of kind to type; {kind!r} is neither"
+                f"{place}: artifacts takes ArtifactKind(name, type)s, or a mapping of kind to type; {shown(kind)} is neither"
             )
         if kind.name in types:
             raise DefinitionError(f"{place}: artifact {kind.name!r} is declared twice")

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from sojourn.authoring.options import FLAG, TEXT, declares, shown, takes_options
 from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.signature import Signature
 from sojourn.authoring.sources import (
@@ -20,12 +21,15 @@ from sojourn.authoring.sources import (
 )
 from sojourn.authoring.tool import Source, Tool
 from sojourn.authoring.tool_options import (
+    OPTIONS,
     Inject,
     OpenOptions,
     ToolOptions,
     artifact_types,
     check_options,
+    check_templates,
     fillers_of,
+    given_options,
 )
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId
 from sojourn.contracts.tool_call import ToolCallMeta
@@ -60,6 +64,14 @@ class _DeclareInjected(Protocol):
     def __call__(self, function: Callable[..., R], /) -> Tool[..., R]: ...
 
 
+def _tool(given: Mapping[str, Any]) -> str:
+    """The place of a declaration, from the arguments of the method that declares it."""
+    target = given.get("target", given.get("name"))
+    name = given.get("name") or getattr(target, "__name__", None) or target
+    return f"tool {given['self'].id}.{name}" if isinstance(name, str) else f"toolset {given['self'].id}"
+
+
+@declares("toolset", description=TEXT, task_queue=TEXT, external=FLAG)
 class Toolset:
     """A named set of tools that one service owns (SR-1 to SR-3).
 
@@ -76,13 +88,17 @@ class Toolset:
     def __init__(
         self, id: str, *, description: str = "", task_queue: str | None = None, external: bool = False
     ) -> None:
-        if not TOOLSET_ID.match(id):
+        if not isinstance(id, str) or not TOOLSET_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
         self.id = id
         self.description = description
         self.task_queue = task_queue
         self.external = external
         self.tools: dict[str, Tool[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        """The id, and the number of tools."""
+        return f"<Toolset {self.id}: {len(self.tools)} tools>"
 
     @overload
     def tool(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
@@ -114,11 +130,19 @@ class Toolset:
         return self._function(options, function)
 
     def _function(self, options: ToolOptions, function: Callable[..., Any]) -> Tool[..., Any]:
-        place = f"{self.id}.{options.get('name') or function.__name__}"
+        if not callable(function) or isinstance(function, type):  # pyright: ignore[reportUnnecessaryComparison] - a caller's mistake
+            raise DefinitionError(
+                f"toolset {self.id}: @tool takes a function, not {shown(function)}; options have a name, as in @tool(name=...)"
+            )
+        name = options.get("name") or getattr(function, "__name__", None)
+        place = f"tool {self.id}.{name}"
+        options = given_options(place, options)
+        if not isinstance(name, str):
+            raise DefinitionError(f"toolset {self.id}: a function without a name needs @tool(name=...)")
         signature = Signature(function, place)
         result = Shape(signature.result, place=f"{place} -> result", output=True)
         return self._add(
-            options.get("name") or function.__name__,
+            name,
             options,
             payload=signature.payload,
             result=result,
@@ -191,6 +215,7 @@ class Toolset:
         to_result: Callable[[Any], R] | None = None,
         **options: Unpack[OpenOptions],
     ) -> Tool[P, R]: ...
+    @takes_options(_tool, more=OPTIONS)
     def bind(
         self,
         target: Any,
@@ -229,10 +254,11 @@ class Toolset:
             return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
         if not inspect.isfunction(target):
             raise DefinitionError(
-                f"toolset {self.id}: bind takes a method of a class (Service.method), or a name; {target!r} is neither"
+                f"toolset {self.id}: bind takes a method of a class (Service.method), or a name; {shown(target)} is neither"
             )
+        place = f"tool {self.id}.{options.get('name') or target.__name__}"
+        options = given_options(place, options)
         name = options.get("name") or target.__name__
-        place = f"{self.id}.{name}"
         signature = Signature(target, place, method=True)
         result_type = signature.result if result is None else result
         return self._add(
@@ -255,7 +281,10 @@ class Toolset:
         to_result: Callable[[Any], Any] | None,
         options: ToolOptions,
     ) -> Tool[..., Any]:
-        place = f"{self.id}.{name}"
+        place = f"tool {self.id}.{name}"
+        options = given_options(place, options)
+        if "name" in options:
+            raise DefinitionError(f"{place}: its name is given twice; leave out name={options['name']!r}")
         if args is None or result is None:
             raise DefinitionError(
                 f"{place}: binding by name needs args= and result=, since the method is not known yet; "
@@ -292,6 +321,7 @@ class Toolset:
         decode_in_executor: bool = False,
         **options: Unpack[OpenOptions],
     ) -> Tool[..., R, A]: ...
+    @takes_options(_tool, more=[each for each in OPTIONS if each != "name"], decode_in_executor=FLAG)
     def declare(
         self,
         name: str,
@@ -318,10 +348,10 @@ class Toolset:
         Raises:
             DefinitionError: The name is taken, a type has no schema, or an example is invalid.
         """
-        place = f"{self.id}.{name}"
+        place = f"tool {self.id}.{name}"
         return self._add(
             name,
-            options,
+            given_options(place, options),
             payload=Shape(args, place=place),
             result=Shape(result, place=f"{place} -> result", output=True),
             source=OutsideSource() if self.external else DeclaredSource(self.id),
@@ -340,8 +370,8 @@ class Toolset:
         function: Callable[..., Any] | None = None,
         **more: Any,
     ) -> Tool[..., Any]:
-        place = f"{self.id}.{name}"
-        if not TOOL_NAME.match(name):
+        place = f"tool {self.id}.{name}"
+        if not isinstance(name, str) or not TOOL_NAME.match(name):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(
                 f"{place}: a tool's name has 1 to 100 letters, digits, '_', '-', '.', '/', and begins with a letter, a digit or '_'"
             )
@@ -359,7 +389,7 @@ class Toolset:
         examples = options.get("examples", ())
         with declared_at(place):
             spec = ToolSpec(
-                id=ToolId(place),
+                id=ToolId(f"{self.id}.{name}"),
                 title=options.get("title") or name.replace("_", " ").capitalize(),
                 description=options.get("description") or _first_paragraph(function),
                 tags=list(options.get("tags", ())),
@@ -382,6 +412,7 @@ class Toolset:
                 **more,
             )
         check_options(spec)
+        check_templates(place, spec.payload.json_schema, confirmation=spec.confirmation)
         tool: Tool[..., Any] = Tool(
             spec,
             payload=payload,

@@ -56,7 +56,7 @@ def by_or_user(by: str | None) -> str | None:
         return None
 
 
-def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, **more: Any) -> int:
+def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: str = "", **more: Any) -> int:
     """Print what was done, as one sentence or one JSON object, and return exit code 0.
 
     Args:
@@ -64,6 +64,7 @@ def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, **more:
         run_id: The run that received it.
         as_json: Whether to print a JSON object in place of a sentence.
         by: The recorded name of the sender.
+        then: What follows, for the end of the sentence; safe to print.
         more: Further fields of the object; None is left out. The sentence has only `await_id`.
     """
     known = {name: value for name, value in more.items() if value is not None}
@@ -71,5 +72,7 @@ def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, **more:
         print(json.dumps({"run_id": run_id, "done": done, **({"by": by} if by else {}), **known}))
         return 0
     what = f" {plain(known['await_id'])} of" if "await_id" in known else ""
-    print(f"{done.replace('_', ' ')}:{what} {plain(run_id, 300)}{f', by {plain(by)}' if by else ''}")
+    print(
+        f"{done.replace('_', ' ')}:{what} {plain(run_id, 300)}{f', by {plain(by)}' if by else ''}{f'; {then}' if then else ''}"
+    )
     return 0

@@ -4,18 +4,22 @@ import contextlib
 import io
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sojourn.cli.commands.answer import answer
 from sojourn.cli.commands.catalog import catalog
+from sojourn.cli.commands.cost import cost
 from sojourn.cli.commands.decide import approve, deny
 from sojourn.cli.commands.dev import dev
 from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
 from sojourn.cli.commands.list import list_
 from sojourn.cli.commands.provide import provide
+from sojourn.cli.commands.result import result
 from sojourn.cli.commands.run import run, watch
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.show import show
@@ -25,14 +29,53 @@ from sojourn.cli.failure import FAILED, INTERRUPT, INTERRUPTED, OK, USAGE, failu
 
 __all__ = ["app", "main"]
 
+_GROUPS = {
+    "Start and follow": (run, watch, result),
+    "Answer": (answer, approve, deny, provide),
+    "Look": (show, list_, cost),
+    "Steer": (pause, resume, cancel),
+    "Serve": (dev, worker, server, doctor),
+    "Files": (export, catalog),
+}
+"""The commands under the headings of the help, in its order."""
+
+
+def _name(command: Callable[..., int]) -> str:
+    return command.__name__.rstrip("_")
+
+
+class _Grouped(TyperGroup):
+    """Lists the commands of the help under their headings; Typer's own panels need rich's markup."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each heading, with columns of the same width."""
+        del ctx
+        wide = max(map(len, self.commands))
+        for heading, commands in _GROUPS.items():
+            rows = [
+                (
+                    _name(each).ljust(wide),
+                    self.commands[_name(each)].get_short_help_str(formatter.width - wide - 4),
+                )
+                for each in commands
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="sojourn",
+    cls=_Grouped,
     help="Durable runs for tool-using agents, on Temporal.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+_READING = ("catalog", "cost", "doctor", "export", "list", "result", "show", "watch")
+"""Commands that only read, of which there are no spans: they load no OpenTelemetry, and say nothing about it."""
 
 
 def _version(is_asked: bool) -> None:
@@ -56,13 +99,15 @@ def sojourn(
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(USAGE)
+    if context.invoked_subcommand in _READING:
+        from sojourn.telemetry import leave_out
+
+        leave_out()
 
 
-_SERVING = (worker, server, dev)
-_LOOKING = (run, catalog, watch, show, list_)
-_SENDING = (answer, approve, deny, provide, pause, resume, cancel)
-for _command in (*_SERVING, *_LOOKING, *_SENDING, export, doctor):
-    app.command(_command.__name__.rstrip("_"))(_command)
+for _commands in _GROUPS.values():
+    for _command in _commands:
+        app.command(_name(_command))(_command)
 
 
 def main() -> None:

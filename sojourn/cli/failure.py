@@ -31,6 +31,7 @@ __all__ = [
     "WAITING",
     "CommandError",
     "Failure",
+    "Interrupted",
     "failure_of",
     "wants_json",
 ]
@@ -63,6 +64,13 @@ class CommandError(SojournError):
         super().__init__(message)
         self.exit_code = exit_code
         self.more = more
+
+
+class Interrupted(CommandError):  # noqa: N818 - machines read this name as `error`
+    """Ctrl-C ended a command that has more to say than `interrupted`; the arguments are those of `CommandError`."""
+
+    def __init__(self, message: str, **more: Any) -> None:
+        super().__init__(message, exit_code=INTERRUPTED, **more)
 
 
 @dataclass(frozen=True, slots=True)

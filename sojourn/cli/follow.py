@@ -1,24 +1,26 @@
 """Follow: print a run until it ends, and ask the person at the terminal what it and its child runs wait for."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from sojourn.cli.client import by_or_user
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
+from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.prompt import ask_approval, ask_person
 from sojourn.cli.screen.text import plain, took
 from sojourn.cli.screen.view import RunView
 from sojourn.cli.screen.wait_views import view_of
 from sojourn.cli.waits import answer_lines
-from sojourn.client.run import Run
+from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import event_line
 
-__all__ = ["code_of", "follow", "follow_as_json", "show_end"]
+__all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
 
 _CODES = {
     "run_completed": OK,
@@ -35,51 +37,64 @@ def code_of(event: Event, run: Run) -> int | None:
     return _CODES.get(event.type) if event.run_id == run.id else None
 
 
-async def follow(run: Run, *, after: str | None = None) -> int:
+async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.BRIEF) -> int:
     """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code."""
     code = OK
     approved_tools: set[tuple[str, str]] = set()
     shown: set[tuple[str, str]] = set()
-    with RunView() as view:
-        async for event in run.events(after=after, children=True, deltas=view.is_live):
-            view.show(event)
+    with RunView(detail=detail) as view:
+        async with aclosing(run.events(after=after, children=True, deltas=view.is_live)) as events:
+            async for event in events:
+                view.show(event)
+                ended = code_of(event, run)
+                code = code if ended is None else ended
+                show_end(view, event, run)
+                wait = wait_in(event)
+                if wait is None or not await _is_open(run, event.run_id, wait, view):
+                    continue
+                shown.add((event.run_id, wait.id))
+                if not view_of(wait).is_for_people:
+                    view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
+                if not sys.stdin.isatty():
+                    if await _waits_for_people(run, shown):
+                        await _print_waits(run, view)
+                        return WAITING
+                elif not view_of(wait).is_for_people:
+                    continue
+                elif (
+                    not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in approved_tools
+                ):
+                    view.pause()
+                    if not await _asked(Run(run.client, event.run_id), wait, approved_tools):
+                        return WAITING
+                    view.resume()
+    return code
+
+
+async def follow_as_json(run: Run, events: AsyncGenerator[Event]) -> int:
+    """Print each event as a line of JSON, until the run ends or waits for a person; return the exit code."""
+
+    def show(event: Event) -> None:
+        print(event_line(event), flush=True)
+
+    return await until_end(run, events, show)
+
+
+async def until_end(run: Run, events: AsyncGenerator[Event], show: Callable[[Event], None]) -> int:
+    """Show each event, until the run ends or waits for a person; return the exit code."""
+    code = OK
+    shown: set[tuple[str, str]] = set()
+    async with aclosing(events):
+        async for event in events:
+            show(event)
             ended = code_of(event, run)
             code = code if ended is None else ended
-            show_end(view, event, run)
             wait = wait_in(event)
             if wait is None or not await _is_open(run, event.run_id, wait):
                 continue
             shown.add((event.run_id, wait.id))
-            if not view_of(wait).is_for_people:
-                view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
-            if not sys.stdin.isatty():
-                if await _waits_for_people(run, shown):
-                    await _print_waits(run, view)
-                    return WAITING
-            elif not view_of(wait).is_for_people:
-                continue
-            elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in approved_tools:
-                view.pause()
-                if not await _asked(Run(run.client, event.run_id), wait, approved_tools):
-                    return WAITING
-                view.resume()
-    return code
-
-
-async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
-    """Print each event as a line of JSON, until the run ends or waits for a person; return the exit code."""
-    code = OK
-    shown: set[tuple[str, str]] = set()
-    async for event in events:
-        print(event_line(event), flush=True)
-        ended = code_of(event, run)
-        code = code if ended is None else ended
-        wait = wait_in(event)
-        if wait is None or not await _is_open(run, event.run_id, wait):
-            continue
-        shown.add((event.run_id, wait.id))
-        if await _waits_for_people(run, shown):
-            return WAITING
+            if await _waits_for_people(run, shown):
+                return WAITING
     return code
 
 
@@ -90,8 +105,21 @@ def show_end(view: RunView, event: Event, run: Run) -> None:
         view.say(f"  {summed(event.output)}{active}", "dim")
 
 
-async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
-    """Whether a wait is still open: the events of the past have waits that were answered since."""
+async def _is_open(run: Run, run_id: str, wait: Await, view: RunView | None = None) -> bool:
+    """Whether a wait can be answered: events of the past have waits that were answered since, or whose run was asked to cancel.
+
+    Args:
+        run: The run that is followed.
+        run_id: The run that waits: the same, or a child run.
+        wait: The wait.
+        view: Where to say, once, that a cancel waits for a worker.
+    """
+    hints = (await run.status()).hints
+    if CANCEL_REQUESTED in hints:
+        if view is not None:
+            for hint in hints:
+                view.say(f"! {plain(hint, 500)}", "yellow", once=True)
+        return False
     try:
         status = await Run(run.client, run_id).status()
     except RunNotFound:

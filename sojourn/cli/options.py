@@ -19,10 +19,13 @@ __all__ = [
     "RunId",
     "Target",
     "TaskQueue",
+    "Verbose",
     "Why",
+    "connected",
     "encrypted",
     "encryption_options",
     "load_app",
+    "server_options",
 ]
 
 COMPLETION_PATIENCE = 2.0
@@ -62,6 +65,17 @@ Json = Annotated[bool, typer.Option("--json", help="For machines: JSON, one obje
 Deltas = Annotated[
     bool, typer.Option("--deltas", help="With --json: also the text of models while they write it.")
 ]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        metavar="",
+        help="-v: the payload and the result of each call; -vv: everything, such as hints and causes.",
+    ),
+]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id.", autocompletion=complete_runs, show_default=False)
 ]
@@ -86,8 +100,20 @@ EncryptedOnly = Annotated[
     ),
 ]
 
-_given: list[str] = []
-"""The options of `encrypted` that were given, to repeat them in printed command lines."""
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", help="The Temporal server. Default: TEMPORAL_ADDRESS."),
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", metavar="NAME", help="The namespace. Default: TEMPORAL_NAMESPACE."),
+]
+
+_server_given: list[str] = []
+"""The options that choose the server, as they were given, to repeat them in printed command lines."""
+
+_codec_given: list[str] = []
+"""The same of the options of `encrypted`."""
 
 
 def encrypted(command: Callable[..., int]) -> Callable[..., int]:
@@ -96,31 +122,69 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
     The options set environment variables, so that workers in other processes get them too.
     """
 
-    @functools.wraps(command)
-    def with_settings(codec: str | None = None, encrypted_only: bool = False, **options: Any) -> int:
-        _given.clear()
+    def apply(codec: str | None = None, encrypted_only: bool = False) -> None:
+        _codec_given.clear()
         if codec:
             os.environ["SOJOURN_CODEC"] = codec
-            _given.append(f" --codec {shlex.quote(codec)}")
+            _codec_given.append(f" --codec {shlex.quote(codec)}")
         if encrypted_only:
             os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
-            _given.append(" --encrypted-only")
+            _codec_given.append(" --encrypted-only")
+
+    return _extended(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
+
+
+def connected(command: Callable[..., int]) -> Callable[..., int]:
+    """Add `--address`, `--namespace` and `--task-queue` to a command that talks to a server, and the options of `encrypted`.
+
+    They set environment variables too. The task queue is not repeated in printed command lines: a run's id is enough.
+    """
+
+    def apply(
+        address: str | None = None, namespace: str | None = None, task_queue: str | None = None
+    ) -> None:
+        _server_given.clear()
+        if address:
+            os.environ["TEMPORAL_ADDRESS"] = address
+            _server_given.append(f" --address {shlex.quote(address)}")
+        if namespace:
+            os.environ["TEMPORAL_NAMESPACE"] = namespace
+            _server_given.append(f" --namespace {shlex.quote(namespace)}")
+        if task_queue:
+            os.environ["SOJOURN_TASK_QUEUE"] = task_queue
+
+    added = {"address": (Address, None), "namespace": (Namespace, None), "task_queue": (TaskQueue, None)}
+    return _extended(encrypted(command), apply, added)
+
+
+def _extended(
+    command: Callable[..., int], apply: Callable[..., None], added: dict[str, tuple[Any, Any]]
+) -> Callable[..., int]:
+    """Return the command with further options, each a type and a default, which `apply` takes before the command runs."""
+
+    @functools.wraps(command)
+    def with_options(**options: Any) -> int:
+        apply(**{name: options.pop(name) for name in added if name in options})
         return command(**options)
 
-    added = {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)}
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [each.replace(kind=kind) for each in inspect.signature(command).parameters.values()]
     for name, (hint, default) in added.items():
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=hint))
-    with_settings.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue] - what Typer reads
+    with_options.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue] - what Typer reads
     hints = {name: hint for name, (hint, _) in added.items()}
-    with_settings.__annotations__ = {**command.__annotations__, **hints}
-    return with_settings
+    with_options.__annotations__ = {**command.__annotations__, **hints}
+    return with_options
 
 
 def encryption_options() -> str:
-    """Return the encryption options that were given, to append to a printed command line; empty without any."""
-    return "".join(_given)
+    """Return the options of server and encryption that were given, to append to a printed command line; empty without any."""
+    return "".join([*_server_given, *_codec_given])
+
+
+def server_options() -> str:
+    """Return those that choose the server, which Temporal's own command line has too."""
+    return "".join(_server_given)
 
 
 def load_app(target: str) -> "App":

@@ -5,7 +5,7 @@ old process continues to serve. A worker process runs this module:
 
     python -m sojourn.cli.reload MODULE:APP TASK_QUEUE DESCRIPTOR
 
-It writes a byte to the descriptor once the app is loaded. Its standard input is a pipe from the process that
+It writes the id of the app's first agent to the descriptor once the app is loaded. Its standard input is a pipe from the process that
 started it, so when that process ends, in any way, the input ends too and the worker drains.
 """
 
@@ -27,6 +27,9 @@ __all__ = ["Reloader", "Tell"]
 WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
 
+_MAX_ID = 4_096
+"""Bytes to read of an agent's id, which has at most 121: one write is read whole."""
+
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes the name of an event, its line for people, and its fields for `--json`."""
 
@@ -38,12 +41,21 @@ class Reloader:
         target: `MODULE:APP`.
         task_queue: The task queue that its workers poll.
         tell: Called with each event.
+        on_first: Called with the id of the app's first agent, once a first version of it is served.
     """
 
-    def __init__(self, target: str, task_queue: str, tell: Tell) -> None:
+    def __init__(
+        self,
+        target: str,
+        task_queue: str,
+        tell: Tell,
+        on_first: Callable[[str], None] = lambda _agent_id: None,
+    ) -> None:
         self._target = target
         self._task_queue = task_queue
         self._tell = tell
+        self._on_first = on_first
+        self._is_told = False
         self._current: Program | None = None
         self._programs: set[Program] = set()
         self._loading: set[Program] = set()
@@ -89,7 +101,7 @@ class Reloader:
 
     async def _start(self, event: str, changed: list[str]) -> None:
         """Start a worker, and once its app is loaded stop the one before; if it does not load, keep that one."""
-        program = await self._loaded()
+        program, agent_id = await self._loaded()
         if self._stop.is_set():
             if program is not None:
                 program.terminate()
@@ -104,9 +116,17 @@ class Reloader:
         if before is not None:
             before.terminate()
         self._tell(event, f"{event} {self._target}{because}", {"changed": changed, "pid": program.pid})
+        if not self._is_told:
+            self._is_told = True
+            self._on_first(agent_id)
 
-    async def _loaded(self) -> Program | None:
-        """Start a worker and wait until its app is loaded; None if that fails, after the worker has printed the reason."""
+    async def _loaded(self) -> tuple[Program | None, str]:
+        """Start a worker and wait until its app is loaded.
+
+        Returns:
+            The worker and the id of the app's first agent; None if the app does not load, after the worker has
+            printed the reason.
+        """
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "sojourn.cli.reload", self._target, self._task_queue, str(writing)]
         program = Program(command, keep=[writing], may_outlive_us=True)
@@ -117,13 +137,13 @@ class Reloader:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         try:
-            is_loaded = bool(await asyncio.to_thread(os.read, reading, 1))
+            agent_id = (await asyncio.to_thread(os.read, reading, _MAX_ID)).decode()
         finally:
             os.close(reading)
             self._loading.discard(program)
-        if not is_loaded:
+        if not agent_id:
             await asyncio.wait({ending})
-        return program if is_loaded else None
+        return (program if agent_id else None), agent_id
 
     async def _ended(self, program: Program) -> None:
         status = await program.wait()
@@ -141,11 +161,13 @@ def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
 
 def _work(target: str, task_queue: str, descriptor: int) -> int:
     """Load the app, report that on the descriptor, serve, and return the exit code."""
+    from sojourn.cli.checks.application import warn_of_models
     from sojourn.worker import serve
 
     try:
         app = load_app(target)
-        os.write(descriptor, b"1")
+        warn_of_models(app)
+        os.write(descriptor, next(iter(app.list_agents()), "AGENT").encode())
         os.close(descriptor)
         threading.Thread(target=_end_with_parent, daemon=True).start()
         serve(app, task_queue=task_queue)

@@ -1,4 +1,4 @@
-"""Stuck runs: a workflow task fails again and again, no worker polls for a task, or a call blocks its worker's event loop.
+"""Stuck runs: a workflow task or a planner fails again and again, no worker polls for a task, or a call blocks its worker's event loop.
 
 `describe` has the number of attempts. Of failed attempts of a workflow task only the first is in the history.
 """
@@ -16,17 +16,17 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.authoring.progress import BLOCKS_LOOP
-from sojourn.cli.options import encryption_options
+from sojourn.cli.options import encryption_options, server_options
 from sojourn.cli.screen.text import shell_word
 from sojourn.client.client import Client
 from sojourn.connection.rpc_errors import translated
 from sojourn.events.history import HistoryReader
-from sojourn.events.pending import heartbeat_note
+from sojourn.events.pending import heartbeat_note, is_plan, when
 
 __all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
 
 ATTEMPTS = 3
-"""Attempts from which a workflow task counts as failing again and again; a killed worker costs one."""
+"""Failed attempts from which a workflow task or a planner counts as failing again and again; a killed worker costs one."""
 
 AT_ONCE = 20
 """Most runs that are described at the same time."""
@@ -36,6 +36,7 @@ _LAST_EVENTS = 20
 
 _MEND = "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}"
 _UNBLOCK = "make the tool await, or make it a plain function: it then runs in a thread"
+_WAIT = "mend what the planner needs, and it goes on by itself; or end the run: sojourn cancel {run}"
 _SERVE = "sojourn worker MODULE:APP --task-queue {queue}"
 
 Stuck = dict[str, Any]
@@ -65,9 +66,15 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         task = raw.pending_workflow_task
         if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
             since, reason = task.original_scheduled_time, await _reason(client, run_id)
-            return _stuck(task.attempt, since, reason, _MEND.format(run=shell_word(run_id)))
+            mend = _MEND.format(run=shell_word(run_id)) + server_options()
+            return _stuck(task.attempt, since, reason, mend)
         for pending in raw.pending_activities:
             note = await heartbeat_note(pending, client.temporal.data_converter)
+            if is_plan(pending) and pending.attempt > ATTEMPTS and pending.HasField("last_failure"):
+                failure = await HistoryReader(client.temporal.data_converter).error_of(pending.last_failure)
+                reason = f"{failure}; attempt {pending.attempt} {when(pending)}"
+                mend = _WAIT.format(run=shell_word(run_id)) + encryption_options()
+                return _stuck(pending.attempt, pending.last_attempt_complete_time, reason, mend)
             if note.get(BLOCKS_LOOP) is True:
                 call = f"call {pending.activity_id} {note['note']}"
                 return _stuck(pending.attempt, pending.last_started_time, call, _UNBLOCK)

@@ -32,7 +32,8 @@ class Access:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
-        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
+            and from the `sojourn dev` of the server.
 
     Raises:
         DefinitionError: `SOJOURN_LIVE` cannot be read.
@@ -49,8 +50,21 @@ class Access:
         end_quietly()
         self.temporal = temporal
         self.storage = storage
-        self.live = as_transport(live or settings.live())
+        self.live = as_transport(live or settings.live(), server=temporal.service_client.config.target_host)
+        self._owns_live = live is None or isinstance(live, str)
         self.task_queue = settings.task_queue(task_queue)
+
+    def __repr__(self) -> str:
+        """The server, the namespace and the task queue, without credentials."""
+        host = self.temporal.service_client.config.target_host
+        return (
+            f"<{type(self).__name__} {host} namespace={self.temporal.namespace} task_queue={self.task_queue}>"
+        )
+
+    async def close(self) -> None:
+        """Close the live transport, unless it was passed as an object; the Temporal client holds nothing to close."""
+        if self._owns_live:
+            await self.live.close()
 
     async def artifact(self, ref: str) -> Artifact:
         """An artifact with its data, by the reference in a result or output (SR-102, SR-110).

@@ -1,19 +1,20 @@
 """Client: start runs, follow them, answer their questions, end them.
 
 ```python
-client = await Client.connect()
-run = await client.start("ops.assistant", "Why is site s-7 dark?")
-async for event in run.events():
-    ...
-print((await run.result()).text)
+async with Client.connect() as client:
+    run = await client.start("ops.assistant", "Why is site s-7 dark?")
+    async for event in run.events():
+        ...
+    print((await run.result()).text)
 ```
 """
 
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
 
 from pydantic import ValidationError
 from temporalio.client import (
@@ -28,6 +29,8 @@ from temporalio.service import RPCError
 
 from sojourn import search_attributes
 from sojourn.client.access import Access
+from sojourn.client.connecting import Connecting
+from sojourn.client.labels import with_labels
 from sojourn.client.run import Run, status_name
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
@@ -60,14 +63,15 @@ class Client(Access):
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
-        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
+            and from the `sojourn dev` of the server.
 
     Raises:
         DefinitionError: `SOJOURN_LIVE` cannot be read.
     """
 
     @classmethod
-    async def connect(
+    def connect(
         cls,
         address: str | None = None,
         *,
@@ -77,15 +81,18 @@ class Client(Access):
         live: LiveTransport | str | None = None,
         codec: PayloadCodec | None = None,
         encrypted_only: bool = False,
-    ) -> "Client":
+    ) -> "Connecting[Client]":
         """Connect by the standard Temporal settings; an argument takes precedence over a setting.
+
+        Await it, or enter it, which closes the client at the end: `async with Client.connect() as client`.
 
         Args:
             address: The server's address, as `host:port`.
             namespace: The namespace.
             task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
             storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
-            live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+            live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
+                and from the `sojourn dev` of the server.
             codec: Encrypts and decrypts payloads; `SOJOURN_CODEC`, else none. Workers need the same codec.
             encrypted_only: Whether messages in clear text are refused; also set by `SOJOURN_ENCRYPTED_ONLY`.
 
@@ -93,9 +100,21 @@ class Client(Access):
             ServerUnavailable: No server answers at the address.
             DefinitionError: A setting cannot be read, or names no codec.
         """
-        options = settings.connect_options(address, namespace)
-        temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
-        return cls(temporal, task_queue=task_queue, storage=storage, live=live)
+
+        async def connected() -> "Client":
+            options = settings.connect_options(address, namespace)
+            temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
+            return cls(temporal, task_queue=task_queue, storage=storage, live=live)
+
+        return Connecting(connected())
+
+    async def __aenter__(self) -> Self:
+        """Return the client; at the end it is closed."""
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close the client."""
+        await self.close()
 
     async def start(
         self,
@@ -177,22 +196,45 @@ class Client(Access):
             await self.temporal.start_workflow("AgentRun", run, **options)
 
     async def execute(
-        self, agent_id: str, messages: str | Message | Sequence[Message], **options: Any
+        self,
+        agent_id: str,
+        messages: str | Message | Sequence[Message],
+        *,
+        session_id: str = "",
+        run_id: str | None = None,
+        turn_id: str = "",
+        labels: Mapping[str, str] | None = None,
+        policy: RunPolicyOverride | None = None,
+        attach: bool = False,
+        wait_for_worker: bool = False,
     ) -> RunOutput:
         """Start a run and wait for its answer; takes the arguments and raises the errors of `start` and `Run.result`."""
-        run = await self.start(agent_id, messages, **options)
+        run = await self.start(
+            agent_id,
+            messages,
+            session_id=session_id,
+            run_id=run_id,
+            turn_id=turn_id,
+            labels=labels,
+            policy=policy,
+            attach=attach,
+            wait_for_worker=wait_for_worker,
+        )
         return await run.result()
 
     def get_run(self, run_id: str) -> "Run":
         """A handle of the run with this id; sends no request."""
         return Run(self, run_id)
 
-    async def list_runs(
+    def list_runs(
         self,
         *,
         agent_id: str | None = None,
         session_id: str | None = None,
         status: str | None = None,
+        since: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
+        children: bool = True,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
         """Runs of this namespace, open ones before ended ones, each newest first, from Temporal's visibility store.
@@ -203,6 +245,10 @@ class Client(Access):
             agent_id: Only runs of this agent.
             session_id: Only runs of this session.
             status: As `RunStatus.status`; `running` includes waiting and paused ones, `waiting` paused ones.
+            since: Only runs that started at this moment or later.
+            labels: Only runs that were started with all of these labels. The store does not have them: each listed run's
+                input is read, and a run whose input cannot be read has none.
+            children: Whether to include child runs.
             limit: Most runs to return.
 
         Raises:
@@ -210,6 +256,10 @@ class Client(Access):
             InvalidInput: The search attributes are not registered on this server.
         """
         clauses = ["WorkflowType = 'AgentRun'"]
+        if since:
+            clauses.append(f"StartTime >= '{since.astimezone(UTC).isoformat()}'")
+        if not children:
+            clauses.append("ParentWorkflowId IS NULL")
         if agent_id:
             clauses.append(f"SojournAgent = {quoted(agent_id)}")
         if session_id:
@@ -219,15 +269,21 @@ class Client(Access):
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif status:
             clauses.append(f"ExecutionStatus = {quoted(_visibility_name(status))}")
+        query = " AND ".join(clauses)
+        if labels:
+            return with_labels(self.temporal, self._listed(query, None), labels, limit)
+        return self._listed(query, limit)
+
+    async def _listed(self, query: str, limit: int | None) -> AsyncGenerator[RunStatus]:
         try:
-            async for found in self.temporal.list_workflows(" AND ".join(clauses), limit=limit):
+            async for found in self.temporal.list_workflows(query, limit=limit):
                 attributes = found.typed_search_attributes
                 yield RunStatus(
                     run_id=found.id,
                     agent_id=attributes.get(search_attributes.AGENT) or "",
                     session_id=attributes.get(search_attributes.SESSION) or "",
                     status=_status_of(found),
-                    awaiting=attributes.get(search_attributes.AWAITING) or "",
+                    awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
                     started_at=found.start_time,
                     closed_at=found.close_time,
                 )

@@ -31,7 +31,6 @@ from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import Event
-from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
@@ -52,12 +51,16 @@ from sojourn.errors import (
     RunTimedOut,
     ServerUnavailable,
 )
+from sojourn.events.cursor import position_of
 from sojourn.events.history import sender_of
 from sojourn.events.one_run import status_in_history, transcript_of
 from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
 
-__all__ = ["Run", "status_name"]
+__all__ = ["CANCEL_REQUESTED", "Run", "status_name"]
+
+CANCEL_REQUESTED = "cancel was requested; the run ends once a worker has handled that"
+"""The hint of an open run that was asked to cancel."""
 
 QUERY_DEADLINE = timedelta(seconds=1)
 """Time limit of the query in `status()`; without a worker the history is read instead."""
@@ -67,6 +70,18 @@ MAX_CHILDREN_ASKED = 20
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an answer."""
+
+WAITING_DEADLINE = timedelta(seconds=60)
+"""How long `until_waiting` waits by default."""
+
+OPEN = ("running", "waiting", "paused")
+"""`RunStatus.status` of a run that has not ended."""
+
+MAX_QUOTED = 200
+"""Most characters of an answer in an error."""
+
+ENDED = ("completed", "closing workflow")
+"""In the server's text where a run has ended: before an update, or before a worker handled it."""
 
 TASK_FAILS = "Workflow Task in failed state"
 """The server's error for a run whose newest workflow task has failed and is not attempted again yet."""
@@ -98,6 +113,10 @@ class Run:
     def __init__(self, client: Access, run_id: str) -> None:
         self.client = client
         self.id = run_id
+
+    def __repr__(self) -> str:
+        """The run's id; a handle knows no status."""
+        return f"<Run {self.id}>"
 
     @property
     def run_id(self) -> str:
@@ -148,8 +167,8 @@ class Run:
         these events have no `event_id`, and a later subscriber does not get them.
 
         Args:
-            after: An event_id of this run, after which the events begin. With `children`, perhaps one for each run, by
-                run id.
+            after: An event_id of this run, after which the events begin; with `children`, the text of a
+                `sojourn.events.Cursor`, or an event_id for each run, by run id.
             follow: Wait for more events until the run ends.
             children: Include the events of child runs, each with its own `run_id` and `parent_tool_call_id`: after
                 the `agent_run_started` of their call and before its `tool_end`.
@@ -158,22 +177,19 @@ class Run:
                 have no `event_id` either; the `assistant_message` that follows holds the whole text.
 
         Raises:
-            InvalidInput: `after` is no event_id; raised at once, the others where the events are read.
+            InvalidInput: `after` is no event_id and no cursor; raised at once, the others where the events are read.
             RunNotFound: There is no such run.
             ServerUnavailable: The server did not answer for a minute.
         """
-        cursors = {self.id: after} if isinstance(after, str) else after or {}
-        for cursor in filter(None, cursors.values()):
-            if not EVENT_ID.match(cursor):
-                raise InvalidInput(
-                    f"{cursor[:100]!r} is no event_id: one is as 0-000012-00000, from an event of the run",
-                    run_id=self.id,
-                )
+        try:
+            position = position_of(self.id, after)
+        except ValueError as error:
+            raise InvalidInput(str(error), run_id=self.id) from error
         live = self.client.live if deltas else None
         # Not a generator around this one: at the end of a program, asyncio closes all of them at once, and an outer
         # one that closes an inner one then fails.
         return stream(
-            self.client.temporal, self.id, after=cursors, follow=follow, children=children, live=live
+            self.client.temporal, self.id, after=position, follow=follow, children=children, live=live
         )
 
     async def transcript(self) -> list[Message]:
@@ -186,6 +202,20 @@ class Run:
             ServerUnavailable: The server does not answer.
         """
         return await transcript_of(self.client.temporal, self.id)
+
+    async def exists(self) -> bool:
+        """Whether there is a run with this id; for a service that has to know before it begins to answer.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+        """
+        try:
+            await self._handle.describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return False
+            raise translated(error, self.id) from error
+        return True
 
     async def artifact(self, ref: str) -> Artifact:
         """An artifact of this run or of a child run, with its data; see `Client.artifact`."""
@@ -223,12 +253,47 @@ class Run:
             }
         )
 
+    async def until_waiting(self, *, timeout: timedelta | None = WAITING_DEADLINE) -> list[Await]:  # noqa: ASYNC109 - it says more than `asyncio.timeout` can
+        """Wait until the run waits for somebody, and return its open waits, oldest first.
+
+        Waits of child runs do not count: follow a child run itself, as `client.get_run(child_id)`.
+
+        Args:
+            timeout: How long to wait; None for no limit.
+
+        Raises:
+            AwaitClosed: The run answered without waiting; the message has its answer.
+            RunFailed: The run ended without an answer; with its subclasses, as `result` raises them.
+            TimeoutError: The run did not wait in time; the message says what it did.
+            RunNotFound: There is no such run.
+            ServerUnavailable: The server does not answer.
+        """
+        pause, state = 0.01, RunStatus(run_id=self.id)
+        try:
+            async with asyncio.timeout(timeout.total_seconds() if timeout else None):
+                while (state := await self.status()).status in OPEN:
+                    if state.awaits:
+                        return state.awaits
+                    await asyncio.sleep(pause)
+                    pause = min(1.5 * pause, 0.25)
+                output = await self.result()
+        except builtins.TimeoutError:
+            more = [f"its child run {id} waits" for id in state.child_awaits] + state.hints
+            raise builtins.TimeoutError(
+                f"{self.id} waited for nobody within {timeout}: {'; '.join([f'it is {state.status}', *more])}"
+            ) from None
+        raise AwaitClosed(
+            f"{self.id} ended without waiting, and answered {output.text[:MAX_QUOTED]!r}", run_id=self.id
+        )
+
     async def _hints(self, described: WorkflowExecutionDescription, found: RunStatus) -> list[str]:
-        """Hints for an operator about an open run: a missing worker, and activities that are attempted again."""
+        """Hints for an operator about an open run: a missing worker, a cancel that no worker has handled, and activities that are attempted again."""
         queue, pending = described.task_queue, described.raw_description.pending_activities
         gone = [] if await self.client.has_worker(queue) else [f"no worker polls task queue {queue}"]
+        asked = described.raw_description.workflow_extended_info.cancel_requested
+        cancel = [CANCEL_REQUESTED] if asked else []
         tools = {call.tool_call_id: call.name for call in found.calls}
-        return [*gone, *await retrying(pending, self.client.temporal.data_converter, tools)]
+        return [*gone, *cancel, *await retrying(pending, self.client.temporal.data_converter, tools)]
 
     async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
         """The open waits of open child runs, and of those below them, by run id."""
@@ -433,7 +498,7 @@ class Run:
                 reason = f"no worker handled it within {ANSWER_DEADLINE:g} s; it can still take effect when a worker runs"
                 raise NoWorker(f"{self.id}: {reason}", run_id=self.id) from error
             except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
+                if error.status == RPCStatusCode.NOT_FOUND and any(text in error.message for text in ENDED):
                     raise AwaitClosed(
                         f"{self.id} has ended; it accepts no answers", run_id=self.id
                     ) from error

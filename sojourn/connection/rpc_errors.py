@@ -68,6 +68,6 @@ def unreadable(run_id: str, reason: str) -> RunUnreadable:
     """The error for a run whose records this client cannot decode, with what to do."""
     return RunUnreadable(
         f"the data of run {run_id} cannot be read here ({reason}); use the codec of its workers: "
-        "--codec MODULE:OBJECT, SOJOURN_CODEC, or Client.connect(codec=...)",
+        "--codec MODULE:CODEC, SOJOURN_CODEC, or in a program the codec of its client",
         run_id=run_id,
     )

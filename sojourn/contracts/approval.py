@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from sojourn.contracts.awaits import Expiry
-from sojourn.contracts.record import Input
+from sojourn.contracts.declaration import Declaration
 
 __all__ = ["ApprovalPolicy", "Asks", "in_both"]
 
@@ -16,7 +16,7 @@ Asks = Literal["nothing", "marked", "changes", "everything"]
 _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everything": 3}
 
 
-class ApprovalPolicy(Input):
+class ApprovalPolicy(Declaration):
     """Who decides before a call runs. The rules apply in this order, and the first that fits decides.
 
     Denied tools and tags; read-only tools run; named tools and tags run; what the policy engine

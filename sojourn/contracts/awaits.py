@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sojourn.contracts.record import Input, Record
+from sojourn.contracts.shown_tool import ShownTool
 
 __all__ = ["Await", "AwaitClarification", "AwaitConfirmation", "AwaitExternalTools", "ExternalCall"]
 
@@ -72,7 +73,11 @@ class AwaitConfirmation(Record):
     binds: bool = False
     """Whether a decision by signal has to give `payload_digest`; a decision by update always has to."""
     spec_digest: str = ""
-    """SHA-256 of the tool's declaration; the call does not run when the declaration has changed since."""
+    """SHA-256 of the tool's whole declaration, for workers of versions that know no `shown`."""
+    shown: ShownTool | None = None
+    """What of the tool the decision covers; the call does not run when the tool differs from it."""
+    changes: list[str] = []
+    """Where the call is asked about again, because the tool was changed since it was shown: what was changed."""
     expires_after: Expiry | None = None
     """How long to wait before the call is denied; None waits without limit."""
 

@@ -3,6 +3,7 @@
 The union `Event`, below the classes, is the only list of kinds: a new kind is a class and a line there.
 """
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -40,6 +41,12 @@ class BaseEvent(Record):
     """The run's agent."""
     parent_tool_call_id: str | None = None
     """In a child run: the parent's call that the run answers (SR-67)."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        """What happened, where and to what, without any text or payload."""
+        for name in ("run_id", "event_id", "tool_call_id", "tool_name", "await_id", "code"):
+            if value := getattr(self, name, None):
+                yield name, value
 
     @model_serializer(mode="wrap")
     def _with_type(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:

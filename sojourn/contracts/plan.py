@@ -1,11 +1,12 @@
 """The input and the result of a planner."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import AliasChoices, Field
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.ids import ToolId
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.retry_hint import RetryHint
@@ -16,7 +17,32 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 
-__all__ = ["Finalize", "PlanInput", "PlanResult", "PlanResumeInput", "RunContext", "Turn", "Usage"]
+__all__ = [
+    "Finalize",
+    "PlanInput",
+    "PlanResult",
+    "PlanResumeInput",
+    "RunContext",
+    "Turn",
+    "TypedTool",
+    "Usage",
+]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class TypedTool(Protocol[T_co]):
+    """A tool that knows the type of its results, such as a function declared with `@toolset.tool`."""
+
+    @property
+    def id(self) -> ToolId:
+        """`<service>.<toolset>.<tool>`."""
+        ...
+
+    def result_of(self, result: ToolResult) -> T_co:
+        """The typed value of a successful result of this tool."""
+        ...
 
 
 class RunContext(Record):
@@ -79,7 +105,19 @@ class Finalize(Record):
 
 
 class PlanInput(Record):
-    """The input of the first turn of a run."""
+    """A planner's turn: all that a planner may know when it decides; `Turn` is its short name.
+
+    The first turn of a run gets a `PlanInput`; each later one, after a step, an answer or a wait, a `PlanResumeInput`
+    with the same fields:
+
+    - `messages`: the transcript, oldest first.
+    - `tool_results`, `hints`: the results of the last step, and how its failed calls can be repaired.
+    - `results`, `last(tool)`: the results of all steps, and the last one of a tool.
+    - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
+    - `reminders`: notices for this turn only, such as why the last plan was refused.
+    - `run`: the run's ids and labels, and whether it may ask a person.
+    - `finalize`: in the last turn, why it is the last; the planner can then only answer or fail.
+    """
 
     run: RunContext
     """The run that the planner decides for."""
@@ -98,13 +136,38 @@ class PlanInput(Record):
     finalize: Finalize | None = None
     """When set, the plan must be a final response or a failure; never set at the start."""
 
+    @property
+    def results(self) -> list[ToolResult]:
+        """The results of all steps of the run, in order; `tool_results` has those of the last step only."""
+        return [result for message in self.messages for result in message.tool_results]
+
+    @overload
+    def last(self, tool: str) -> ToolResult | None: ...
+    @overload
+    def last(self, tool: TypedTool[T]) -> T | None: ...
+    def last(self, tool: str | TypedTool[Any]) -> Any:
+        """The last result of a tool in the run.
+
+        Args:
+            tool: A tool, for the typed value of its last result; or its id, for the `ToolResult`, with the error of a
+                call that failed.
+
+        Returns:
+            None if the tool has no result yet and, for a tool, also if its last call failed.
+        """
+        id = tool if isinstance(tool, str) else tool.id
+        found = next((result for result in reversed(self.results) if result.name == id), None)
+        if found is None or isinstance(tool, str):
+            return found
+        return tool.result_of(found) if found.ok else None
+
 
 class PlanResumeInput(PlanInput):
-    """The input of a later turn: after a step, or after a question was answered."""
+    """A later turn of a run, after a step, an answer or a wait; it has the fields of a `PlanInput`."""
 
 
-Turn = PlanInput | PlanResumeInput
-"""The input of any turn of a run."""
+Turn = PlanInput
+"""Any turn of a run: a `PlanInput`, or a `PlanResumeInput`, which is one too."""
 
 
 class PlanResult(Input):

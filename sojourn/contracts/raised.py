@@ -8,7 +8,19 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, TypeGuard, TypeVar
 
-__all__ = ["attribute", "before", "chain", "copied", "is_a", "is_key", "kind", "parts", "text", "trace"]
+__all__ = [
+    "attribute",
+    "before",
+    "chain",
+    "copied",
+    "is_a",
+    "is_key",
+    "kind",
+    "parts",
+    "roots",
+    "text",
+    "trace",
+]
 
 MAX_KIND = 100
 """Longest class name kept, in characters."""
@@ -18,6 +30,7 @@ _T = TypeVar("_T")
 _NAME: Any = type.__dict__["__name__"]
 _BASES: Any = type.__dict__["__mro__"]
 _OWN: Any = type.__dict__["__dict__"]
+_MODULE: Any = type.__dict__["__module__"]
 _CAUSE: Any = BaseException.__dict__["__cause__"]
 _CONTEXT: Any = BaseException.__dict__["__context__"]
 _IS_SUPPRESSED: Any = BaseException.__dict__["__suppress_context__"]
@@ -38,6 +51,12 @@ def copied(text: str) -> str:
 def kind(error: object) -> str:
     """The name of an exception's class, at most 100 characters."""
     return copied(_NAME.__get__(type(error)))[:MAX_KIND]
+
+
+def roots(error: BaseException) -> set[str]:
+    """The first names of the modules that the exception's class and its bases are from."""
+    modules: Iterator[Any] = (_MODULE.__get__(base) for base in _BASES.__get__(type(error)))
+    return {copied(module).partition(".")[0] for module in modules if is_a(module, str)}
 
 
 def is_key(error: BaseException) -> bool:

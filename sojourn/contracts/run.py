@@ -1,7 +1,10 @@
 """A run as a whole: its input, output and status."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
+
+from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await
@@ -13,7 +16,7 @@ from sojourn.contracts.run_policy import Caps, RunPolicyOverride
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolTelemetry
 
-__all__ = ["CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
+__all__ = ["PAUSED", "CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
 
 
 class RunInput(Record):
@@ -44,7 +47,7 @@ class RunInput(Record):
 
 
 class RunOutput(Record):
-    """How a run ended."""
+    """The output of a run: its answer, why it ended, and what it used."""
 
     run_id: str
     """The run."""
@@ -77,10 +80,21 @@ class RunOutput(Record):
     active_time: timedelta | None = None
     """Active time of the run and its child runs; only where a time budget was set."""
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        """The run, why it ended and what it did, without its answer."""
+        for name in ("run_id", "agent_id", "reason", "tool_calls", "rounds"):
+            yield name, getattr(self, name)
+
     @property
     def text(self) -> str:
-        """The answer as text."""
+        """The answer as text; also in the JSON for readers, but not in a history, which has it in `final`."""
         return self.final.text
+
+    @model_serializer(mode="wrap")
+    def _with_text(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        is_for_history = info.exclude_defaults and not info.context
+        return written if is_for_history or info.include is not None else {**written, "text": self.text}
 
     @property
     def total_usage(self) -> Usage:
@@ -126,8 +140,12 @@ class CallStatus(Record):
     """The child run of an agent tool."""
 
 
+PAUSED = "(paused)"
+"""`RunStatus.awaiting` of a paused run, the same as `sojourn.search_attributes.PAUSED`."""
+
+
 class RunStatus(Record):
-    """The status of a run."""
+    """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits."""
 
     run_id: str
     """The run."""
@@ -144,7 +162,7 @@ class RunStatus(Record):
     awaits: list[Await] = []
     """The open waits, oldest first: questions, confirmations, external tool calls."""
     awaiting: str = ""
-    """In a listing, which has no `awaits`: the id of the oldest wait, or `(paused)`."""
+    """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing. A listing has this, and no `awaits`."""
     child_awaits: dict[str, list[Await]] = {}
     """The open waits of child runs, by the child's run id; an answer goes to the child run."""
     paused: str | None = None

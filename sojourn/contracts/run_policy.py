@@ -15,7 +15,8 @@ from pydantic import (
 )
 
 from sojourn.contracts.approval import ApprovalPolicy, in_both
-from sojourn.contracts.record import Input, Record
+from sojourn.contracts.declaration import Declaration
+from sojourn.contracts.record import Record
 
 __all__ = ["Caps", "Limits", "OnMissingFields", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
 
@@ -55,7 +56,7 @@ class Limits(Record):
     """Time for the final turn once the time budget is used up."""
 
 
-class RunPolicy(Limits, Input):
+class RunPolicy(Limits, Declaration):
     """The limits of a run, recorded in full once, in the first plan's result."""
 
     model_config = ConfigDict(extra="forbid")
@@ -99,7 +100,7 @@ class RunPolicy(Limits, Input):
         return self.model_copy(update=override.given()) if override else self
 
 
-class RunPolicyOverride(Input):
+class RunPolicyOverride(Declaration):
     """Limits of one run; None inherits, and a value applies only where it is tighter, unless the app allows looser ones."""
 
     max_tool_calls: NonNegativeInt | None = None

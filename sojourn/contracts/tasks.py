@@ -17,6 +17,7 @@ from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, RunPolicyOverride
+from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 
@@ -166,7 +167,9 @@ class ToolTask(Record):
     labels: dict[str, str] = {}
     """The run's labels."""
     spec_digest: str | None = None
-    """For an approved call: digest of the tool's declaration at the approval; after a change the call does not run."""
+    """For a call that a person was shown: digest of the tool's whole declaration, for workers of versions that know no `shown`."""
+    shown: ShownTool | None = None
+    """For a call that a person was shown: what was shown of the tool; if the tool differs from it, the call does not run."""
     input: ToolInput | None = None
     """For a call that needed input: the answers with which it continues."""
     given: dict[str, Any] | None = None

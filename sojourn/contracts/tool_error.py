@@ -7,6 +7,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from sojourn.contracts import raised
+from sojourn.contracts.place import place_of
 from sojourn.contracts.record import Record
 
 __all__ = ["LEFT_OUT", "MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
@@ -39,6 +40,16 @@ class ToolError(Record):
     """The cause; a chain of more than 8 errors loses its middle, never its root."""
     code: str | None = None
     """A short machine-readable kind: the exception's class name, or a tool's own code."""
+    place: str | None = None
+    """The line of the author's own code that raised, as `desk.py:41`; None where nothing was raised there."""
+
+    @property
+    def text(self) -> str:
+        """The message after its type and before its place, as in `RuntimeError: no stock (desk.py:41)`; without a place the message alone."""
+        if not self.place:
+            return self.message
+        is_named = not self.code or self.message == self.code or self.message.startswith(f"{self.code}: ")
+        return f"{self.message if is_named else f'{self.code}: {self.message}'} ({self.place})"
 
     @classmethod
     def new(cls, message: str, *, code: str | None = None) -> "ToolError":
@@ -68,7 +79,8 @@ class ToolError(Record):
         links: list[ToolError] = []
         for link in raised.chain(cast("BaseException", error), _MAX_READ):
             kind, text = raised.kind(link), _text(link)
-            links.append(cls(message=_clip(hide(text) if hide else text) or kind, code=_code(link) or kind))
+            message = _clip(hide(text) if hide else text) or kind
+            links.append(cls(message=message, code=_code(link) or kind, place=place_of(link)))
             if carried := _carried(link):
                 return _chained([*links, *carried]).without_repeats()
         return _chained(_shortened(links))

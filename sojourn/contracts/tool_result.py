@@ -1,8 +1,10 @@
 """ToolResult: the one shape of the answer to a call."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.record import Record
@@ -14,7 +16,7 @@ __all__ = ["ToolResult", "ToolTelemetry"]
 
 
 class ToolTelemetry(Record):
-    """What a call cost."""
+    """What a call cost: time and attempts, and the tokens and money of the models below it."""
 
     duration_ms: int = 0
     """Wall time of the attempt that answered; summed over a child run's calls for an agent tool."""
@@ -57,6 +59,16 @@ class ToolResult(Record):
     """The artifacts that the tool returned with its result; without their data wherever a model may read them."""
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
+    confirm: AwaitConfirmation | None = None
+    """From a worker to its run only: the call did not run, since its tool is not the one that was shown; a person is asked again."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        """Whose result it is and how the call ended, without the result itself."""
+        yield from (("name", self.name), ("tool_call_id", self.tool_call_id), ("ok", self.ok))
+        if self.error:
+            yield "code", self.error.code
+        if self.artifacts:
+            yield "artifacts", len(self.artifacts)
 
     @property
     def ok(self) -> bool:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any, Literal
 
+from sojourn.contracts.declaration import Declaration
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.record import Record
 
@@ -35,7 +36,7 @@ class Annotations(Record):
     """The tool reaches systems outside the service."""
 
 
-class Retry(Record):
+class Retry(Declaration):
     """How often a transient failure of a tool is retried before it is returned."""
 
     max_attempts: int = 3

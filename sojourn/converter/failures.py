@@ -28,7 +28,7 @@ def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
     failure: ApplicationError | None = None
     for depth, link in reversed(list(enumerate(error.chain()))):
         details = [spent] if spent and depth == 0 else []
-        outer = ApplicationError(link.message, *details, type=link.code, non_retryable=True)
+        outer = ApplicationError(link.text, *details, type=link.code, non_retryable=True)
         outer.__cause__ = failure
         failure = outer
     assert failure is not None

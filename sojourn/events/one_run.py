@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
@@ -11,12 +12,13 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_result import ToolTelemetry
 from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.events.history import HistoryReader
 
-__all__ = ["MAX_CHAIN", "events_of", "status_in_history", "transcript_of"]
+__all__ = ["MAX_CHAIN", "events_of", "status_in_history", "totals_in_history", "transcript_of"]
 
 MAX_CHAIN = 1_000
 """Most executions of one run that are followed."""
@@ -25,7 +27,8 @@ MAX_CHAIN = 1_000
 async def events_of(client: Client, run_id: str, *, after: str = "", follow: bool) -> AsyncIterator[Event]:
     """The events of a run after an event id; with `follow`, until the run ends.
 
-    A run that is reset continues in another execution, whose history begins as the old one's.
+    A run that is reset continues in another execution, whose history begins as the old one's. A child run that its
+    reset parent starts anew has no history yet: its events come from the beginning, with the ids of the beginning.
 
     Raises:
         RunNotFound: There is no such run.
@@ -38,8 +41,12 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
             execution = await _first(client, run_id)
             outage.answered()
             async for event in _folded(client, run_id, execution, follow=follow):
-                if follow and event.type == "run_terminated" and await _first(client, run_id) != execution:
-                    break  # the run was reset: its newer execution continues
+                if follow and event.type == "run_terminated":
+                    newer = await _first(client, run_id)
+                    if newer != execution:  # the run was reset, or started anew
+                        origin = await _origin(client, run_id, execution)
+                        last = last if await _origin(client, run_id, newer) == origin else ""
+                        break
                 if place_of(event.event_id) > place_of(last):
                     last = event.event_id
                     yield event
@@ -88,6 +95,17 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
     return fold.status()
 
 
+async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
+    """The recorded tokens and cost of a run and its child runs; raises as `status_in_history`."""
+    fold = Fold(run_id)
+    try:
+        async for _ in _records(client, fold, await _first(client, run_id), follow=False):
+            pass
+    except RPCError as error:
+        raise translated(error, run_id) from error
+    return fold.totals()
+
+
 async def _records(
     client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
@@ -133,7 +151,20 @@ async def _first(client: Client, run_id: str) -> str:
 
 async def _before(client: Client, run_id: str, execution: str) -> str:
     """The execution that this one continues; empty when there is none."""
+    started = await _started(client, run_id, execution)
+    return started.continued_execution_run_id if started else ""
+
+
+async def _origin(client: Client, run_id: str, execution: str) -> str:
+    """The execution that a run began with, before it was reset or continued."""
+    started = await _started(client, run_id, execution)
+    return started.first_execution_run_id if started else ""
+
+
+async def _started(
+    client: Client, run_id: str, execution: str
+) -> WorkflowExecutionStartedEventAttributes | None:
     handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
     async for event in handle.fetch_history_events(page_size=1):
-        return event.workflow_execution_started_event_attributes.continued_execution_run_id
-    return ""
+        return event.workflow_execution_started_event_attributes
+    return None

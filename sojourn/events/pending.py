@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -26,13 +26,16 @@ from sojourn.core.values.text import plain
 from sojourn.events.history import HistoryReader
 from sojourn.events.live_text import COMMON
 
-__all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "retrying"]
+__all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "is_plan", "retrying", "when"]
 
 INTERVAL = 1.0
 """Seconds that a call is in flight before its activity is looked up, and between two look-ups."""
 
 LONGEST_PAUSE = 32
 """Most intervals between two look-ups while no activity of the calls in flight is pending: the run waits."""
+
+SLOW = timedelta(seconds=10)
+"""Duration from which an attempt at a plan is worth a line."""
 
 MAX_TEXT = 500
 """Longest note of a heartbeat or text of a failure, in characters."""
@@ -55,20 +58,30 @@ async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter)
 async def retrying(
     pending: Sequence[PendingActivityInfo], converter: DataConverter, tools: Mapping[str, str]
 ) -> list[str]:
-    """One line per activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
+    """One line per activity that is attempted again, and for a plan that is slow, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
 
     Args:
         pending: The activities that have not ended.
         converter: Decodes their failures.
         tools: Tool ids by tool_call_id.
     """
-    reader = HistoryReader(converter)
-    failed = [each for each in pending if each.attempt > 1 and each.HasField("last_failure")]
-    return [
-        f"{_what(each, tools)}: attempt {each.attempt} {_when(each)}; the last failed: "
-        + plain(str(await reader.error_of(each.last_failure)), MAX_TEXT)
-        for each in failed[:MAX_RETRYING]
-    ]
+    reader, lines = HistoryReader(converter), list[str]()
+    for each in pending:
+        if each.attempt > 1 and each.HasField("last_failure"):
+            reason = plain(str(await reader.error_of(each.last_failure)), MAX_TEXT)
+            lines.append(
+                f"{_what(each, tools)}: attempt {each.attempt} {when(each)}; the last failed: {reason}"
+            )
+        elif is_plan(each) and (since := _moment(each.last_started_time)):
+            elapsed = datetime.now(UTC) - since
+            if elapsed >= SLOW:
+                lines.append(f"plan: attempt {each.attempt} is under way for {elapsed.total_seconds():.0f} s")
+    return lines[:MAX_RETRYING]
+
+
+def is_plan(pending: PendingActivityInfo) -> bool:
+    """Whether an activity is a plan; else it is a call."""
+    return pending.activity_type.name == "PlanActivity"
 
 
 class PendingActivities:
@@ -99,6 +112,8 @@ class PendingActivities:
         match event:
             case PlanStartedEvent():
                 self._open = {"": time.monotonic()}
+                self._seen.pop(("", "attempt"), None)  # the attempts of the plan before are another's
+                self._seen.pop(("", "note"), None)
             case ToolStartEvent(call=call):
                 self._open.pop("", None)
                 self._open[call.tool_call_id] = time.monotonic()
@@ -195,7 +210,7 @@ class PendingActivities:
 
 def _call_id(pending: PendingActivityInfo) -> str:
     """The tool_call_id of a call's activity; empty for a plan's."""
-    return "" if pending.activity_type.name == "PlanActivity" else pending.activity_id
+    return "" if is_plan(pending) else pending.activity_id
 
 
 def _moment(at: Timestamp) -> datetime | None:
@@ -207,13 +222,14 @@ def _number(value: Any) -> float | None:
 
 
 def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
-    if pending.activity_type.name == "PlanActivity":
+    if is_plan(pending):
         return "plan"
     tool = tools.get(pending.activity_id)
     return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
 
 
-def _when(pending: PendingActivityInfo) -> str:
+def when(pending: PendingActivityInfo) -> str:
+    """Return when an attempt begins, as `is due at 09:14:07 UTC`; or that it is under way."""
     if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
         return "is under way"
     return f"is due at {pending.scheduled_time.ToDatetime(UTC):%H:%M:%S} UTC"

@@ -1,7 +1,7 @@
 """One stream of a run's events, with those of its child runs and the live ones."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 
 from temporalio.client import Client
 
@@ -9,6 +9,7 @@ from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultRecei
 from sojourn.contracts.ids import place_of
 from sojourn.core.history.fold import END
 from sojourn.errors import RunNotFound, SojournError
+from sojourn.events.cursor import Position
 from sojourn.events.live_text import LiveText
 from sojourn.events.one_run import events_of
 from sojourn.events.pending import PendingActivities
@@ -25,7 +26,7 @@ async def stream(
     client: Client,
     run_id: str,
     *,
-    after: Mapping[str, str],
+    after: Position,
     follow: bool,
     children: bool,
     live: LiveTransport | None = None,
@@ -60,7 +61,7 @@ class _Source:
         client: Client,
         run_id: str,
         queue: "asyncio.Queue[Event | BaseException | None]",
-        after: Mapping[str, str],
+        after: Position,
         *,
         children: bool,
         live: LiveTransport | None,
@@ -86,28 +87,30 @@ class _Source:
                 if live:
                     live.feed(event)
                 await self._before(event)
-                is_new = place_of(event.event_id) > place_of(self._after.get(self._run_id, ""))
+                is_new = place_of(event.event_id) > place_of(self._after.of(self._run_id))
                 if text:
                     await text.feed(event, is_new=is_new)
                 elif is_new:
                     await self._queue.put(event)
                 self._read = event.event_id
                 if self._follows and isinstance(event, AgentRunStartedEvent):
-                    await self._begin(event, follow=follow)
+                    await self._begin(event, self._after.below(event, is_new=is_new), follow=follow)
         finally:
             if live:
                 await live.close()
             if text:
                 await text.close()
 
-    async def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
+    async def _begin(self, event: AgentRunStartedEvent, after: Position | None, *, follow: bool) -> None:
         if before := self._children.pop(event.tool_call_id, None):
             await before.close()  # the parent run was reset, and has started the child run again
+        if after is None:
+            return  # all of its events were delivered before
         child = _Source(
             self._client,
             event.run_link.run_id,
             self._queue,
-            self._after,
+            after,
             children=self._follows,
             live=self._live,
         )

@@ -43,8 +43,8 @@ async def subscribe(events: AsyncIterable[Event], handler: EventHandler) -> None
 
 
 def event_line(event: BaseEvent) -> str:
-    """An event as one line of JSON, with its type first and without defaults."""
-    return event.model_dump_json(exclude_defaults=True)
+    """An event as one line of JSON, with its type first and without defaults; an output in it has `text`."""
+    return event.model_dump_json(exclude_defaults=True, context={"reader": True})
 
 
 def parse_event(data: str | bytes | dict[str, Any]) -> Event:

@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
-import structlog
 from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from sojourn.errors import DefinitionError
+from sojourn.live.outage import Outage
 from sojourn.live.transport import Delta
 
 __all__ = ["RedisTransport"]
@@ -44,16 +45,14 @@ RETRY = 1.0
 
 _FIELD = b"d"
 
-_log = structlog.get_logger("sojourn.live")
-
 
 class RedisTransport:
     """Carries deltas over Redis 5 or newer; needs `sojourn[redis]`.
 
-    All runs of a worker share the connections for publishing; each subscriber has a connection of its own.
+    All runs of an event loop share the connections for publishing; each subscriber has a connection of its own.
 
     Args:
-        url: `redis://HOST:PORT/DB`, `rediss://...` for TLS, or `unix://PATH`.
+        url: `redis://HOST:PORT/DB`, `rediss://...` for TLS, or `unix://PATH`, which a setting writes as `redis+unix://PATH`.
 
     Raises:
         DefinitionError: The URL is not valid.
@@ -61,9 +60,9 @@ class RedisTransport:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._writer: tuple[asyncio.AbstractEventLoop, Redis] | None = None
+        self._writers = WeakKeyDictionary[asyncio.AbstractEventLoop, Redis]()
         self._paused_until = 0.0
-        self._is_unavailable = False
+        self._outage = Outage()
         try:
             self._open(PATIENCE)
         except ValueError:  # its text quotes the URL's faulty part, which may be the password
@@ -92,9 +91,9 @@ class RedisTransport:
                 await pipe.execute()
         except (RedisError, OSError) as error:
             self._paused_until = time.monotonic() + PAUSE
-            self._log_unavailable(error)
+            self._outage.begin(error)
             return False
-        self._log_available()
+        self._outage.end()
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
@@ -105,12 +104,12 @@ class RedisTransport:
             try:
                 while not _is_cancelled():
                     found: Any = await reader.xread({key: last}, count=500, block=round(BLOCK * 1000))
-                    self._log_available()
+                    self._outage.end()
                     for _, entries in found:
                         last = entries[-1][0]
                         yield [delta for _, fields in entries if (delta := _read(fields))]
             except (RedisError, OSError) as error:
-                self._log_unavailable(error)
+                self._outage.begin(error)
             finally:
                 await reader.aclose()
             if _is_cancelled():
@@ -118,16 +117,15 @@ class RedisTransport:
             await asyncio.sleep(RETRY)
 
     async def close(self) -> None:
-        """Close the connections for writing."""
-        writer, self._writer = self._writer, None
-        if writer and writer[0] is asyncio.get_running_loop():
-            await writer[1].aclose()
+        """Close the connections for writing of this event loop."""
+        if writer := self._writers.pop(asyncio.get_running_loop(), None):
+            await writer.aclose()
 
     def _shared(self) -> Redis:
         loop = asyncio.get_running_loop()
-        if self._writer is None or self._writer[0] is not loop:
-            self._writer = (loop, self._open(PATIENCE))
-        return self._writer[1]
+        if loop not in self._writers:
+            self._writers[loop] = self._open(PATIENCE)
+        return self._writers[loop]
 
     def _open(self, read_timeout: float) -> Redis:
         """Return a client with connections of its own; it connects at its first command."""
@@ -138,17 +136,6 @@ class RedisTransport:
             socket_connect_timeout=PATIENCE,
             retry=Retry(NoBackoff(), 0),
         )
-
-    def _log_unavailable(self, error: Exception) -> None:
-        if not self._is_unavailable:
-            self._is_unavailable = True
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-            _log.warning("live_text_unavailable", reason=reason, effect="runs go on, without deltas")
-
-    def _log_available(self) -> None:
-        if self._is_unavailable:
-            self._is_unavailable = False
-            _log.info("live_text_available")
 
 
 def _is_cancelled() -> bool:

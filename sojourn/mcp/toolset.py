@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from sojourn.authoring.options import DURATION, RETRY, TEXT, Kind, declares
 from sojourn.contracts.ids import TOOLSET_ID, ToolId
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
+from sojourn.core.payload.template import unknown_fields
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
@@ -16,7 +18,7 @@ from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import CONNECT_TIMEOUT, TTL
 from sojourn.mcp.spec_from_listing import Terms, check_terms, patterns, stand_in_spec, unmatched
 from sojourn.mcp.tool import McpTool
-from sojourn.mcp.transports import Transport
+from sojourn.mcp.transports import Http, Sse, Stdio, Transport
 
 if TYPE_CHECKING:
     from sojourn.mcp.session import Session
@@ -26,6 +28,39 @@ __all__ = ["McpToolset"]
 _log = structlog.get_logger("sojourn.mcp")
 
 
+_TRANSPORTS = 'transport=mcp.Stdio("program", "argument") or transport=mcp.Http(url)'
+
+
+def _transport(given: Any) -> str | None:
+    """What to write in place of what is no transport; an address may hold secrets, so it is not repeated."""
+    if isinstance(given, type):
+        return f"mcp.{given.__name__}(...)" if given in (Stdio, Http, Sse) else None
+    is_address = isinstance(given, str) and "://" in given
+    return "mcp.Http(url)" if is_address else _TRANSPORTS.removeprefix("transport=")
+
+
+def _is_transport(given: Any) -> bool:
+    return not isinstance(given, type) and callable(getattr(given, "connect", None))
+
+
+@declares(
+    "toolset",
+    mends={
+        "transport": _TRANSPORTS,
+        "command": 'transport=mcp.Stdio("program", "argument")',
+        "args": 'transport=mcp.Stdio("program", "argument")',
+        "env": 'transport=mcp.Stdio("program", env={...})',
+        "url": "transport=mcp.Http(url)",
+        "headers": "transport=mcp.Http(url, headers={...})",
+    },
+    transport=Kind("an mcp.Stdio, an mcp.Http or an mcp.Sse", _is_transport, _transport, is_secret=True),
+    description=TEXT,
+    task_queue=TEXT,
+    timeout=DURATION,
+    retry=RETRY,
+    ttl=DURATION,
+    connect_timeout=DURATION,
+)
 class McpToolset:
     """The tools of an MCP server (SR-12).
 
@@ -71,7 +106,7 @@ class McpToolset:
         confirmation: Mapping[str, str] | None = None,
         bounded: str | Iterable[str] = (),
     ) -> None:
-        if not TOOLSET_ID.match(id):
+        if not isinstance(id, str) or not TOOLSET_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
         for name, duration in (("timeout", timeout), ("ttl", ttl), ("connect_timeout", connect_timeout)):
             if fault := duration_fault(name, duration):
@@ -166,6 +201,12 @@ class McpToolset:
         await self._catalogue.refresh(session)
         bounded = [name for name, tool in self.tools.items() if tool.spec.bounded]
         self._warn_unused("mcp_confirmation_unused", unmatched(self._terms.confirmation, self.tools))
+        unknown = [
+            f"{name}: {{{field}}}"
+            for name, tool in self.tools.items()
+            for field in unknown_fields(tool.spec.confirmation or "", tool.spec.payload.json_schema)[0]
+        ]
+        self._warn_unused("mcp_confirmation_field_unknown", unknown)
         self._warn_unused("mcp_bounded_unused", unmatched(self._terms.bounded, bounded))
         return len(self.tools)
 

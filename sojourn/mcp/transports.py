@@ -7,9 +7,11 @@ secrets: of a process only the program, of an address only scheme, host and port
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from sojourn.authoring.options import TEXT, Kind, declares
 from sojourn.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -31,6 +33,26 @@ class Transport(Protocol):
         ...
 
 
+_SECRET = replace(TEXT, is_secret=True)
+_TEXTS_BY_NAME = Kind(
+    "a mapping of name to text",
+    lambda given: (
+        isinstance(given, Mapping)
+        and all(
+            isinstance(each, str) for pair in cast("Mapping[object, object]", given).items() for each in pair
+        )
+    ),
+    is_secret=True,
+)
+
+
+@declares(
+    "mcp.Stdio",
+    mends=dict.fromkeys(("arg", "args", "arguments"), 'mcp.Stdio("program", "argument")'),
+    command=_SECRET,
+    env=_TEXTS_BY_NAME,
+    cwd=TEXT,
+)
 class Stdio:
     """A server that runs as a child process of the worker and communicates over standard input and output.
 
@@ -50,6 +72,10 @@ class Stdio:
     def __init__(
         self, command: str, *arguments: str, env: Mapping[str, str] | None = None, cwd: str | None = None
     ) -> None:
+        if wrong := next((each for each in arguments if not isinstance(each, str)), None):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+            raise DefinitionError(
+                f"mcp.Stdio: an argument is a text, not an object of class {type(wrong).__name__}"
+            )
         self.command = command
         self.arguments = arguments
         self.env = dict(env or {})
@@ -75,6 +101,7 @@ class Stdio:
         return f"Stdio({self.command!r})"
 
 
+@declares("mcp.Http", url=_SECRET, headers=_TEXTS_BY_NAME)
 class Http:
     """A server at an address, over streamable HTTP.
 

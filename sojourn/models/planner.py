@@ -21,6 +21,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 
+from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.totals import add_usage
@@ -29,6 +30,7 @@ from sojourn.live import current_deltas
 from sojourn.models.expected import Expected
 from sojourn.models.guarded import guarded
 from sojourn.models.messages import from_response, to_messages
+from sojourn.models.model_name import model_name_fault
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import ASK_USER, answer_tool, definitions
 from sojourn.models.outcome import Correction, Reply, plan_of
@@ -46,6 +48,24 @@ Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 """A text, or a function, sync or async, that returns the text for a run."""
 
 
+@declares(
+    "ModelPlanner",
+    mends={
+        "system_prompt": "instructions=...",
+        "prompt": "instructions=...",
+        "output_type": "result=...",
+        "tools": "Agent(..., uses=[...])",
+        "model": "ModelPlanner('openai:gpt-5'), or another model",
+        "temperature": 'settings={"temperature": ...}',
+        "max_tokens": 'settings={"max_tokens": ...}',
+    },
+    fallbacks=list_of("models"),
+    instructions=Kind(
+        "a text, or a function of the run", lambda given: isinstance(given, str) or callable(given)
+    ),
+    settings=MAPPING,
+    asks=FLAG,
+)
 class ModelPlanner:
     """Plans with a language model, of any provider that pydantic-ai knows.
 
@@ -68,9 +88,12 @@ class ModelPlanner:
         tokens_per_minute: Most tokens that this worker uses of one provider; when left out, `SOJOURN_MODEL_TPM`.
 
     Raises:
-        DefinitionError: A model is neither a name nor a model object, the result's type has no JSON Schema, or a
+        DefinitionError: A model is neither a name nor a model object, a name has no provider or an unknown one, the result's type has no JSON Schema, or a
             limit is not a number above 0.
     """
+
+    reads_descriptions = True
+    """The model chooses tools by their descriptions, so `App(...)` warns of a tool that has none."""
 
     def __init__(
         self,
@@ -89,8 +112,10 @@ class ModelPlanner:
             if not isinstance(each, (str, Model)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
                 raise DefinitionError(
                     f"ModelPlanner takes a model by name, such as 'openai:gpt-6.1-terra', or a model object of "
-                    f"pydantic-ai; {each!r} is neither"
+                    f"pydantic-ai; {shown(each)} is neither"
                 )
+            if isinstance(each, str) and (fault := model_name_fault(each)):
+                raise DefinitionError(f"ModelPlanner: {fault}")
         self._sources = (model, *fallbacks)
         self._instructions = instructions
         self._expected = Expected.of(result) if result is not None else None

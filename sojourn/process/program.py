@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import IO
 
@@ -27,6 +27,7 @@ class Program:
         self,
         command: Sequence[str],
         *,
+        environment: Mapping[str, str] | None = None,
         log: IO[bytes] | None = None,
         keep: Sequence[int] = (),
         may_outlive_us: bool = False,
@@ -35,6 +36,7 @@ class Program:
 
         Args:
             command: The absolute path of the binary, and its arguments.
+            environment: All its environment variables; this process's own when None.
             log: An unbuffered file for standard output and standard error; this process's own when None.
             keep: File descriptors that the process inherits.
             may_outlive_us: Whether the process may drain after this process ends: the end only closes its standard
@@ -45,6 +47,7 @@ class Program:
         self._log_starts = log.seek(0, os.SEEK_END) if log else 0
         self._process = start_group(
             command if may_outlive_us else [*killed_with_parent(), *command],
+            env=environment,
             stdin=subprocess.PIPE if may_outlive_us else subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,

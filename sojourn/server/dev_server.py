@@ -14,13 +14,14 @@ from sojourn.server.health import is_serving
 from sojourn.server.ports import HOST, is_free, pick, port_in_use
 from sojourn.server.start_dev import StartDev
 from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
+from sojourn.server.web_ui import find_ui, ui_port_of
 
 __all__ = ["USUAL_PORT", "USUAL_UI_PORT", "Server"]
 
 USUAL_PORT = 7233
 """Default port of a Temporal frontend."""
 USUAL_UI_PORT = 8233
-"""Default port of a development server's web UI."""
+"""Default port of a development server's web UI: 1000 above its frontend."""
 
 _GRACE = timedelta(seconds=5)
 _POLL = 0.02
@@ -56,12 +57,12 @@ class Server:
             db_filename: The SQLite file of all data; in memory when None.
             log_filename: The file of the server's log, emptied at each start; a temporary file when None.
             port: Port of the frontend. None: 7233 if it is free, else any free port; 0: any free port.
-            ui_port: Port of the web UI. None: 8233 if it is free, else any free port; 0: any free port.
+            ui_port: Port of the web UI. None: 1000 above the frontend's if that is free, else any free port; 0: any free port.
             ui: Whether the server has a web UI.
             namespace: A namespace that exists once the server has started.
             attach: Whether to use a healthy server at `port` (7233 when None) that has the namespace, instead of
                 starting one; the other settings then have no effect. Never with port 0.
-            tuned: Whether `DYNAMIC_CONFIG` applies; False only for measurements.
+            tuned: Whether `DYNAMIC_CONFIG` and fewer garbage collections apply; False only for measurements.
             cli: The `temporal` command; searched by `find_cli` when None.
             start_timeout: Time limit until the server serves.
             on_progress: Called with a line of text before a long step, such as a download of the `temporal` command.
@@ -78,6 +79,7 @@ class Server:
         self._start_timeout = start_timeout
         self._on_progress = on_progress
         self._attached_to: str | None = None
+        self._attached_ui: str | None = None
         self._was_attached = False
         self._launched: StartDev | None = None
         self._child: Program | None = None
@@ -112,7 +114,9 @@ class Server:
 
     @property
     def ui_url(self) -> str | None:
-        """URL of the web UI; None without a web UI, and for an attached server."""
+        """URL of the web UI; None without one, and for an attached server whose UI is not 1000 ports above its frontend."""
+        if self._attached_to is not None:
+            return self._attached_ui
         return self._launched.ui_url if self._launched is not None else None
 
     @property
@@ -146,6 +150,7 @@ class Server:
             address = f"{HOST}:{usual}"
             if await is_serving(address, namespace=self.namespace):
                 self._attached_to, self._launched, self._was_attached = address, None, True
+                self._attached_ui = await find_ui(address, ui_port_of(usual))
                 return self
         cli = self._cli = self._cli or await find_cli(on_progress=self._on_progress)
         try:
@@ -204,10 +209,11 @@ class Server:
     async def _launch_on_free_ports(self, cli: TemporalCli) -> None:
         """Launch the server; choose other ports if another process took a chosen one first."""
         for tries_left in reversed(range(_TRIES)):
+            port = pick(self._asked_port, USUAL_PORT)
             start = StartDev(
                 binary=cli.path,
-                port=pick(self._asked_port, USUAL_PORT),
-                ui_port=pick(self._asked_ui_port, USUAL_UI_PORT) if self._ui else None,
+                port=port,
+                ui_port=pick(self._asked_ui_port, ui_port_of(port)) if self._ui else None,
                 db_filename=self._db_filename,
                 namespace=self.namespace,
                 tuned=self._tuned,
@@ -226,7 +232,9 @@ class Server:
         assert self._files is not None
         self._files.sign(start.address)
         self._launched = start
-        child = self._child = Program(start.command, log=self._files.log, keep=self._files.inherited)
+        child = self._child = Program(
+            start.command, environment=start.environment, log=self._files.log, keep=self._files.inherited
+        )
         try:
             async with asyncio.timeout(self._start_timeout.total_seconds()):
                 while not await self._serves(start, child):

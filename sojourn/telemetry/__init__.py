@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sojourn.telemetry.interceptor import TelemetryInterceptor
     from sojourn.telemetry.recorder import Recorder
 
-__all__ = ["flush", "interceptors", "missing_interceptors"]
+__all__ = ["flush", "interceptors", "leave_out", "missing_interceptors"]
 
 FLUSH = 3.0
 """Longest time that a process which ends waits until its last spans and metrics are sent, in seconds."""
@@ -38,6 +38,7 @@ class _Process:
     """The recorder of this process, once telemetry is requested."""
 
     recorder: "Recorder | None" = None
+    is_left_out = False
     lock = threading.Lock()
 
 
@@ -70,9 +71,14 @@ def flush(seconds: float = FLUSH) -> None:
     sending.join(seconds)
 
 
+def leave_out() -> None:
+    """Record nothing in this process, whatever is requested: for a command that starts no run."""
+    _Process.is_left_out = True
+
+
 def _recorder() -> "Recorder | None":
     with _Process.lock:
-        if _Process.recorder is None and requested.is_requested():
+        if _Process.recorder is None and not _Process.is_left_out and requested.is_requested():
             from sojourn.telemetry import providers  # noqa: PLC0415 - it loads OpenTelemetry
 
             _Process.recorder = providers.recorder()

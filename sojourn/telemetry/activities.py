@@ -88,6 +88,8 @@ class ActivityTelemetry(ActivityInboundInterceptor):
             else:
                 if result.input_required:
                     span.set_attribute(OUTCOME, "input_required")
+                if result.confirm:
+                    span.set_attribute(OUTCOME, "asked_again")
                 if reason := names.error_type(result):
                     found[ERROR] = reason
                     fail(span, reason)

@@ -5,6 +5,7 @@ join the run's trace. An exporter that cannot be made is logged, and the process
 """
 
 import os
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -71,13 +72,19 @@ def _exporters(signal: Signal) -> list[Any]:
                 raise LookupError("no installed package provides it")
             made.append(found.load()())
         except Exception as error:  # noqa: BLE001 - an exporter is foreign code, which reads its own settings
-            _log.warning(
-                f"{signal}_not_exported",
-                exporter=published or requested.protocol(signal),
-                reason=str(error)[:200],
-                mend="pip install 'sojourn[otlp]', or correct the OTEL_ variables",
-            )
+            _warn_once(published or requested.protocol(signal), str(error)[:200])
     return made
+
+
+@cache
+def _warn_once(exporter: str, reason: str) -> None:
+    """Log that an exporter cannot be made: once for traces and metrics, and for the clients and workers of the process."""
+    _log.warning(
+        "telemetry_not_exported",
+        exporter=exporter,
+        reason=reason,
+        mend="pip install 'sojourn[otlp]', or correct the OTEL_ variables",
+    )
 
 
 def _resource() -> Resource:

@@ -1,23 +1,27 @@
-"""Helpers for tests of agents: a planner that follows a script, and a real server.
+"""Helpers for tests of agents: a planner that follows a script, a clock that can be moved, and a real server.
 
-The package decides how a test starts a server and replaces an agent's planner or model. Only `pytest_plugin` imports
-pytest; the installed package registers it, and it imports and starts nothing else until a test uses one of its fixtures
-(`temporal_server`, `temporal_address`, `use_model`). Begin with `ScriptedPlanner`; `sojourn.testing.models` replaces
-models, and records their responses.
+The package decides how a test starts a server and workers, moves a run's clock, and replaces an agent's planner, model or
+MCP server. Only `pytest_plugin` imports pytest; the installed package registers it, and it imports and starts nothing
+else until a test uses one of its fixtures (`serve`, `temporal_server`, `temporal_address`, `use_mcp`, `use_model`). Begin
+with `ScriptedPlanner`; `sojourn.testing.models` replaces models and records their responses, `sojourn.testing.mcp`
+replaces MCP servers.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.testing.clock import skip_time
     from sojourn.testing.scripted import ScriptedPlanner, Step
 
-__all__ = ["ScriptedPlanner", "Step"]
+__all__ = ["ScriptedPlanner", "Step", "skip_time"]
+
+_HOMES = {"ScriptedPlanner": "scripted", "Step": "scripted", "skip_time": "clock"}
 
 
 def __getattr__(name: str) -> Any:
     # pytest imports this package with the plugin, in every test run of a user, so its import has to be quick.
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sojourn.testing import scripted  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
 
-    return getattr(scripted, name)
+    return getattr(import_module(f"sojourn.testing.{_HOMES[name]}"), name)

@@ -1,20 +1,22 @@
-"""pytest fixtures: a real Temporal server for the whole test session, and the replacement of an agent's model.
+"""pytest fixtures: a real Temporal server for the whole test session, workers on it, and stand-ins for what is remote.
 
 Under pytest-xdist each worker process has its own server: it starts in less than a
 second, and the tests of one process cannot disturb those of another.
 """
 
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from sojourn.authoring.app import App
+    from sojourn.client.client import Client
     from sojourn.server import Server
 
-__all__ = ["temporal_address", "temporal_server", "use_model"]
+__all__ = ["serve", "temporal_address", "temporal_server", "use_mcp", "use_model"]
 
 _AT_ONCE = timedelta(0)
 
@@ -45,6 +47,44 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Generator[Serv
 def temporal_address(temporal_server: "Server") -> str:
     """Return `host:port` of the session's server."""
     return temporal_server.address
+
+
+@pytest.fixture
+async def serve(temporal_address: str) -> "AsyncGenerator[Callable[[App], Awaitable[Client]]]":
+    """Yield what starts a worker until the test ends, and returns its client; needs pytest-asyncio.
+
+        client = await serve(app)
+
+    Each call starts a worker on a task queue of its own, and returns the client of that queue. What the client needs
+    beside it is passed on: `await serve(app, storage=..., codec=...)`, as for `Client.connect`.
+    """
+    import uuid  # noqa: PLC0415
+
+    from sojourn.client.client import Client  # noqa: PLC0415
+    from sojourn.worker import Worker  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+
+        async def start(app: "App", **connecting: Any) -> "Client":
+            queue = f"test-{uuid.uuid4().hex}"
+            client = await Client.connect(temporal_address, task_queue=queue, **connecting)
+            await stack.enter_async_context(Worker(app, client, drain=_AT_ONCE))
+            return client
+
+        yield start
+
+
+@pytest.fixture
+def use_mcp() -> "Generator[Callable[..., Any]]":
+    """Yield a function that replaces an MCP server until the test ends: `use_mcp(toolset, read, write)`; needs `sojourn[mcp]`."""
+    from sojourn.testing.mcp import use_mcp as using  # noqa: PLC0415
+
+    with ExitStack() as stack:
+
+        def use(toolset: Any, *tools: Any) -> Any:
+            return stack.enter_context(using(toolset, *tools))
+
+        yield use
 
 
 @pytest.fixture

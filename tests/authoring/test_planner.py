@@ -3,9 +3,7 @@
 import functools
 from typing import Any
 
-import pytest
-
-from sojourn import DefinitionError, PlanInput, Planner, PlanResult, PlanResumeInput, RunContext
+from sojourn import PlanInput, Planner, PlanResult, PlanResumeInput, RunContext
 from sojourn.planner import as_planner
 
 RUN = RunContext(run_id="r", agent_id="a.b")
@@ -47,13 +45,3 @@ async def test_one_async_function_plans_every_turn() -> None:
         planner = as_planner(function, "agent a.b")
         assert (await planner.plan_start(START)).final_response.text == "PlanInput"
         assert (await planner.plan_resume(RESUME)).final_response.text == "PlanResumeInput"
-
-
-@pytest.mark.parametrize("planner", [None, "gpt", not_async, TwoMethods, OneMethod(), lambda turn: None],
-                         ids=["nothing", "a name", "sync", "a class", "half", "lambda"])  # fmt: skip
-def test_anything_else_is_no_planner(planner: object) -> None:
-    """An object that is no planner is refused at its declaration; the error names both forms of a planner."""
-    with pytest.raises(
-        DefinitionError, match=r"^agent a\.b: .*plan_start and plan_resume, or one async function"
-    ):
-        as_planner(planner, "agent a.b")

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
@@ -21,9 +21,6 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
-
-if TYPE_CHECKING:
-    from decimal import Decimal as Hidden
 
 META = ToolCallMeta(run_id="r", tool_call_id="c1")
 
@@ -341,66 +338,6 @@ def test_a_toolsets_id_has_two_parts(id: str) -> None:
     assert repr(id) in str(caught.value)
 
 
-def no_annotation(a): ...
-
-
-def some(*a: int): ...
-
-
-def named(**a: int): ...
-
-
-def by_place(a: int, /): ...
-
-
-def private(_a: int): ...
-
-
-def taken(model_config: int): ...
-
-
-def opaque(a: Toolset): ...
-
-
-def opaque_result(a: int) -> Toolset: ...
-
-
-def unknown(a: "Hidden"): ...
-
-
-def two_metas(a: ToolCallMeta, b: ToolCallMeta): ...
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (no_annotation, "'a' has no type annotation"),
-        (some, "'a' cannot be passed by name"),
-        (named, "'a' cannot be passed by name"),
-        (by_place, "'a' cannot be passed by name"),
-        (private, "'_a' starts with '_'"),
-        (taken, "cannot be a payload"),
-        (opaque, "cannot be a payload"),
-        (opaque_result, "has no JSON Schema"),
-        (unknown, "'Hidden' is not defined.*TYPE_CHECKING"),
-        (two_metas, "only one parameter can be a ToolCallMeta"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_function_that_cannot_be_a_tool_is_refused(tools: Toolset, function: Any, message: str) -> None:
-    """Each mistake in a signature is a `DefinitionError` that names the tool and the mistake."""
-    with pytest.raises(DefinitionError, match=rf"^ops\.devices\.{function.__name__}.*{message}"):
-        tools.tool(function)
-    assert tools.tools == {}
-
-
-def test_a_name_is_given_once(tools: Toolset) -> None:
-    """Two tools with one name are refused; the error suggests `name=`."""
-    tools.tool(first)
-    with pytest.raises(DefinitionError, match=r"ops\.devices\.first is declared twice.*name="):
-        tools.tool(name="first")(middle)
-
-
 @pytest.mark.parametrize("name", ["a b", "-x", "ü", "x" * 101])
 def test_a_tools_name_is_plain(tools: Toolset, name: str) -> None:
     """A tool's name has letters, digits and a few other characters, at most 100."""
@@ -435,25 +372,6 @@ def test_a_time_limit_is_longer_than_zero(tools: Toolset, timeout: timedelta) ->
     """A limit that Temporal would refuse, in every run, is refused at import."""
     with pytest.raises(DefinitionError, match="timeout is longer than zero"):
         tools.tool(timeout=timeout)(first)
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (
-            {"read_only": True, "destructive": True},
-            "read_only=True says that it changes nothing, .*leave out",
-        ),
-        ({"read_only": True, "idempotent": False}, "changes nothing can be called again; leave out"),
-        ({"tags": [1]}, r"tags\.0 should be a valid string$"),
-        ({"title": 5, "read_only": "perhaps"}, "read_only should be a valid boolean"),
-    ],
-    ids=["both effects", "not to be repeated", "a tag", "an annotation"],
-)
-def test_wrong_options_are_refused(tools: Toolset, options: dict[str, Any], why: str) -> None:
-    """Options that contradict one another, or have a wrong type, are a `DefinitionError` that names the tool."""
-    with pytest.raises(DefinitionError, match=rf"^ops\.devices\.first: .*{why}"):
-        tools.tool(**options)(first)
 
 
 def test_an_id_splits_into_its_parts(tools: Toolset) -> None:

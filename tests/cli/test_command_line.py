@@ -91,7 +91,7 @@ def test_output_that_cannot_be_written_is_a_failure():
     assert "Traceback" not in (done.stderr or "")
 
 
-async def test_a_closed_pipe_ends_the_command_quietly(served):
+async def test_a_closed_pipe_ends_the_command_quietly(served, tmp_path):
     """A command whose reader goes away (`sojourn list | head`) prints nothing more, and exits with 1."""
     run = await served.waiting("ask")
     lines = (
@@ -101,6 +101,14 @@ async def test_a_closed_pipe_ends_the_command_quietly(served):
         f"watch {run.id} --json | true",
         f"watch {run.id} | true",
         f"show {run.id} --events --json | true",
+        f"show {run.id} | true",
+        f"result {run.id} | true",
+        f"answer {run.id} blue --json | true",
+        f"export {run.id} --force --out {tmp_path} | true",
+        "cost | true",
+        "doctor | true",
+        "run desk.clerk add --json | head -1",
+        f"show {run.id} --events | head -1",
     )
     ended = await asyncio.gather(*(_piped(served, line) for line in lines))
     quiet = {(1, b""), (0, b"")}

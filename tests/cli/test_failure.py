@@ -36,6 +36,7 @@ class Case:
 CASES = [
     Case("run desk.clerk sleep", takes_run=False, follows=True),
     Case("watch {run}", needs_worker=False, follows=True),
+    Case("result {run}", needs_worker=False, follows=True),
     Case("show {run}", needs_worker=False),
     Case("answer {run} yes"),
     Case("answer {run} --decline"),
@@ -47,6 +48,7 @@ CASES = [
     Case("cancel {run}", needs_worker=False),
     Case("export {run}", needs_worker=False),
     Case("list", takes_run=False, needs_worker=False),
+    Case("cost", takes_run=False, needs_worker=False),
     Case("list --stuck", takes_run=False, needs_worker=False),
     Case("doctor", takes_run=False, needs_worker=False),
 ]

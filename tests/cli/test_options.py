@@ -1,5 +1,6 @@
 """Options and arguments of several commands: the codec of encrypted runs, and the completion of run ids."""
 
+import shlex
 from pathlib import Path
 
 from cryptography.fernet import Fernet
@@ -30,6 +31,7 @@ async def test_commands_need_the_codec_to_read_a_run(
     ):
         done = await command(*arguments, env=blind, cwd=tmp_path)
         assert (done.code, "cannot be read here" in done.err) == (1, True), (arguments, done)
+        assert "Client" not in done.err
     assert not (tmp_path / run.id).exists()
     listed = await command("list", "--agent", "desk.clerk", "--json", env=blind)
     assert run.id in {one["run_id"] for one in listed.objects}
@@ -73,3 +75,18 @@ async def test_run_ids_are_completed(served, until):
     await until(is_offered)
     no_server = await served.command(env={**words, "TEMPORAL_ADDRESS": "127.0.0.1:1"})
     assert (no_server.code, no_server.out.strip(), no_server.err) == (0, "", "")
+
+
+async def test_the_server_is_chosen_by_options(served):
+    """`--address`, `--namespace` and `--task-queue` need no variable; printed command lines repeat those of the server, quoted."""
+    address, queue = served.env["TEMPORAL_ADDRESS"], served.env["SOJOURN_TASK_QUEUE"]
+    server = ("--address", address, "--namespace", "default")
+    wrong = {"TEMPORAL_ADDRESS": "127.0.0.1:1", "SOJOURN_TASK_QUEUE": "nobody"}
+    done = await served.command("run", "desk.clerk", "ask", *server, "--task-queue", queue, env=wrong)
+    assert done.code == 4, done.err
+    line = next(line for line in done.out.splitlines() if line.startswith("waiting; answer with: sojourn "))
+    assert line.endswith(f" 'YOUR ANSWER' {' '.join(server)}")
+    words = shlex.split(line.removeprefix("waiting; answer with: sojourn "))
+    assert (await served.command(*words, env=wrong)).code == 0
+    odd = await served.command("list", "--address", "no host", "--namespace", "x", env=wrong)
+    assert (odd.code, "'no host' is not an address" in odd.err) == (2, True), odd.err

@@ -31,7 +31,8 @@ class Queues:
 async def test_a_worker_that_stopped_does_not_count(ago: list[int], is_served: bool) -> None:
     """A worker that polled more than 75 s ago does not count: the server lists pollers for minutes, a worker polls each minute."""
     queues = Queues(ago)
-    temporal: Any = SimpleNamespace(namespace="default", workflow_service=queues)
+    connection = SimpleNamespace(config=SimpleNamespace(target_host="127.0.0.1:1"))
+    temporal: Any = SimpleNamespace(namespace="default", workflow_service=queues, service_client=connection)
     client = Client(temporal, task_queue="mine")
     assert await client.has_worker() is is_served
     assert await client.has_worker("gpu") is is_served

@@ -27,6 +27,7 @@ from sojourn import (
     Toolset,
     Turn,
 )
+from sojourn.events.cursor import Position
 from sojourn.events.stream import stream
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -170,7 +171,7 @@ async def test_events_of_a_child_that_a_reset_run_no_longer_calls_come_before_th
     run = await client.start("test.agent", "go")
     child = client.get_run(f"{run.id}/c2")
     torn = Torn(client.temporal, run.id, lambda: reset_to_first_plan(client, run.id), is_deaf=True)
-    seen = [event async for event in stream(torn, run.id, after={}, follow=True, children=True)]
+    seen = [event async for event in stream(torn, run.id, after=Position({}), follow=True, children=True)]
     assert next(event.type for event in seen if event.run_id == child.id) == "run_started"
     assert (seen[-1].type, seen[-1].run_id) == ("run_stream_end", run.id)
     assert [event.tool_call_id for event in seen if event.type == "tool_end"] == ["c1", "c1"]
@@ -189,7 +190,7 @@ async def test_events_of_a_child_that_a_reset_run_calls_again_come_once(serve):
         await reset_to_first_plan(client, run.id)
 
     torn, seen = Torn(client.temporal, run.id, reset, is_deaf=False), []
-    async for event in stream(torn, run.id, after={}, follow=True, children=True):
+    async for event in stream(torn, run.id, after=Position({}), follow=True, children=True):
         seen.append(event)
         if event.type == "await_clarification":
             if asked.is_set():
@@ -235,3 +236,24 @@ async def test_a_continued_run_is_one_stream(temporal_address, follow):
     assert [event.event_id.split("-")[0] for event in events] == ["0", "2", "2"]
     rest = [event async for event in run.events(after=events[0].event_id, follow=follow)]
     assert rest == events[1:]
+
+
+async def test_a_follower_of_a_child_alone_gets_the_events_of_its_new_start(serve):
+    """A parent that is reset starts its child anew, with event ids from the beginning; a follower of the child gets them all."""
+    client = await serve(family([]))
+    run = await client.start("test.agent", "go")
+    child, asked = client.get_run(f"{run.id}/c2"), 0
+    async for event in run.events():
+        if event.type == "agent_run_started":
+            break
+    seen = []
+    async for event in child.events():
+        seen.append(event)
+        if event.type == "await_clarification":
+            asked += 1
+            if asked == 1:
+                await reset_to_first_plan(client, run.id)
+            else:
+                await child.answer(None, "this")
+    (_, anew) = [place for place, event in enumerate(seen) if event.type == "run_started"]
+    assert seen[anew:] == [event async for event in child.events()]

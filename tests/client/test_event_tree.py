@@ -20,6 +20,7 @@ from sojourn import (
     Toolset,
     progress,
 )
+from sojourn.events.cursor import Cursor, Position
 from sojourn.events.stream import stream
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -126,6 +127,22 @@ async def test_a_tree_resumes_by_a_cursor_for_each_run(serve):
         assert by_run(rest) == by_run(whole[cut:])
 
 
+async def test_a_tree_resumes_by_one_text(serve):
+    """The text of a cursor continues a stream of a tree after any event, with none twice and none left out."""
+    client = await serve(tree())
+    run = await client.start("test.agent", "go")
+    whole = [event async for event in run.events(children=True) if event.event_id]
+    cursor, after = Cursor(run.id), ""
+    for cut, event in enumerate(whole):
+        rest = [each async for each in run.events(after=after, children=True) if each.event_id]
+        assert by_run(rest) == by_run(whole[cut:])
+        after = Cursor(run.id, after).add(event)
+        assert after == cursor.add(event)
+        assert after.isascii()
+        assert " " not in after
+    assert after == f"{whole[-1].event_id};"
+
+
 async def test_a_question_of_a_child_run_can_be_answered(serve):
     """A follower of a run can answer the questions of its child runs."""
     client = await serve(tree(asks=True))
@@ -186,7 +203,7 @@ async def test_a_deleted_child_run_is_left_out_and_another_error_is_raised(serve
     await run.result()
 
     async def streamed(temporal) -> dict[str, list]:
-        events = stream(temporal, run.id, after={}, follow=follow, children=True)
+        events = stream(temporal, run.id, after=Position({}), follow=follow, children=True)
         return by_run([event async for event in events if event.event_id])
 
     whole = await streamed(client.temporal)

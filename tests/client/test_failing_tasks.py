@@ -8,7 +8,17 @@ from temporalio import workflow
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker import Worker as TemporalWorker
 
-from sojourn import Agent, App, AwaitClarification, Client, NoWorker, PlanResult, RunPolicy, Worker
+from sojourn import (
+    Agent,
+    App,
+    AwaitClarification,
+    AwaitClosed,
+    Client,
+    NoWorker,
+    PlanResult,
+    RunPolicy,
+    Worker,
+)
 from sojourn.client import run as client_run
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -97,3 +107,12 @@ async def test_a_version_that_never_works_is_no_worker(asking, broken, has_faile
         await has_failed_often()
         with pytest.raises(NoWorker, match="sojourn list --stuck"):
             await asking.answer("which", "this one")
+
+
+async def test_an_answer_under_way_when_the_run_ends_is_late(asking):
+    """The server aborts an update that no worker has handled at the run's end: the run has ended, it is not unknown."""
+    answer = asyncio.create_task(asking.answer("which", "one"))
+    await asyncio.sleep(0.5)  # until the server has the update; none of its answers tells
+    await asking.client.temporal.get_workflow_handle(asking.id).terminate()
+    with pytest.raises(AwaitClosed, match="has ended"):
+        await answer

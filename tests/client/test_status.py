@@ -150,7 +150,11 @@ async def test_a_hint_says_what_is_tried_again(serve, status_when):
 
     client = await serve(planner=plan, uses=(tools,))
     for wish, what, why in (
-        ("plan", "plan: attempt ", "the planner of test.agent failed: the model's host is away"),
+        (
+            "plan",
+            "plan: attempt ",
+            "the planner of test.agent failed: ConnectionError: the model's host is away (test_status.py:",
+        ),
         ("call", " of test.tools.ask: attempt ", "the site's host is away"),
     ):
         run = await client.start("test.agent", wish)

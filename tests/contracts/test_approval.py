@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from sojourn import ApprovalPolicy
+from sojourn import ApprovalPolicy, DefinitionError
 from sojourn.contracts.approval import in_both
 from sojourn.contracts.ids import matches_any
 
@@ -112,6 +111,6 @@ def test_the_common_patterns_cover_the_tools_that_both_lists_cover(
     "changes", [{"asks_for": "sometimes"}, {"expires_after": timedelta(0)}, {"run_tool": []}]
 )
 def test_a_policy_is_checked_where_it_is_made(changes: dict) -> None:
-    """A misspelt rule, an unknown value or a wait of zero seconds raises a ValidationError that names the field."""
-    with pytest.raises(ValidationError, match=next(iter(changes))):
+    """A misspelt rule, an unknown value or a wait of zero seconds raises a DefinitionError that names the field."""
+    with pytest.raises(DefinitionError, match=next(iter(changes))):
         ApprovalPolicy(**changes)

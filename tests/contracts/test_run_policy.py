@@ -6,9 +6,8 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from sojourn import ApprovalPolicy, RunPolicy, RunPolicyOverride
+from sojourn import ApprovalPolicy, DefinitionError, RunPolicy, RunPolicyOverride
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import OnMissingFields
 
@@ -217,8 +216,8 @@ def test_policy_and_override_have_the_same_fields() -> None:
     ids=str,
 )
 def test_a_limit_that_no_run_can_keep_is_refused(kind, name: str, value: object) -> None:
-    """A limit under its minimum, such as a time-out of zero, raises a ValidationError that names the field."""
-    with pytest.raises(ValidationError, match=name):
+    """A limit under its minimum, such as a time-out of zero, raises a DefinitionError that names the field."""
+    with pytest.raises(DefinitionError, match=name):
         kind(**{name: value})
 
 

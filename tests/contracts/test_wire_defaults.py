@@ -40,9 +40,12 @@ from sojourn import (
     data_converter,
 )
 from sojourn.contracts import message
+from sojourn.contracts.declaration import Declaration
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.tool_spec import Retry
+from sojourn.errors import DefinitionError
 
 CASES = int(os.environ.get("SOJOURN_CASES", "10"))
 """How many instances of each contract are written and read."""
@@ -65,7 +68,7 @@ def contracts() -> dict[str, type[BaseModel]]:
     found = {
         kind.__name__: kind for kind in kinds_of(Record) if kind.__module__.startswith("sojourn.contracts.")
     }
-    abstract = ("Input", "BaseEvent")
+    abstract = ("Input", "Declaration", "BaseEvent")
     return {name: found[name] for name in sorted(found) if not name.startswith("_") and name not in abstract}
 
 
@@ -174,8 +177,14 @@ def from_wire(data: bytes, kind: Any) -> Any:
 
 @pytest.mark.parametrize("kind", INPUTS, ids=lambda kind: kind.__name__)
 def test_an_input_refuses_a_misspelt_field(kind: type[BaseModel]) -> None:
-    """An input from a person, planner or client raises a ValidationError for an unknown field."""
-    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+    """An input from a person, planner or client raises a ValidationError for an unknown field; an author's class a DefinitionError."""
+    declared = issubclass(kind, Declaration)
+    refused, message = (
+        (DefinitionError, "no field max_tool_cals")
+        if declared
+        else (ValidationError, "Extra inputs are not permitted")
+    )
+    with pytest.raises(refused, match=message):
         kind(max_tool_cals=3)
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         kind.model_validate({"max_tool_cals": 3})
@@ -190,6 +199,7 @@ def test_the_inputs_are_the_records_that_users_write() -> None:
         ExternalCall,
         PolicyDecision,
         PlanResult,
+        Retry,
         RunPolicy,
         RunPolicyOverride,
     }

@@ -190,17 +190,22 @@ async def test_a_decision_names_its_payload(asked, traces):
 
 
 async def test_a_tool_that_changed_since_does_not_run(temporal_address, module_of, status_when):
-    """An approval holds only for the tool's declaration at the time of the question."""
+    """An approval holds only for the tool as it was shown; then a person is asked again."""
     archive = module_of("approvals.md", "archive")
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(archive.app, client):
         run = await client.start("archive.archivist", "delete")
         await status_when(run, lambda status: status.awaits)
     tool = archive.files.tools["delete"]
-    tool.spec = tool.spec.model_copy(update={"description": "Delete the whole archive."})
+    tool.spec = tool.spec.model_copy(
+        update={"annotations": tool.spec.annotations.model_copy(update={"open_world": True})}
+    )
     async with Worker(archive.app, client):
         await run.approve()
-        assert "was changed after this call was approved" in (await run.result()).text
+        (again,) = (await status_when(run, lambda status: status.notes and status.awaits)).awaits
+        assert (again.id, again.changes) == ("confirm-delete#2", ["open_world: not declared → yes"])
+        await run.approve(again)
+        assert (await run.result()).text == "a.old is gone"
 
 
 EVERY = "find move delete empty"

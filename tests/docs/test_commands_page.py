@@ -57,11 +57,30 @@ async def test_every_command_and_exit_code_is_in_a_table():
     assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "3", "4", "5", "130"]
 
 
-async def test_start_and_follow(served):
+def test_every_option_is_on_the_page():
+    """Each option of each command is named on the page."""
+    import typer
+
+    group = typer.main.get_command(app)
+    options = {
+        (name, option)
+        for name, command in group.commands.items()
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+        if option.startswith("--")
+    }
+    assert {each for each in options if each[1] not in PAGE} == set()
+
+
+async def test_start_and_follow(served, here):
     """The lines start, follow and show a run."""
-    first, second, *others = lines_of("Start and follow")
-    done = await all_well(served, [first, second])
+    first, second, limited, detached, *others = lines_of("Start and follow")
+    (here / "limits.json").write_text('{"max_tool_calls": 5, "time_budget": "PT10M"}')
+    assert detached[-2:] == ["<", "message.txt"]
+    done = await all_well(served, [first, second, limited])
     assert json.loads(done[1].out.splitlines()[0])["run_id"] == "clerk-1"
+    started = await served.sojourn(*detached[:-2], input="add\n")
+    assert (await served.client.get_run(started.out.strip()).result()).text == "None 3"
     run = await served.start("add")
     await run.result()
     await all_well(served, [[run.id if word == "RUN" else word for word in words] for words in others])
@@ -81,8 +100,14 @@ async def test_list(served, until, rows):
     assert [*done[-1].objects[0], "stuck"] == fields_of(rows, "List")
 
 
+async def test_cost(served, rows):
+    """The lines print the fields of the table."""
+    *_, done = await all_well(served, lines_of("Cost"))
+    assert list(done.json) == fields_of(rows, "Cost")
+
+
 async def test_answers(served, here, rows):
-    """Each line answers a waiting run; together they print the fields of the table."""
+    """Each line answers a waiting run; with `resume --message` they print the fields of the table."""
     texts = {"answer": "ask", "approve": "wipe", "deny": "wipe", "provide": "weigh"}
     printed: dict = {}
     for words in lines_of("Answer"):
@@ -96,7 +121,12 @@ async def test_answers(served, here, rows):
         filled = [known.get(word, word.replace("CALL=", f"{call_id}=")) for word in words]
         (done,) = await all_well(served, [[*filled, "--json"]])
         printed |= done.json
-    assert set(printed) == set(fields_of(rows, "Steer"))
+    run = await served.waiting("ask")
+    _, (resumed,) = [
+        await all_well(served, [words])
+        for words in (["pause", run.id], ["resume", run.id, "--message", "never mind", "--json"])
+    ]
+    assert set(printed | resumed.json) == set(fields_of(rows, "Steer"))
 
 
 async def test_steering(served):

@@ -70,3 +70,15 @@ def test_the_table_is_that_of_the_code(rows):
     assert set(table) == set(fields)
     for name, own in fields.items():
         assert own <= table[name], name
+
+
+async def test_a_tree_is_read_in_parts(ledger):
+    """The page's function reads the events of a tree part by part, each from the text of the last."""
+    module, client, run = ledger
+    whole = [event.type async for event in run.events(children=True)]
+    parts, after = list[str](), ""
+    while len(parts) < len(whole):
+        types, after = await module.some(client, run.id, after, 4)
+        parts += types
+    assert sorted(parts) == sorted(whole)
+    assert parts[-1] == "run_stream_end"

@@ -67,8 +67,16 @@ MISSPELT = "from sojourn import RunPolicy\nRunPolicy(max_rounds=3)"
     ("source", "target", "message"),
     [
         (POLICY, "bad:app", f"bad:app: {NEGATIVE}"),
-        (MISSPELT, "bad:app", "bad:app: RunPolicy: there is no field max_rounds (bad.py, line 2)"),
-        (TWICE, "bad:app", "bad:app: ops.desk.write is declared twice; give one of them another name="),
+        (
+            MISSPELT,
+            "bad:app",
+            "bad:app: RunPolicy: there is no field max_rounds; did you mean 'max_tool_rounds'? (bad.py, line 2)",
+        ),
+        (
+            TWICE,
+            "bad:app",
+            "bad:app: tool ops.desk.write is declared twice; give one of them another name= (bad.py, line 13)",
+        ),
         ("app = 1", "bad:app", "bad:app: 'app' is of type int, not an App"),
         ("", "bad:app", "bad:app: 'app' is not in module 'bad'"),
         ("1 / 0", "bad:app", "bad:app: importing it raises ZeroDivisionError: division by zero"),

@@ -1,6 +1,7 @@
 """Pending activities: one event for each attempt of each call, and no request while no call is in flight."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -12,9 +13,9 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.converter import DataConverter
 
 from sojourn import ToolRequest, ToolResult
-from sojourn.contracts.event import Event, ToolEndEvent, ToolStartEvent
+from sojourn.contracts.event import Event, PlanStartedEvent, ToolEndEvent, ToolStartEvent
 from sojourn.events import pending as module
-from sojourn.events.pending import PendingActivities
+from sojourn.events.pending import PendingActivities, retrying
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
 SCHEDULED = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
@@ -165,3 +166,28 @@ async def test_requests_for_a_run_that_waits_become_rarer(make_pending, until, m
     assert intervals - before >= server.requests
     await until(lambda: intervals - before >= 100)
     assert server.requests >= 90
+
+
+async def test_each_plan_has_attempts_of_its_own(make_pending, until):
+    """The second attempt of a later plan is told too, although an earlier plan had a second attempt."""
+    server, pending, events = make_pending()
+    server.pending = [attempted("1", 2, SCHEDULED)]
+    server.pending[0].activity_type.name = "PlanActivity"
+    pending.feed(PlanStartedEvent(run_id="r", event_id="1", time=START))
+    await further_requests(server, 3, until)
+    assert [(event.tool_call_id, event.attempt) for event in events] == [("", 2)]
+    pending.feed(PlanStartedEvent(run_id="r", event_id="2", time=START))
+    await further_requests(server, 3, until)
+    assert [(event.tool_call_id, event.attempt) for event in events] == [("", 2), ("", 2)]
+
+
+async def test_a_slow_plan_has_a_hint():
+    """A plan at work for ten seconds is told with its duration, one that just began is not, nor is a call."""
+    slow, quick, call = (attempted(id, 1, STARTED) for id in ("1", "2", "c1"))
+    for each in (slow, quick, call):
+        each.ClearField("last_failure")
+        each.last_started_time.FromDatetime(datetime.now(UTC) - timedelta(minutes=1))
+    quick.last_started_time.FromDatetime(datetime.now(UTC) + timedelta(minutes=1))
+    slow.activity_type.name = quick.activity_type.name = "PlanActivity"
+    (hint,) = await retrying([slow, quick, call], DataConverter.default, {})
+    assert re.fullmatch(r"plan: attempt 1 is under way for \d+ s", hint)

@@ -1,9 +1,10 @@
-"""Fixtures: a Redis server, and deltas as a worker makes them."""
+"""Fixtures: a Redis server, a hub, and deltas as a worker makes them."""
 
 import asyncio
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from redis.exceptions import RedisError
 
 from sojourn.live import Delta
 from sojourn.server import ports
+from tests.programs import Program
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
 
@@ -49,6 +51,66 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+class HubProcess:
+    """A hub in a process of its own, which can be killed and started again."""
+
+    SERVE = """
+import asyncio, sys
+from pathlib import Path
+from sojourn.live.hub import serving
+
+async def main():
+    async with serving(sys.argv[1]):
+        Path(sys.argv[2]).touch()
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "hub.sock"
+        self.url = f"unix://{self.path}"
+        self._folder = folder
+        self._process: Program | None = None
+
+    async def start(self) -> None:
+        """Start the hub, and wait until it listens."""
+        ready, log = self._folder / "ready", self._folder / "hub.log"
+        ready.unlink(missing_ok=True)
+        self._process = Program(
+            *("-c", self.SERVE, self.url, str(ready)),
+            cwd=self._folder,
+            env=dict(os.environ),
+            out=log,
+            err=log,
+        )
+        async with asyncio.timeout(20):
+            while not ready.exists():
+                assert self._process.poll() is None, log.read_text()
+                await asyncio.sleep(0.01)
+
+    def signal(self, number: int) -> None:
+        """Signal the hub."""
+        assert self._process
+        self._process.signal(number)
+
+    def kill(self) -> None:
+        """Kill the hub with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[HubProcess]:
+    """A hub for one test, in a private folder with a short name."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = HubProcess(Path(folder))
+        await process.start()
+        yield process
+        process.kill()
 
 
 @pytest.fixture

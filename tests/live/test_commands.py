@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from sojourn import Agent, App, Message, PlanResult
-from sojourn.cli.screen.tree import MAX_LINES, Draft, RunTree
+from sojourn.cli.screen.draft import MAX_LINES, Draft
+from sojourn.cli.screen.tree import RunTree
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.live import current_deltas
@@ -106,7 +108,7 @@ async def test_a_terminal_shows_the_answer_while_the_planner_writes_it(serve, re
                 screen += new
         assert await process.wait() == 0
     os.close(here)
-    assert b"= The site is dark." in screen
+    assert "= The site is dark." in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode())
 
 
 @pytest.mark.parametrize("requested", [True, False])

@@ -12,6 +12,7 @@ from sojourn.live import LiveTransport, LocalTransport
 from sojourn.live import redis as module
 from sojourn.live.address import as_transport
 from sojourn.live.redis import RedisTransport
+from sojourn.live.unix import UnixTransport
 
 
 @pytest.fixture
@@ -20,20 +21,6 @@ async def transport(redis):
     made = RedisTransport(redis.url)
     yield made
     await made.close()
-
-
-async def test_deltas_reach_early_and_late_subscribers(transport, redis, delta, first):
-    """Subscribers get the current answer from its beginning, in order, whenever they subscribe."""
-    other = RedisTransport(redis.url)
-    async with aclosing(other.subscribe("ns/r")) as early:
-        reading = asyncio.ensure_future(first(early, 2))
-        assert await transport.publish("ns/r", [delta("a"), delta("ä€", seq=1)])
-        assert [each.text for each in await reading] == ["a", "ä€"]
-        assert await transport.publish("ns/r", [delta("b", attempt=2)])
-        assert await transport.publish("ns/r", [delta("c", attempt=2, seq=1)])
-        assert [each.text for each in await first(early, 2)] == ["b", "c"]
-    async with aclosing(other.subscribe("ns/r")) as late:
-        assert [each.text for each in await first(late, 2)] == ["b", "c"]
 
 
 async def test_a_stream_is_bounded_and_expires(transport, redis, delta, monkeypatch):
@@ -111,19 +98,6 @@ async def test_an_unavailable_redis_is_logged_once_and_not_written_to(hanging_up
     assert [line["event"] for line in logs] == ["live_text_unavailable"]
 
 
-async def test_a_subscription_survives_a_restart(transport, redis, delta, first):
-    """After Redis has restarted without its data, a subscriber gets the next answer."""
-    async with aclosing(transport.subscribe("ns/r")) as subscription:
-        await transport.publish("ns/r", [delta("a")])
-        await first(subscription, 1)
-        redis.kill()
-        await redis.start()
-        writer = RedisTransport(redis.url)
-        assert await writer.publish("ns/r", [delta("b", plan=2)])
-        assert [each.text for each in await first(subscription, 1)] == ["b"]
-        await writer.close()
-
-
 async def test_no_message_holds_the_password(delta):
     """Neither the error of an invalid URL nor the warning of an unavailable server holds the URL's password."""
     with pytest.raises(DefinitionError) as refused:
@@ -154,7 +128,9 @@ def test_the_transport_is_the_given_one_or_the_setting_s(monkeypatch):
     assert app(live=own).live is own
     assert app().live is app().live
     assert isinstance(app().live, LocalTransport)
-    assert isinstance(app(live="redis://localhost").live, RedisTransport)
+    for url in ("redis://localhost", "redis+unix:///run/redis.sock?db=1"):
+        assert isinstance(app(live=url).live, RedisTransport)
+    assert isinstance(app(live="unix:///run/hub.sock").live, UnixTransport)
     monkeypatch.setenv("SOJOURN_LIVE", "redis://localhost")
     assert isinstance(app().live, RedisTransport)
     assert app(live=own).live is own

@@ -148,6 +148,17 @@ async def test_a_confirmation_of_no_tool_is_logged(declared):
     assert [log["names"] for log in unused] == [["file_*"]]
 
 
+async def test_a_confirmation_with_an_unknown_field_is_logged(declared):
+    """A `{field}` that is none of the listed tool's arguments is logged, once; it cannot be known before the listing."""
+    toolset = declared(confirmation={"files_delete": "Delete {path} of {town}?"})
+    with capture_logs() as logs:
+        for _ in range(2):
+            await toolset.open()
+            await toolset.close()
+    unknown = [log["names"] for log in logs if log["event"] == "mcp_confirmation_field_unknown"]
+    assert unknown == [["files_delete: {town}"]]
+
+
 # In runs.
 
 

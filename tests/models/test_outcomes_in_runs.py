@@ -451,7 +451,9 @@ async def test_an_agent_as_a_tool(serve, standin, protocol):
 
     settings = {"max_tokens": 1000}
     expert = Agent("test.expert", planner=ModelPlanner(model, settings=settings))
-    ask = AgentTool("ask", args=Question, result=Sum, system="You add.", user="{question}")
+    ask = AgentTool(
+        "ask", args=Question, result=Sum, description="Adds", system="You add.", user="{question}"
+    )
     boss = Agent(
         "test.boss",
         planner=ModelPlanner(model, settings=settings),

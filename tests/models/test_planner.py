@@ -10,7 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 from temporalio.exceptions import ApplicationError
 
-from sojourn import DefinitionError, Message, ModelPlanner, PlanInput, PlanResumeInput, RunContext
+from sojourn import Message, ModelPlanner, PlanInput, PlanResumeInput, RunContext
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run_policy import Caps
 
@@ -121,11 +121,3 @@ async def test_the_calling_agent_s_type_is_the_answer_s_type():
     assert (await planner.plan_start(turn(answer=callers))).result == {"callers": 1}
     offered = [info.output_tools[0].parameters_json_schema["required"] for info in model.requests]
     assert offered == [["own"], ["callers"]]
-
-
-@pytest.mark.parametrize("models", [(object(),), ("openai:gpt-5", None)], ids=["first", "fallback"])
-def test_what_is_no_model_is_a_definition_error(models: tuple[Any, ...]) -> None:
-    """The model and each fallback are checked when the planner is made, not when they are first used."""
-    model, *fallbacks = models
-    with pytest.raises(DefinitionError, match="is neither"):
-        ModelPlanner(model, fallbacks=fallbacks)

@@ -19,6 +19,7 @@ from sojourn.errors import ServerUnavailable
 from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_serving, ports
 from sojourn.server.files import ServerFiles
 from sojourn.server.start_dev import StartDev
+from sojourn.server.web_ui import find_ui
 from tests.programs import Program
 
 PATIENCE = timedelta(seconds=20)
@@ -44,7 +45,7 @@ def database(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 async def running(database):
     """A server for all tests that do not stop it."""
-    async with own_server(db_filename=database, ui=True, ui_port=0) as server:
+    async with own_server(db_filename=database, ui=True) as server:
         yield server
         server.kill()
 
@@ -97,6 +98,16 @@ async def test_ui(running):
         assert page.status == 200
 
 
+async def test_the_ui_is_at_a_port_that_follows_from_the_frontend_s(running):
+    """The UI is 1000 ports above its frontend, so that its address is the same at each start; that of another is none."""
+    port = int(running.address.rpartition(":")[2])
+    assert running.ui_url == f"http://127.0.0.1:{port + 1000}"
+    assert await find_ui(running.address, port + 1000) == running.ui_url
+    assert await find_ui(running.address, port) is None
+    async with own_server() as other:
+        assert await find_ui(other.address, port + 1000) is None
+
+
 async def test_search_attributes(running):
     """Runs can be searched by agent, session and open waits."""
     client = await Client.connect(running.address)
@@ -115,7 +126,7 @@ async def test_attaches(running, monkeypatch):
     async with Server() as second:
         assert second.attached
         assert second.address == running.address
-        assert (second.pid, second.cli, second.ui_url) == (None, None, None)
+        assert (second.pid, second.cli, second.ui_url) == (None, None, running.ui_url)
         with pytest.raises(RuntimeError, match="has no server of its own"):
             second.kill()
     with pytest.raises(RuntimeError, match=r"was detached from: use .*start\(\)"):
@@ -260,13 +271,29 @@ def test_command_line():
     )
     assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
     assert (
-        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 7
+        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 8
     )
     untuned = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False
     )
     assert not any("dynamic-config" in word or "--db-filename" in word for word in untuned.command)
     assert "--headless" in untuned.command
+
+
+def test_garbage_collection_of_the_server(monkeypatch):
+    """A tuned server collects garbage less often, unless the environment sets how often; an untuned one as Go does."""
+    settings = {
+        "binary": Path("/bin/temporal"),
+        "port": 1,
+        "ui_port": None,
+        "db_filename": None,
+        "namespace": "n",
+    }
+    monkeypatch.delenv("GOGC", raising=False)
+    assert StartDev(**settings, tuned=True).environment["GOGC"] == "400"
+    assert "GOGC" not in StartDev(**settings, tuned=False).environment
+    monkeypatch.setenv("GOGC", "50")
+    assert StartDev(**settings, tuned=True).environment["GOGC"] == "50"
 
 
 @pytest.mark.parametrize("asked", [None, 0])

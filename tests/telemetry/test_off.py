@@ -37,6 +37,26 @@ async def test_a_missing_exporter_stops_nothing(desk):
     assert desk.raw() == b""
 
 
+async def test_a_missing_exporter_is_one_line(desk):
+    """A worker logs once that an exporter is missing, though traces and metrics, its client and itself ask for it."""
+    names = {"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "zipkin"}
+    worker = await desk.worker(**names)
+    log = desk.log(f"worker-{len(desk.processes) - 1}")
+    assert log.count("no installed package provides it") == 1, log
+    await desk.end(worker)
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"), [(("list",), 0), (("show", "no-such-run"), 0), (("run", "a.b", "go"), 1)]
+)
+async def test_only_commands_that_start_runs_name_a_missing_exporter(desk, command, lines):
+    """A command that only reads says nothing of a missing exporter; `run` says it once."""
+    names = {"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "zipkin"}
+    process = desk.start("-m", "sojourn", *command, log="command", **names)
+    await desk.until(lambda: process.poll() is not None)
+    assert desk.log("command").count("no installed package provides it") == lines, desk.log("command")
+
+
 async def test_an_unavailable_receiver_stops_nothing(desk):
     """Without a receiver the run completes, and the processes end."""
     worker = await desk.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")

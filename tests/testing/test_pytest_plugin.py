@@ -41,6 +41,33 @@ def test_fixtures(tmp_path):
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def test_serve(tmp_path):
+    """`serve` starts a worker on a queue of its own for each call, and ends them with the test."""
+    (tmp_path / "test_it.py").write_text(
+        "from sojourn import Agent, App, PlanResult\n"
+        "from sojourn.testing import ScriptedPlanner\n"
+        "def app(text):\n"
+        "    return App(agents=[Agent('it.agent', planner=ScriptedPlanner([PlanResult.final(text)]))])\n"
+        "gone = []\n"
+        "async def test_two(serve):\n"
+        "    one, two = await serve(app('one')), await serve(app('two'))\n"
+        "    assert (await one.execute('it.agent', 'hi')).text == 'one'\n"
+        "    assert (await two.execute('it.agent', 'hi')).text == 'two'\n"
+        "    gone.append(one.task_queue)\n"
+        "async def test_next(serve):\n"
+        "    client = await serve(app('three'))\n"
+        "    assert client.task_queue not in gone\n"
+        "    assert (await client.execute('it.agent', 'hi')).text == 'three'\n"
+    )
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    plugins = ("-p", "sojourn.testing.pytest_plugin", "-p", "pytest_asyncio.plugin")
+    done = run_python(tmp_path, "-m", "pytest", "-q", *plugins, "-W", "error")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
 def test_plugin_costs_nothing(tmp_path):
     """Loading the plugin imports neither Temporal's SDK nor pydantic nor asyncio: every pytest run of a user does it."""
     script = (

@@ -130,7 +130,7 @@ async def test_a_childs_failure_reaches_its_parent_as_a_chain(serve, traces):
         f"the agent run {run.id}/c1 failed",
         "the planner of test.child failed",
         "no answer today",
-        "KeyError: 'the vault is locked'",
+        "KeyError: 'the vault is locked' (test_agents.py:119)",
     ]
     assert result.run_link.run_id == f"{run.id}/c1"
     ends = [event.result for event in [e async for e in run.events()] if event.type == "tool_end"]

@@ -30,6 +30,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.core.run import approval
 from sojourn.core.values.wire import encode_readable
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -377,8 +378,11 @@ async def test_a_decision_is_used_once(serve, status_when, traces):
     await traces(run).check()
 
 
-async def test_a_tool_that_changed_since_does_not_run(temporal_address, status_when):
-    """An approved call of a tool whose description a deploy has changed is answered with an error, not executed."""
+async def test_an_approval_by_an_earlier_version_holds_for_the_whole_declaration(
+    temporal_address, status_when, monkeypatch
+):
+    """A call that a worker without `shown` has shown is asked about again after any change of the tool, then runs once."""
+    monkeypatch.setattr(approval, "shown_of", lambda _spec: None)
     wipe_call = wipe("a")
 
     def app(description: str, done: list[str]) -> App:
@@ -396,10 +400,14 @@ async def test_a_tool_that_changed_since_does_not_run(temporal_address, status_w
     async with Worker(app("Delete a temporary disk.", done), client):
         run = await client.start("test.agent", "go")
         await status_when(run, lambda status: status.awaits)
+    monkeypatch.undo()
     async with Worker(app("Delete everything.", done), client):
         await run.approve()
-        assert "changed after this call was approved" in (await run.result()).text
-    assert done == []
+        (again,) = (await status_when(run, lambda status: status.notes and status.awaits)).awaits
+        assert (done, again.changes) == ([], ["its declaration"])
+        await run.approve(again)
+        assert (await run.result()).text == "a"
+    assert done == ["a"]
 
 
 async def test_an_agent_tool_can_be_asked_about(serve, status_when, traces):

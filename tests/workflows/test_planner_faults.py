@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -173,6 +174,26 @@ async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypa
     assert failed.value.code == "LookupError"
     assert len(attempts) == 2
     await traces(run).check()
+
+
+@pytest.mark.parametrize("kind", [KeyError, TypeError, IndexError])
+async def test_a_bug_fails_the_run_at_once(serve, kind):
+    """A mistake in a planner's code fails the run at the first attempt, told once, with its type, file and line."""
+    attempts = []
+
+    async def plan(turn):
+        attempts.append(turn)
+        raise kind("b")
+
+    client = await serve(planner=plan)
+    with pytest.raises(RunFailed) as failed:
+        await client.execute("test.agent", "go")
+    place = f"{Path(__file__).name}:{plan.__code__.co_firstlineno + 2}"
+    text = "'b'" if kind is KeyError else "b"
+    assert str(failed.value).endswith(
+        f" failed: the planner of test.agent failed: {kind.__name__}: {text} ({place})"
+    )
+    assert len(attempts) == 1
 
 
 async def test_a_planner_that_recovers_goes_on(serve):

@@ -8,12 +8,14 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.app import App
 from sojourn.cli.checks import Check
+from sojourn.cli.failure import MAX_LINE
 from sojourn.cli.options import load_app
+from sojourn.cli.screen.text import plain
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 
-__all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "queues_of"]
+__all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "queues_of", "warn_of_models"]
 
 MODEL_VARIABLES = (
     "SOJOURN_MODEL",
@@ -91,6 +93,14 @@ def check_model(app: App | None, *, is_named: bool) -> Check:
         reasons = [f"{', '.join(named[model])}: {reason}" for model, reason in wrong.items()]
         return Check("model", False, f"{models}; {variables}", " ".join(reasons))
     return Check("model", True if named else None, f"{models or 'no agent has one'}; {variables}")
+
+
+def warn_of_models(app: App) -> None:
+    """Say on standard error which of the app's models cannot be made, such as for a missing key: their runs would fail."""
+    named, wrong = _models(app)
+    for model, reason in wrong.items():
+        line = f"{', '.join(named[model])} by {model} cannot run yet: {reason}"
+        print(f"sojourn: {plain(line, MAX_LINE)}", file=sys.stderr, flush=True)
 
 
 def _models(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:

@@ -8,7 +8,7 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import By, Json, RunId, encrypted
+from sojourn.cli.options import By, Json, RunId, connected
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["answer"]
 
 
-@encrypted
+@connected
 def answer(
     run_id: RunId,
     await_id: Annotated[

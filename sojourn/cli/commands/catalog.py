@@ -122,7 +122,7 @@ def _show(app: "App") -> None:
                 tree.add(Text(f"{toolset}: {plain(about, 200)}", style="italic"))
             line = Text(spec.id, style="cyan")
             line.append(f"({_fields(spec)})", style="default")
-            if marks := _marks(spec):
+            if marks := _marks(spec, app.approvals(spec, agent_id).get(agent_id)):
                 line.append(f"  {marks}", style="dim")
             branch = tree.add(line)
             if spec.description:
@@ -141,13 +141,15 @@ def _fields(spec: "ToolSpec") -> str:
     )
 
 
-def _marks(spec: "ToolSpec") -> str:
-    """Return the kind and the properties of a tool that a caller should know."""
+def _marks(spec: "ToolSpec", approval: str | None) -> str:
+    """Return the kind and the properties of a tool that a caller should know, and what becomes of its calls."""
     flags = {
         spec.kind: spec.kind != "service",
         "read-only": spec.annotations.read_only,
         "destructive": spec.annotations.destructive,
         "at most once": spec.annotations.idempotent is False,
+        "asks a person": approval == "ask",
+        "denied": approval == "deny",
         "bounded": spec.bounded,
         "local": spec.local,
         f"on {spec.task_queue}": spec.task_queue,

@@ -11,13 +11,13 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
-from sojourn.cli.options import By, Json, RunId, encrypted, encryption_options
+from sojourn.cli.options import By, Json, RunId, connected, encryption_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
-    from sojourn.contracts.event import AwaitAnsweredEvent
+    from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent
 
 __all__ = ["approve", "deny"]
 
@@ -40,7 +40,7 @@ DigestOption = Annotated[
 WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason; the planner reads it.")]
 
 
-@encrypted
+@connected
 def approve(
     run_id: RunId,
     await_id: AwaitId = None,
@@ -77,7 +77,7 @@ def approve(
     )
 
 
-@encrypted
+@connected
 def deny(
     run_id: RunId,
     await_id: AwaitId = None,
@@ -202,15 +202,25 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
     """Return the event of an earlier decision that was the same; None if nothing was decided under this id.
 
     Raises:
-        CommandError: The earlier decision was the opposite, or about other arguments than those of the digest.
+        CommandError: The earlier decision was the opposite, is void since the tool was changed, or was about other arguments than those of the digest.
         RunNotFound: There is no such run.
     """
     if decision.await_id is None:
         return None
     run_id, await_id, about = decision.run_id, decision.await_id, ""
+    earlier: AwaitAnsweredEvent | None = None
     async for event in client.get_run(run_id).events(follow=False, children=True):
         if event.type == "await_confirmation" and event.confirmation.id == await_id:
             about = event.confirmation.payload_digest
+        elif event.type == "await_confirmation" and earlier and _asks_again(event, earlier):
+            again = event.confirmation
+            raise CommandError(
+                f"the approval of {plain(await_id)} is void, and the call did not run: the tool was changed since it was shown; "
+                f"see what waits now with: sojourn show {shell_word(event.run_id)}",
+                run_id=event.run_id,
+                await_id=again.id,
+                changes=again.changes,
+            )
         elif event.type == "await_answered" and event.await_id == await_id and event.approved is not None:
             if event.approved != decision.approved:
                 by = f" by {plain(event.by)}" if event.by else ""
@@ -220,8 +230,14 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
                 raise CommandError(
                     f"{plain(await_id)} was about other arguments than those of this digest", run_id=run_id
                 )
-            return event
-    return None
+            earlier = event
+    return earlier
+
+
+def _asks_again(event: "AwaitConfirmationEvent", earlier: "AwaitAnsweredEvent") -> bool:
+    """Whether an event asks again about the call of an earlier approval, because its tool was changed."""
+    asked, (first, _, _) = event.confirmation, earlier.await_id.partition("#")
+    return bool(asked.changes) and event.run_id == earlier.run_id and asked.id.startswith(f"{first}#")
 
 
 async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str], *, is_whole: bool) -> bool:

@@ -4,7 +4,10 @@ import asyncio
 import importlib.util
 import json
 import os
+import shlex
 import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +15,7 @@ import typer
 
 from sojourn.cli.failure import NO_SERVER, OK, CommandError
 from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app
+from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from sojourn.server import Server
@@ -55,14 +59,24 @@ def dev(
     queue = settings.task_queue(task_queue)
 
     async def main() -> int:
-        async with Server(db_filename=DATABASE, port=port) as server:
+        async with Server(db_filename=DATABASE, port=port) as server, _live_text(server.address):
             os.environ["TEMPORAL_ADDRESS"] = server.address
+            at = f"UI {server.ui_url}" if server.ui_url else "it was running, and its UI is elsewhere"
             tell(
                 "server",
-                f"Temporal server {server.address}   UI {server.ui_url}",
+                f"Temporal server {server.address}   {at}",
                 {"address": server.address, "ui_url": server.ui_url, "task_queue": queue},
             )
-            serving = Reloader(target, queue, tell).run() if reload else _serve(target, queue)
+
+            def suggest(agent_id: str) -> None:
+                if not as_json:
+                    print(
+                        f"next, in another terminal: {_run_line(agent_id, server.address, queue)}", flush=True
+                    )
+
+            serving = (
+                Reloader(target, queue, tell, suggest).run() if reload else _serve(target, queue, suggest)
+            )
             return await _until_ended(asyncio.create_task(serving), server)
 
     # Fails before a server starts; with reload, an error inside the module can still be corrected.
@@ -70,12 +84,50 @@ def dev(
     return asyncio.run(main())
 
 
-async def _serve(target: str, queue: str) -> int:
+@asynccontextmanager
+async def _live_text(address: str) -> AsyncGenerator[None]:
+    """Carry what models write to the other terminals during the body: by `SOJOURN_LIVE`, else by a hub of our own."""
+    from sojourn.connection import settings
+    from sojourn.live.hub import serving
+    from sojourn.live.place import SCHEME, socket_of
+
+    url = settings.live() or f"{SCHEME}{socket_of(address)}"
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serving(url))
+        except OSError as error:
+            why = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+            print(
+                f"sojourn: other terminals get no text while a model writes it: {plain(why)}", file=sys.stderr
+            )
+        else:
+            os.environ["SOJOURN_LIVE"] = url
+        yield
+
+
+def _run_line(agent_id: str, address: str, queue: str) -> str:
+    """Return the command that runs an agent here, with the variables that are not the default's."""
+    from sojourn.connection.settings import DEFAULT_TASK_QUEUE
+    from sojourn.server import USUAL_PORT
+
+    port = address.rpartition(":")[2]
+    names = {
+        "TEMPORAL_ADDRESS": address if port != str(USUAL_PORT) else "",
+        "SOJOURN_TASK_QUEUE": shlex.quote(queue) if queue != DEFAULT_TASK_QUEUE else "",
+    }
+    before = "".join(f"{name}={value} " for name, value in names.items() if value)
+    return f'{before}sojourn run {agent_id} "hello"'
+
+
+async def _serve(target: str, queue: str, suggest: Callable[[str], None]) -> int:
+    from sojourn.cli.checks.application import warn_of_models
     from sojourn.logs import configure_logs
     from sojourn.worker import serve_forever
 
     app = load_app(target)
+    warn_of_models(app)
     configure_logs()
+    suggest(next(iter(app.list_agents()), "AGENT"))
     await serve_forever(app, task_queue=queue)
     return OK
 

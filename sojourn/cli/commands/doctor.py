@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import FAILED, NO_SERVER, OK
-from sojourn.cli.options import Json, TaskQueue, encrypted
+from sojourn.cli.options import Json, connected
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["doctor"]
 _MARKS: dict[bool | None, tuple[str, str]] = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
 
 
-@encrypted
+@connected
 def doctor(
     target: Annotated[
         str | None,
@@ -31,7 +31,6 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    task_queue: TaskQueue = None,
     as_json: Json = False,
 ) -> int:
     """Check what runs need, and say what to do.
@@ -43,7 +42,7 @@ def doctor(
     """
     from sojourn.connection import settings
 
-    return asyncio.run(_main(target, settings.task_queue(task_queue), as_json=as_json))
+    return asyncio.run(_main(target, settings.task_queue(), as_json=as_json))
 
 
 async def _main(target: str | None, queue: str, *, as_json: bool) -> int:

@@ -18,7 +18,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, RunId, encrypted, load_app
+from sojourn.cli.options import Json, RunId, connected, load_app
 from sojourn.cli.screen.text import plain
 from sojourn.private import private_folder, private_opener, write_private
 
@@ -37,7 +37,7 @@ CHILDREN = "children"
 """The folder with a folder for each child run, named by the id of the call that it answers."""
 
 
-@encrypted
+@connected
 def export(
     run_id: RunId,
     out: Annotated[

@@ -1,18 +1,25 @@
 """`sojourn list`: the runs of the namespace, newest first, and which of them wait or are stuck."""
 
+import asyncio
 import json
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, encrypted
-from sojourn.cli.screen.text import local, plain, took
+from sojourn.cli.opening import read_labels
+from sojourn.cli.options import Json, connected
+from sojourn.cli.period import since as moment_since
+from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from rich.console import RenderableType
+
     from sojourn.cli.stuck import Stuck
     from sojourn.client.client import Client
     from sojourn.contracts.run import RunStatus
@@ -27,16 +34,11 @@ MAX_LOOKED_AT = 1_000
 PLAIN_WIDTH = 1_000
 """Columns of an output that is not a terminal, so that nothing is cut or wrapped."""
 
-_COLORS = {
-    "waiting": "yellow",
-    "paused": "yellow",
-    "completed": "green",
-    "canceled": "dim",
-    "running": "cyan",
-}
+WATCH_INTERVAL = 2.0
+"""Seconds between two drawings of `--watch`."""
 
 
-@encrypted
+@connected
 def list_(
     agent_id: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")
@@ -58,6 +60,20 @@ def list_(
             "--stuck", help="Only runs that fail again and again or that no worker serves, with the reason."
         ),
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only runs started since: 30m, 2h, 7d, or an ISO date."),
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="NAME=VALUE", help="Only runs with this label; can be given several times."
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Child runs too; --waiting and --stuck always list them.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Draw the list every 2 s, until Ctrl-C.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of runs.")
     ] = 50,
@@ -66,6 +82,7 @@ def list_(
     """List runs, newest first.
 
     \b
+    sojourn list --since 2h --watch
     sojourn list --waiting
     sojourn list --agent ops.assistant --status failed --json
     """
@@ -75,33 +92,97 @@ def list_(
         )
     if sum((status is not None, waiting, stuck)) > 1:
         raise CommandError("give only one of --status, --waiting and --stuck", exit_code=USAGE)
-    filters = {"agent_id": agent_id, "session_id": session_id}
-    filters["status"] = "waiting" if waiting else "running" if stuck else status
+    if watch and (as_json or not sys.stdout.isatty()):
+        raise CommandError(
+            "--watch draws on a terminal; leave it out for a pipe, a file or --json", exit_code=USAGE
+        )
+    waits = waiting or status in ("waiting", "paused")
+    filters: dict[str, Any] = {
+        "agent_id": agent_id,
+        "session_id": session_id,
+        "status": "waiting" if waiting else "running" if stuck else status,
+        "since": moment_since(since) if since else None,
+        # Who looks for what needs somebody must find it in a child run too.
+        "children": everything or stuck or waits,
+    }
+    wanted = read_labels(labels or ())
 
-    async def main(client: "Client") -> int:
-        runs = await _find(client, filters, MAX_LOOKED_AT + 1 if stuck else limit)
+    async def look(client: "Client") -> "tuple[list[RunStatus], dict[str, Stuck]]":
+        runs = await _find(client, filters, MAX_LOOKED_AT + 1 if stuck else limit, wanted)
         why: dict[str, Stuck] = {}
         if stuck:
             why = await _find_stuck(client, runs)
             runs = [run for run in runs if run.run_id in why][:limit]
         runs.sort(key=lambda run: run.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+        return runs, why
+
+    async def main(client: "Client") -> int:
+        if watch:
+            return await _watch(lambda: look(client), hides=not filters["children"])
+        runs, why = await look(client)
         if as_json:
             for run in runs:
                 print(json.dumps(_to_json(run, why.get(run.run_id)), ensure_ascii=False))
         else:
-            _show(runs, why)
+            _show(runs, why, hides=not filters["children"])
         return OK
 
     return with_client(main)
 
 
-async def _find(client: "Client", filters: dict[str, Any], limit: int) -> "list[RunStatus]":
+async def _find(
+    client: "Client", filters: dict[str, Any], limit: int, labels: dict[str, str]
+) -> "list[RunStatus]":
     from sojourn.errors import InvalidInput
 
     try:
-        return [run async for run in client.list_runs(**filters, limit=limit)]
+        if not labels:
+            return [run async for run in client.list_runs(**filters, limit=limit)]
+        return await _find_labelled(client, filters, limit, labels)
     except InvalidInput as error:  # the search attributes are missing, which is not bad usage
         raise CommandError(str(error)) from error
+
+
+async def _find_labelled(
+    client: "Client", filters: dict[str, Any], limit: int, labels: dict[str, str]
+) -> "list[RunStatus]":
+    """Return the runs with these labels among the first that the other filters select; say so where there are more."""
+    from sojourn.client.labels import with_labels
+
+    count = 0
+
+    async def looked_at() -> "AsyncGenerator[RunStatus]":
+        nonlocal count
+        async for run in client.list_runs(**filters, limit=MAX_LOOKED_AT + 1):
+            count += 1
+            if count <= MAX_LOOKED_AT:
+                yield run
+
+    found = [run async for run in with_labels(client.temporal, looked_at(), labels, limit)]
+    if count > MAX_LOOKED_AT:
+        print(
+            f"sojourn: read the labels of only {MAX_LOOKED_AT:,} runs; to reach others, add --since, --status, --agent or --session",
+            file=sys.stderr,
+        )
+    return found
+
+
+async def _watch(
+    look: "Callable[[], Awaitable[tuple[list[RunStatus], dict[str, Stuck]]]]", *, hides: bool
+) -> int:
+    """Draw the list again and again; Ctrl-C is the normal end."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        try:
+            while True:
+                runs, why = await look()
+                live.update(_drawing(runs, why, console.width, hides=hides), refresh=True)
+                await asyncio.sleep(WATCH_INTERVAL)
+        except asyncio.CancelledError:
+            return OK
 
 
 async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, Stuck]":
@@ -115,13 +196,11 @@ async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, S
     return await stuck_runs(client, [run.run_id for run in runs[:MAX_LOOKED_AT]])
 
 
-def _duration(run: "RunStatus") -> timedelta | None:
-    return (run.closed_at or datetime.now(UTC)) - run.started_at if run.started_at else None
-
-
 def _to_json(run: "RunStatus", stuck: "Stuck | None") -> dict[str, Any]:
     """Return the object that `--json` prints for a run; its fields must stay."""
-    duration = _duration(run)
+    from sojourn.cli.run_table import duration_of
+
+    duration = duration_of(run)
     fields: dict[str, Any] = {
         "run_id": run.run_id,
         "agent_id": run.agent_id,
@@ -141,40 +220,22 @@ def _iso(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]") -> None:
+def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]", *, hides: bool) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
+    console.print(_drawing(runs, why, console.width, hides=hides), crop=False)
+
+
+def _drawing(
+    runs: "list[RunStatus]", why: "dict[str, Stuck]", width: int, *, hides: bool
+) -> "RenderableType":
+    from rich.text import Text
+
+    from sojourn.cli.run_table import run_table
+
     if not runs:
-        console.print(Text("no runs found", style="dim"))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("RUN", overflow="fold")
-    table.add_column("AGENT", overflow="fold")
-    table.add_column("STATUS", no_wrap=True)
-    table.add_column("STUCK BECAUSE" if why else "WAITS FOR", overflow="fold")
-    table.add_column("STARTED", no_wrap=True)
-    table.add_column("TOOK", no_wrap=True)
-    for run in runs:
-        stuck = why.get(run.run_id)
-        is_open = run.closed_at is None
-        about = _stuck_line(stuck) if stuck else plain(run.awaiting) if is_open else ""
-        table.add_row(
-            Text(plain(run.run_id, 400)),
-            Text(plain(run.agent_id)),
-            Text("stuck" if stuck else run.status, style="red" if stuck else _COLORS.get(run.status, "red")),
-            Text(about),
-            Text(local(run.started_at)),
-            Text(took(_duration(run))),
-        )
-    console.print(table)
-
-
-def _stuck_line(stuck: "Stuck") -> str:
-    since = f" since {local(stuck['since'])}" if stuck["since"] else ""
-    reason = plain(stuck["reason"] or "the history does not say", 300)
-    return f"attempt {stuck['attempt']}{since}: {reason} → {plain(stuck['next'], 500)}"
+        return Text(f"no runs found{'; --all lists child runs too' if hides else ''}", style="dim")
+    return run_table(runs, why, width)

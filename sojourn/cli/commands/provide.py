@@ -10,7 +10,7 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import By, Json, RunId, encrypted
+from sojourn.cli.options import By, Json, RunId, connected
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["provide"]
 Result = dict[str, Any]
 
 
-@encrypted
+@connected
 def provide(
     run_id: RunId,
     file: Annotated[

@@ -20,7 +20,7 @@ __all__ = ["server"]
 
 def server(
     port: Annotated[int | None, typer.Option(help="Frontend port; 7233 when free.")] = None,
-    ui_port: Annotated[int | None, typer.Option(help="UI port; 8233 when free.")] = None,
+    ui_port: Annotated[int | None, typer.Option(help="UI port; 1000 above the frontend's when free.")] = None,
     db: Annotated[Path, typer.Option(help="SQLite file for the server's data.")] = Path(
         ".sojourn/temporal.db"
     ),

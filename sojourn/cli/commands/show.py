@@ -1,5 +1,6 @@
 """`sojourn show`: the current state of a run, as a tree, or its transcript, events or safeguards."""
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,10 +8,12 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.options import Json, RunId, encrypted, encryption_options
+from sojourn.cli.options import Json, RunId, Verbose, connected, encryption_options
 from sojourn.cli.screen.text import local, plain, shell_word, took
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sojourn.client.client import Client
     from sojourn.client.run import Run
     from sojourn.contracts.message import Message, Part
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 
-@encrypted
+@connected
 def show(
     run_id: RunId,
     transcript: Annotated[
@@ -35,6 +38,7 @@ def show(
     full: Annotated[
         bool, typer.Option("--full", help="Show all of what the run waits for, however long.")
     ] = False,
+    verbose: Verbose = 0,
     as_json: Json = False,
 ) -> int:
     """Show the current state of a run, as a tree.
@@ -55,41 +59,62 @@ def show(
         elif safeguards:
             _safeguards(await run.status(), as_json=as_json)
         elif as_json:
-            print((await run.status()).model_dump_json())
+            await _print_json(run)
         else:
-            await _tree(run, full=full)
+            await _tree(run, full=full, verbose=verbose)
         return OK
 
     return with_client(print_run)
 
 
-async def _tree(run: "Run", *, full: bool) -> None:
+async def _print_json(run: "Run") -> None:
+    """Print the status as an object, with the `output` of a run that has answered, else null."""
+    status = await run.status()
+    output = (await run.result()).model_dump(mode="json") if status.status == "completed" else None
+    print(json.dumps({**status.model_dump(mode="json"), "output": output}, ensure_ascii=False))
+
+
+async def _tree(run: "Run", *, full: bool, verbose: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from sojourn.cli.screen.calls import Detail
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.text import Line
     from sojourn.cli.screen.tree import RunTree
-    from sojourn.cli.screen.wait_views import view_of
-    from sojourn.cli.waits import answer_lines
 
     console = Console(highlight=False)
     status = await run.status()
-    tree = RunTree(f"{_state(status)}, {_times(status)}", whole=full)
+    console.print(Text(f"{_state(status)}, {_times(status)}", "bold"))
+    tree = RunTree(whole=full, detail=Detail(min(verbose, Detail.ALL)))
     async for event in run.events(follow=False, children=True):
         tree.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
             tree.say(Line(f"  {summed(event.output)}", "dim"))
     console.print(tree.tree)
-    for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
+    _below(console, run.id, status, full=full)
+
+
+def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) -> None:
+    """Print, below the tree, what answers and resumes the run, its safeguards and its hints."""
+    from rich.text import Text
+
+    from sojourn.cli.screen.wait_views import view_of
+    from sojourn.cli.waits import answer_lines
+    from sojourn.client.run import CANCEL_REQUESTED
+
+    is_canceling = CANCEL_REQUESTED in status.hints
+    for owner, waits in {run_id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
             # The tree has no waits of child runs that are open.
-            missing = view_of(wait).lines(wait, full) if run_id != run.id else ()
+            missing = view_of(wait).lines(wait, full) if owner != run_id else ()
             for line in missing:
                 console.print(Text(line.text, style=line.style), soft_wrap=True)
-            console.print(Text(f"answer with: {answer_lines(run_id, wait)[0]}", "yellow"), soft_wrap=True)
+            if is_canceling:
+                continue
+            console.print(Text(f"answer with: {answer_lines(owner, wait)[0]}", "yellow"), soft_wrap=True)
     if status.paused is not None:
-        line = f"sojourn resume {shell_word(run.id)}{encryption_options()}"
+        line = f"sojourn resume {shell_word(run_id)}{encryption_options()}"
         console.print(Text(f"resume with: {line}", "yellow"), soft_wrap=True)
     if status.safeguards:
         console.print(Text("safeguards:", "dim"))

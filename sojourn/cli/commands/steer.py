@@ -6,7 +6,8 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import CommandError
-from sojourn.cli.options import By, Json, RunId, Why, encrypted
+from sojourn.cli.options import By, Json, RunId, Why, connected, encryption_options
+from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -17,7 +18,7 @@ __all__ = ["cancel", "pause", "resume"]
 _OPEN = ("running", "waiting", "paused")
 
 
-@encrypted
+@connected
 def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
     """Pause a run: it starts nothing new; what is running finishes.
 
@@ -34,7 +35,7 @@ def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) ->
     return with_client(send)
 
 
-@encrypted
+@connected
 def resume(
     run_id: RunId,
     why: Why = "",
@@ -56,13 +57,24 @@ def resume(
 
     async def send(client: "Client") -> int:
         await _require_open(client, run_id, "resume", needs_worker=True)
-        await client.get_run(run_id).resume(why, messages=messages or [], by=who)
-        return print_done("resumed", run_id, as_json=as_json, by=who)
+        run, count = client.get_run(run_id), len(messages or ())
+        await run.resume(why, messages=messages or [], by=who)
+        turn_id = (await run.status()).turn_id if count else None
+        line = f"sojourn watch {shell_word(run_id)}{encryption_options()}"
+        begun = (
+            f"{count} message{'' if count == 1 else 's'} for the planner, turn {plain(turn_id or '')}; "
+            if count
+            else ""
+        )
+        then = f"{begun}follow it with: {line}"
+        return print_done(
+            "resumed", run_id, as_json=as_json, by=who, then=then, messages=count or None, turn_id=turn_id
+        )
 
     return with_client(send)
 
 
-@encrypted
+@connected
 def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
     """Ask a run to cancel: its tools and child runs are canceled too.
 

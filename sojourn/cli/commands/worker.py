@@ -6,15 +6,14 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.failure import OK
-from sojourn.cli.options import Target, TaskQueue, encrypted, load_app
+from sojourn.cli.options import Target, connected, load_app
 
 __all__ = ["worker"]
 
 
-@encrypted
+@connected
 def worker(
     target: Target,
-    task_queue: TaskQueue = None,
     metrics_port: Annotated[
         str | None,
         typer.Option(
@@ -32,9 +31,12 @@ def worker(
     \b
     sojourn worker worker:app --task-queue sojourn
     """
+    from sojourn.cli.checks.application import warn_of_models
     from sojourn.worker import serve
 
     if as_json:
         os.environ["SOJOURN_LOG_FORMAT"] = "json"
-    serve(load_app(target), task_queue=task_queue, metrics_port=metrics_port)
+    app = load_app(target)
+    warn_of_models(app)
+    serve(app, metrics_port=metrics_port)
     return OK

@@ -5,10 +5,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sojourn.cli.screen.text import Line, plain, text_lines, took
+from sojourn.cli.screen.calls import Detail, chain_lines
+from sojourn.cli.screen.text import Line, plain, text_lines
 from sojourn.cli.screen.wait_views import view_of
-from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
@@ -26,22 +25,13 @@ from sojourn.contracts.event import (
     RunStartedEvent,
     RunTerminatedEvent,
     RunTimedOutEvent,
-    ToolEndEvent,
-    ToolRetryEvent,
-    ToolStartEvent,
-    ToolUpdateEvent,
 )
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
-from sojourn.contracts.tool_error import LEFT_OUT, ToolError
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.values.text import counted
 
 __all__ = [
-    "called",
-    "detailed",
-    "ended",
-    "in_flight",
+    "is_drawn",
     "lines_of",
     "summed",
 ]
@@ -49,8 +39,27 @@ __all__ = [
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-])?")
 
 
+def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
+    """Whether an event is shown in this detail.
+
+    Args:
+        event: The event.
+        detail: How much is shown.
+        is_below: Whether the event is of a child run: its call shows its task, how it ended, and its result.
+    """
+    match event:
+        case RunStartedEvent() | RunFailedEvent():
+            return not is_below
+        case RunCompletedEvent():
+            return not is_below or detail > Detail.BRIEF
+        case PolicyDecisionEvent():
+            return detail == Detail.ALL
+        case _:
+            return True
+
+
 def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
-    """Return the lines of an event; none for a call and its end, which `called`, `ended` and `detailed` print.
+    """Return the lines of an event; none for a call and its end: those are in `calls`.
 
     Args:
         event: The event.
@@ -61,49 +70,6 @@ def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
         return view_of(wait).lines(wait, whole)
     lines = _LINES.get(event.type)
     return lines(event) if lines else []
-
-
-def called(event: ToolStartEvent) -> str:
-    """Return the tool and the payload of a call, on one line."""
-    call = event.call
-    return f"{plain(call.name)} {plain(call.raw if call.raw is not None else call.payload)}"
-
-
-def ended(event: ToolEndEvent) -> str:
-    """Return the tool of a call that ended, its duration, its attempts and the calls of its child run."""
-    result = event.result
-    attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
-    attempt = f", attempt {attempts}" if attempts > 1 else ""
-    below = f", {counted(result.children_count, 'call')} in the child run" if result.run_link else ""
-    return f"{plain(result.name)} ({took(event.duration)}{attempt}{below})"
-
-
-def detailed(event: ToolEndEvent) -> list[Line]:
-    """Return the lines of a call's result or error, its bounds, its artifacts and its hint."""
-    result = event.result
-    if result.error:
-        lines = _chain("error", result.error, "red", 300)
-    else:
-        lines = [Line(plain(result.result))]
-    if result.bounds:
-        lines.append(Line(_bounds_line(result.bounds), "yellow" if result.bounds.truncated else "dim"))
-    lines += [Line(_artifact_line(artifact), "magenta") for artifact in result.artifacts]
-    if result.retry_hint:
-        lines += _hint_lines(result.retry_hint)
-    return lines
-
-
-def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
-    """Return the progress of a call in flight, or its attempt with the error of the one before."""
-    if event.type == "tool_retry":
-        after = f" after: {plain(event.error, 200)}" if event.error else ""
-        return f"attempt {event.attempt}{after}"
-    share = ""
-    if event.done is not None and event.total:
-        share = f" {100 * event.done / event.total:.0f} %"
-    elif event.done is not None:
-        share = f" {event.done:g}"
-    return f"{plain(event.note)}{share}"
 
 
 def summed(output: RunOutput) -> str:
@@ -180,7 +146,7 @@ def _completed(event: RunCompletedEvent) -> list[Line]:
 def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent) -> list[Line]:
     kind = event.type.removeprefix("run_").replace("_", " ")
     if event.type == "run_failed" and event.error:
-        return _chain(f"✗ {kind}", event.error, "bold red", 1_000)
+        return chain_lines(f"✗ {kind}", event.error, "bold red", 1_000)
     return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
 
 
@@ -220,34 +186,3 @@ def _name(name: str) -> str:
 
 def _reason(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
     return f": {plain(event.text)}" if event.text else ""
-
-
-def _chain(head: str, error: ToolError, style: str, most: int) -> list[Line]:
-    """An error and its causes, each indented below the error that it caused; the root cause comes last."""
-    links = list(error.chain())
-    lines = [Line(f"{head}: {plain(links[0].message, most)}", style)]
-    for depth, link in enumerate(links[1:], 1):
-        text = plain(link.message, most)
-        lines.append(Line(f"{'  ' * depth}{text if link.code == LEFT_OUT else f'because: {text}'}", style))
-    return lines
-
-
-def _bounds_line(bounds: Bounds) -> str:
-    total = "an unknown number" if bounds.total is None else str(bounds.total)
-    more = f"; {plain(bounds.refinement_hint)}" if bounds.refinement_hint else ""
-    return f"[{bounds.returned} of {total}{', cut' if bounds.truncated else ''}{more}]"
-
-
-def _artifact_line(artifact: Artifact) -> str:
-    size = f", {artifact.size:,} bytes" if artifact.size else ""
-    return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
-
-
-def _hint_lines(hint: RetryHint) -> list[Line]:
-    text = plain(hint.message or hint.clarifying_question or "", 300)
-    lines = [Line(f"↻ {plain(hint.reason)}: {text}", "yellow")]
-    if hint.missing_fields:
-        lines.append(Line(f"  missing: {', '.join(plain(field) for field in hint.missing_fields)}", "yellow"))
-    if hint.example_input:
-        lines.append(Line(f"  for example {plain(hint.example_input)}", "yellow"))
-    return lines

@@ -86,5 +86,6 @@ def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = Fals
         lines.pop()
     pad, width = " " * len(mark), None if whole else MAX_WIDTH
     return [
-        Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(lines)
+        Line(f"{(pad if line else '') if number else mark}{plain(line, width)}", style)
+        for number, line in enumerate(lines)
     ]

@@ -1,16 +1,34 @@
-"""Tree of a run: its calls with their results, below an agent tool's call those of the child run, and the text of drafts."""
+"""Tree of a run: its calls with their results, below an agent tool's call those of the child run, and what its planner does."""
 
-from rich.spinner import Spinner
+from functools import partial
+
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from sojourn.cli.screen.lines import called, detailed, ended, in_flight, lines_of
-from sojourn.cli.screen.text import Line, plain
+from sojourn.cli.screen.answer import Answer
+from sojourn.cli.screen.calls import (
+    Detail,
+    arguments,
+    called,
+    detailed,
+    ended,
+    in_flight,
+    payload_of,
+    pending,
+)
+from sojourn.cli.screen.decisions import Decisions
+from sojourn.cli.screen.draft import Draft
+from sojourn.cli.screen.lines import is_drawn, lines_of
+from sojourn.cli.screen.one_line import CallLine, Working
+from sojourn.cli.screen.text import Line, plain, text_lines
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,
-    RunFailedEvent,
-    RunStartedEvent,
+    PlannerNoteEvent,
+    PlanStartedEvent,
+    RunCompletedEvent,
     TextDeltaEvent,
     ToolEndEvent,
     ToolRetryEvent,
@@ -18,13 +36,7 @@ from sojourn.contracts.event import (
     ToolUpdateEvent,
 )
 
-__all__ = ["MAX_LINES", "Draft", "RunTree"]
-
-MAX_LINES = 12
-"""Most lines of a draft that are shown, the last ones."""
-
-MAX_CHARS = 2_000
-"""Most characters of a draft that are kept, the last ones."""
+__all__ = ["RunTree"]
 
 DRAFT_ENDS = (
     "assistant_message",
@@ -41,35 +53,55 @@ DRAFT_ENDS = (
 
 
 class RunTree:
-    """A tree that grows with the events of a run and its child runs.
+    """A tree that grows with the events of a run and its child runs; what is below is indented.
 
     Args:
-        title: The label of the root.
-        spins: Whether calls in flight have a spinner.
-        whole: Whether to show all of a wait, however long.
+        spins: Whether work in progress has a spinner.
+        whole: Whether to show all of a wait and of an answer, however long.
+        detail: How much of a call is shown.
+        decisions: Who denied calls before this tree began; by default nobody did.
     """
 
-    def __init__(self, title: str = "run", *, spins: bool = False, whole: bool = False) -> None:
-        self.tree = Tree(Text(title, style="bold"), guide_style="dim")
-        self._spins = spins
-        self._whole = whole
+    def __init__(
+        self,
+        *,
+        spins: bool = False,
+        whole: bool = False,
+        detail: Detail = Detail.BRIEF,
+        decisions: Decisions | None = None,
+    ) -> None:
+        self.tree: Tree = _Indented("", hide_root=True)
+        self._spins, self._whole, self._detail = spins, whole, detail
+        self._decisions = decisions or Decisions()
         self._runs: dict[str, Tree] = {}
-        self._calls: dict[tuple[str, str], tuple[Tree, str]] = {}
+        self._calls: dict[tuple[str, str], tuple[Tree, ToolStartEvent]] = {}
         self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
         """The draft of each run: the branch that holds it, its node and its text."""
+        self._plans: dict[str, tuple[Tree, Tree, PlanStartedEvent]] = {}
+        """The plan in progress of each run: the branch that holds it, its node and its start."""
+        self._notes: dict[str, list[Tree]] = {}
+        """The notes of each run's plan, until its first call takes them."""
 
     def say(self, line: Line, run_id: str = "") -> None:
         """Add a line to the branch of a child run; of any other run, to the root."""
-        self._runs.get(run_id, self.tree).add(_text(Line(line.text.lstrip(), line.style)))
+        self._branch(run_id).add(_text(Line(line.text.lstrip(), line.style)))
 
     def feed(self, event: Event) -> None:
         """Draw one event."""
-        if event.type in DRAFT_ENDS and event.run_id in self._drafts:
-            branch, drawn, _ = self._drafts.pop(event.run_id)
-            branch.children.remove(drawn)
+        self._decisions.feed(event)
+        self._clear(event)
+        if not is_drawn(event, self._detail, is_below=event.run_id in self._runs):
+            return
+        branch = self._branch(event.run_id)
         match event:
             case TextDeltaEvent():
                 self._grow(event)
+            case PlanStartedEvent():
+                node = branch.add(Working(partial(pending, event.time), spins=self._spins))
+                self._plans[event.run_id] = (branch, node, event)
+                self._notes[event.run_id] = []
+            case PlannerNoteEvent():
+                self._notes.setdefault(event.run_id, []).extend(_add(branch, lines_of(event)))
             case ToolStartEvent():
                 self._begin(event)
             case ToolEndEvent():
@@ -77,83 +109,106 @@ class RunTree:
             case ToolRetryEvent() | ToolUpdateEvent():
                 self._update(event)
             case AgentRunStartedEvent():
-                branch, _ = self._calls.get((event.run_id, event.tool_call_id), (self.tree, ""))
-                self._runs[event.run_link.run_id] = branch
-                self._add(branch, lines_of(event))
-            case RunStartedEvent() if event.run_id in self._runs:
-                pass  # the child run's call already shows the task
-            case RunFailedEvent() if event.run_id in self._runs:
-                pass  # the end of the child run's call shows the error
+                below, _ = self._calls.get((event.run_id, event.tool_call_id), (self.tree, None))
+                self._runs[event.run_link.run_id] = below
+                _add(below, lines_of(event))
+            case RunCompletedEvent():
+                self._complete(event)
             case _:
-                self._add(self._runs.get(event.run_id, self.tree), lines_of(event, whole=self._whole))
+                _add(branch, lines_of(event, whole=self._whole))
+
+    def _branch(self, run_id: str) -> Tree:
+        return self._runs.get(run_id, self.tree)
+
+    def _clear(self, event: Event) -> None:
+        """Take away what was drawn of a plan in progress, and of its text, once the event says more."""
+        if event.type in DRAFT_ENDS:
+            _drop(self._drafts.pop(event.run_id, None))
+        if event.event_id and not isinstance(event, PlannerNoteEvent):
+            _drop(self._plans.pop(event.run_id, None))
 
     def _grow(self, event: TextDeltaEvent) -> None:
         if event.run_id not in self._drafts:
-            branch = self._runs.get(event.run_id, self.tree)
+            branch = self._branch(event.run_id)
             self._drafts[event.run_id] = (branch, branch.add(""), Draft())
         _, drawn, draft = self._drafts[event.run_id]
         draft.add(event.text)
         drawn.label = Text("\n".join(draft.lines()), style="dim")
 
     def _begin(self, event: ToolStartEvent) -> None:
-        text = called(event)
-        branch = self._runs.get(event.run_id, self.tree).add(self._in_flight_label(text))
-        self._calls[event.run_id, event.tool_call_id] = (branch, text)
+        """Draw a call; below the first call of a step stand the notes of its plan."""
+        branch = self._branch(event.run_id)
+        node = branch.add(Working(partial(called, event), spins=self._spins))
+        for note in self._notes.pop(event.run_id, []):
+            branch.children.remove(note)
+            node.children.append(note)
+        self._calls[event.run_id, event.tool_call_id] = (node, event)
 
     def _end(self, event: ToolEndEvent) -> None:
-        known = self._calls.pop((event.run_id, event.tool_call_id), None)
-        ok = event.result.ok
-        label = Text(f"{'✓' if ok else '✗'} {ended(event)}", style="green" if ok else "red")
-        if known is None:  # the call began in the tree before a pause
-            branch = self._runs.get(event.run_id, self.tree).add(label)
+        node, begun = self._calls.pop((event.run_id, event.tool_call_id), (None, None))
+        node = node or self._branch(event.run_id).add("")  # the call began in the tree before a pause
+        mark, style = ("✓", "green") if event.result.ok else ("✗", "red")
+        tail = f" {ended(event, self._decisions.denied_by(event))}"
+        head = f"{mark} {plain(event.result.name)}"
+        if begun is None:
+            node.label = CallLine(head, "", tail, style)
         else:
-            branch, text = known
-            branch.label = label
-            payload = text.partition(" ")[2]
-            if payload not in ("", "{}"):
-                branch.children.insert(0, Tree(Text(payload, style="cyan"), guide_style="dim"))
-        self._add(branch, detailed(event))
+            node.label = CallLine(f"{head}(", arguments(begun.call), f"){tail}", style)
+            if self._detail and begun.call.payload:
+                node.children.insert(0, Tree(Text(payload_of(begun.call), style="cyan")))
+        brief = self._detail == Detail.BRIEF
+        _add(node, detailed(event, self._detail), on_one_line=brief and event.result.ok)
 
     def _update(self, event: ToolRetryEvent | ToolUpdateEvent) -> None:
-        known = self._calls.get((event.run_id, event.tool_call_id))
-        if known is None:
+        if not event.tool_call_id and event.run_id in self._plans:
+            _, node, begun = self._plans[event.run_id]
+            node.label = Working(partial(pending, begun.time, event), spins=self._spins)
+        elif known := self._calls.get((event.run_id, event.tool_call_id)):
+            node, start = known
+            node.label = Working(
+                lambda: f"{called(start)}  {in_flight(event)}",
+                spins=self._spins,
+            )
+
+    def _complete(self, event: RunCompletedEvent) -> None:
+        """Draw the answer, that of the run itself as Markdown."""
+        output = event.output
+        if output is None or event.run_id in self._runs or output.reason != "answered":
+            _add(self._branch(event.run_id), lines_of(event, whole=self._whole))
             return
-        branch, text = known
-        branch.label = self._in_flight_label(f"{text}  {in_flight(event)}")
-
-    def _in_flight_label(self, text: str) -> Spinner | Text:
-        label = Text(text, style="cyan")
-        return Spinner("dots", text=label) if self._spins else Text("… ") + label
-
-    @staticmethod
-    def _add(branch: Tree, lines: list[Line]) -> None:
-        label = Text()
-        for line in lines:
-            if label and line.text.startswith(" "):  # belongs to the line before
-                label.append("\n").append_text(_text(line))
-            else:
-                label = _text(line)
-                branch.add(label)
+        lines = [line.text for line in text_lines(output.text, whole=self._whole or bool(self._detail))]
+        answer = Table.grid(padding=(0, 1, 0, 0))
+        answer.add_row(Text("=", style="bold green"), Answer(lines))
+        self.tree.add(answer)
 
 
-class Draft:
-    """The last lines of the text that a model is writing."""
+class _Indented(Tree):
+    """A tree that indents by two spaces, and draws no lines: what is copied from it is text."""
 
-    def __init__(self) -> None:
-        self._end = ""
-        self._is_cut = False
+    ASCII_GUIDES = ("  ",) * 4  # pyright: ignore[reportAssignmentType]
+    TREE_GUIDES = [("  ",) * 4] * 3  # pyright: ignore[reportAssignmentType]
 
-    def add(self, piece: str) -> None:
-        """Append a piece of text."""
-        grown = self._end + piece
-        self._is_cut = self._is_cut or len(grown) > MAX_CHARS
-        self._end = grown[-MAX_CHARS:]
 
-    def lines(self) -> list[str]:
-        """Return the last lines, safe to print; `…` stands for the text before."""
-        lines = self._end.splitlines()
-        cut = self._is_cut or len(lines) > MAX_LINES
-        return [*(["…"] if cut else []), *(plain(line, MAX_CHARS) for line in lines[-MAX_LINES:])]
+def _drop(drawn: tuple[Tree, Tree, object] | None) -> None:
+    if drawn:
+        branch, node, _ = drawn
+        branch.children.remove(node)
+
+
+def _add(branch: Tree, lines: list[Line], *, on_one_line: bool = False) -> list[Tree]:
+    """Add lines to a branch, and return their nodes; an indented line belongs to the line before."""
+    nodes: list[Tree] = []
+    label = Text()
+    for line in lines:
+        if label and line.text.startswith(" "):
+            label.append("\n").append_text(_text(line))
+        else:
+            label = _text(line)
+            if on_one_line:
+                label.no_wrap, label.overflow = True, "ellipsis"
+            shown: RenderableType = label
+            nodes.append(branch.add(shown))
+    return nodes
 
 
 def _text(line: Line) -> Text:

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sojourn.cli.screen.lines import called, detailed, ended, in_flight, lines_of
-from sojourn.cli.screen.text import Line
+from sojourn.cli.screen.calls import Detail, called, detailed, ended, in_flight, payload_of
+from sojourn.cli.screen.decisions import Decisions
+from sojourn.cli.screen.lines import is_drawn, lines_of
+from sojourn.cli.screen.text import Line, plain
 from sojourn.cli.screen.tree import RunTree
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,
-    RunFailedEvent,
     ToolEndEvent,
     ToolRetryEvent,
     ToolStartEvent,
@@ -31,14 +32,17 @@ class RunView:
 
     Args:
         console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
+        detail: How much of a call is shown.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, detail: Detail = Detail.BRIEF) -> None:
         self.console = console or Console(highlight=False)
-        self._tree = RunTree(spins=True)
+        self._detail = detail
+        self._decisions = Decisions()
+        self._tree = self._grown()
         self._live = self._drawing() if self.console.is_terminal else None
         self._depths: dict[str, int] = {}
-        self._names: dict[tuple[str, str], str] = {}
+        self._said: set[str] = set()
 
     @property
     def is_live(self) -> bool:
@@ -62,7 +66,7 @@ class RunView:
         """Stop drawing, so that a person can be asked; what was drawn stays."""
         if self._live:
             self._live.stop()
-            self._tree = RunTree("run, continued", spins=True)
+            self._tree = self._grown()
 
     def resume(self) -> None:
         """Continue in a new tree, below what was asked."""
@@ -70,8 +74,11 @@ class RunView:
             self._live = self._drawing()
             self._live.start()
 
-    def say(self, text: str, style: str = "") -> None:
-        """Print a line that is not of an event."""
+    def say(self, text: str, style: str = "", *, once: bool = False) -> None:
+        """Print a line that is not of an event; with `once`, unless it was said before."""
+        if once and text in self._said:
+            return
+        self._said.add(text)
         if self._live:
             self._tree.say(Line(text, style))
         else:
@@ -82,6 +89,7 @@ class RunView:
         if self._live:
             self._tree.feed(event)
             return
+        self._decisions.feed(event)
         pad = "  " * self._depths.get(event.run_id, 0)
         for line in self._lines(event):
             self._print(pad + line.text, line.style)
@@ -89,20 +97,25 @@ class RunView:
     def _drawing(self) -> Live:
         return Live(get_renderable=lambda: self._tree.tree, console=self.console, refresh_per_second=8)
 
+    def _grown(self) -> RunTree:
+        return RunTree(spins=True, detail=self._detail, decisions=self._decisions)
+
     def _lines(self, event: Event) -> list[Line]:
         """Return the lines of an event for plain output, and note the depth of a child run that starts."""
+        if not is_drawn(event, self._detail, is_below=event.run_id in self._depths):
+            return []
         match event:
             case ToolStartEvent():
-                return [Line(f"→ {called(event)}")]
+                payload = [Line(f"  {payload_of(event.call)}")] if self._detail and event.call.payload else []
+                return [Line(f"→ {called(event)}"), *payload]
             case ToolEndEvent():
-                first, *rest = detailed(event)
-                head = Line(f"← {ended(event)}: {first.text}", first.style)
+                first, *rest = detailed(event, self._detail)
+                how = ended(event, self._decisions.denied_by(event))
+                head = Line(f"← {plain(event.result.name)} {how}: {first.text}", first.style)
                 return [head, *(Line(f"  {line.text}", line.style) for line in rest)]
             case ToolRetryEvent() | ToolUpdateEvent():
                 what = event.tool_name or "the planner"
                 return [Line(f"  … {what}: {in_flight(event)}", "dim")]
-            case RunFailedEvent() if event.run_id in self._depths:
-                return []  # the end of the child run's call shows the error
             case AgentRunStartedEvent():
                 self._depths[event.run_link.run_id] = self._depths.get(event.run_id, 0) + 1
                 return lines_of(event)

@@ -7,6 +7,7 @@ from typing import Any
 from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.core.awaits.clarification import wanted
+from sojourn.core.awaits.confirmation import changed_since
 from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.values.visible import visible
 
@@ -128,4 +129,5 @@ def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[st
     seen = disclose(call.payload, whole=whole)
     cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
     asked = [visible(call.prompt)] if call.prompt else []
-    return [*asked, f"  {visible(call.tool)}", *(f"    {line}" for line in seen.lines), *cut], seen
+    changes = [f"  {line}" for line in changed_since(call)]
+    return [*asked, f"  {visible(call.tool)}", *changes, *(f"    {line}" for line in seen.lines), *cut], seen

@@ -16,11 +16,13 @@ from sojourn.core.values.visible import fence, visible
 __all__ = [
     "CONFIRMATION",
     "Decided",
+    "changed_since",
     "decided_against",
     "denied",
     "read_confirmation",
     "sample_confirmation",
     "shown_confirmation",
+    "void",
     "whole_call",
 ]
 
@@ -33,6 +35,9 @@ _MAX_LINES = 1_500_000
 """Longest answer of the query, in characters of all lines: Temporal limits a query's answer to 2 MB."""
 
 _UNSEEN = "THE payload_digest FROM THE LAST LINE"
+
+MAX_CHANGES = 500
+"""Longest text about how a tool was changed, in characters."""
 
 _MAX_SHOWN = 10
 """Lines shown of a call that is too large for a query."""
@@ -91,7 +96,7 @@ def read_confirmation(
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     """A call in Markdown for Temporal's screens, with the commands that decide on it; for a shortened call, the query first."""
     seen = disclose(wait.payload)
-    shown = [visible(wait.prompt), visible(wait.tool), *indented(seen), expiry(wait)]
+    shown = [visible(wait.prompt), visible(wait.tool), *changed_since(wait), *indented(seen), expiry(wait)]
     parts = ["**Waiting for approval:**", fence(lines(shown))]
     answer = sample_confirmation(wait)
     if not seen.is_whole:
@@ -124,7 +129,12 @@ def _bound(wait: AwaitConfirmation) -> dict[str, str]:
 def whole_call(wait: AwaitConfirmation) -> list[str]:
     """The call in full, in lines; the last line is the digest, unless the call is too large."""
     is_small = len(json.dumps(wait.payload)) <= _MAX_WHOLE
-    lines = [visible(wait.prompt), visible(wait.tool), *disclose(wait.payload, whole=is_small).lines]
+    lines = [
+        visible(wait.prompt),
+        visible(wait.tool),
+        *changed_since(wait),
+        *disclose(wait.payload, whole=is_small).lines,
+    ]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:
         return [*lines, f"payload_digest: {wait.payload_digest}"]
     return [*lines[:_MAX_SHOWN], "too large for a query: `sojourn show --full` shows all of it"]
@@ -137,6 +147,18 @@ def denied(call: ToolRequest, why: str) -> ToolResult:
         tool_call_id=call.tool_call_id,
         error=ToolError.new(f"denied: {why}", code="denied"),
     )
+
+
+def void(wait: AwaitConfirmation) -> str:
+    """The note that the decision on a call is void, since its tool is not the one that was shown."""
+    why = "".join(f": {line}" for line in changed_since(wait))
+    return f"the approval of {wait.tool} ({wait.tool_call_id}) is void, and the call did not run{why}"
+
+
+def changed_since(wait: AwaitConfirmation) -> list[str]:
+    """One line on how the tool was changed, for a call that is asked about again; else none."""
+    changes = "; ".join(wait.changes)[:MAX_CHANGES]
+    return [visible(f"changed since it was shown: {changes}")] if wait.changes else []
 
 
 def decided_against(call: ToolRequest, decided: Decided | None) -> ToolResult:

@@ -19,7 +19,9 @@ from sojourn.core.values.pointer import to_tokens
 from sojourn.core.values.timers import bounded
 
 __all__ = [
+    "MAX_ASKED_AGAIN",
     "MAX_INPUT_ROUNDS",
+    "asked_about_again",
     "external_wait",
     "input_response",
     "input_wait",
@@ -29,6 +31,9 @@ __all__ = [
     "with_payload",
 ]
 
+MAX_ASKED_AGAIN = 3
+"""Most times that a person is asked again about one call, because its tool was changed."""
+
 MAX_INPUT_ROUNDS = 20
 """Most requests for a person's input by one call."""
 
@@ -36,6 +41,12 @@ MAX_INPUT_ROUNDS = 20
 def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
     """The confirmation with the payload that will run."""
     return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
+
+
+def asked_about_again(confirm: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
+    """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry."""
+    of_call = {name: getattr(first, name) for name in ("id", "tool_call_id", "tool", "expires_after")}
+    return confirm.model_copy(update=of_call)
 
 
 def external_wait(

@@ -11,6 +11,7 @@ from typing import Any, cast
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.external_tools import Supplied
@@ -43,6 +44,8 @@ class Released:
     tags: tuple[str, ...]
     reason: str
     by: str | None
+    shown: ShownTool | None = None
+    """For a tool that was approved with one of its calls: what was shown of it; a call is asked about once it differs."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ class Waits:
             return self._with_parts(self.parts[answer.await_id].supplied(answer.results)), [answer]
         after = self.closed(answer.await_id, answer)
         if isinstance(answer, Decided) and answer.scope == "tool" and isinstance(wait, AwaitConfirmation):
-            after, settled = after.released(Released((wait.tool,), (), answer.reason, answer.by))
+            release = Released((wait.tool,), (), answer.reason, answer.by, wait.shown)
+            after, settled = after.released(release)
             return after, [answer, *settled]
         return after, [answer]
 
@@ -142,6 +146,19 @@ class Waits:
     def asks(self, confirm: AwaitConfirmation) -> bool:
         """Whether a person still has to be asked about this call."""
         return not any(_fits(released, confirm) for released in self.releases)
+
+    def names(self, confirm: AwaitConfirmation) -> bool:
+        """Whether the call's tool was released, even if it was changed since."""
+        return any(_names(released, confirm) for released in self.releases)
+
+    def voided(self, confirm: AwaitConfirmation) -> "Waits":
+        """The waits where an earlier approval of this call is void, so that a repetition of it is refused."""
+        again = f"{confirm.id}#"
+        answers = {
+            id: "" if id == confirm.id or id.startswith(again) else digest
+            for id, digest in self.answers.items()
+        }
+        return changed(self, answers=answers)
 
     def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> tuple["Waits", bool]:
         """The waits after the check of an external result, and whether it answers the call; if not, another is awaited."""
@@ -174,6 +191,12 @@ class Waits:
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._is_repeated(known_id, fields):
                 return Repeated(known_id)
+            again = next((wait for wait in of_kind if _asks_again(wait, known_id)), None)
+            if again:
+                return Refused(
+                    f"{shown} is void, since the tool was changed; look at {again.id}, and decide on it",
+                    "AwaitClosed",
+                )
             return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")
         if not of_kind:
             return Refused("the run waits for nothing of this kind", "AwaitNotOpen")
@@ -234,7 +257,21 @@ class _Parts:
 
 
 def _fits(released: Released, wait: AwaitConfirmation) -> bool:
+    is_as_shown = released.shown is None or wait.shown is None or released.shown == wait.shown
+    return is_as_shown and _names(released, wait)
+
+
+def _names(released: Released, wait: AwaitConfirmation) -> bool:
     return matches_any(wait.tool, released.tools) or any(tag in released.tags for tag in wait.tags)
+
+
+def _asks_again(wait: Await, await_id: str) -> bool:
+    """Whether a wait asks about the call of an earlier one again, because its tool was changed."""
+    return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
+
+
+def _first(await_id: str) -> str:
+    return await_id.partition("#")[0]
 
 
 def is_malformed(result: ToolResult) -> bool:

@@ -35,7 +35,7 @@ from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.fold_waits import WaitFold
@@ -46,6 +46,7 @@ from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_resul
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
+from sojourn.core.run.totals import add_telemetry
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES, TIME_BUDGET, WAITS
@@ -123,6 +124,12 @@ class Fold:
         if self._now is None:
             return RunStatus(run_id=run.run_id)
         return status_of(run.state, run.run_id, self._now).model_copy(update={"failure": self._failure})
+
+    def totals(self) -> ToolTelemetry:
+        """The tokens and the cost so far, of the run's plans and of calls and child runs whose step has ended."""
+        counts = self._fold.state.totals
+        used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
+        return add_telemetry(counts.telemetry, used)
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
         if self._chain:

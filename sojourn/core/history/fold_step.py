@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
@@ -23,8 +23,16 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.confirmation import void
 from sojourn.core.awaits.kinds import kind_of
-from sojourn.core.awaits.opened import MAX_INPUT_ROUNDS, external_wait, input_wait, with_payload
+from sojourn.core.awaits.opened import (
+    MAX_ASKED_AGAIN,
+    MAX_INPUT_ROUNDS,
+    asked_about_again,
+    external_wait,
+    input_wait,
+    with_payload,
+)
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.record import HistoryRecord, OpenCall
@@ -73,6 +81,10 @@ class StepFold:
         """The further forms of a tool's request for input, after the open one, by call id."""
         self._asked_by: dict[str, int] = {}
         """How often a call asked for input, by call id."""
+        self._again: dict[str, list[datetime]] = {}
+        """When a call began whose tool was changed, once for each time that a person was asked about it again, by call id."""
+        self._confirms: dict[str, AwaitConfirmation] = {}
+        """The confirmations of the plan, by call id."""
         self._plan = PlanOutcome()
         self._admitted: dict[str, ToolRequest] = {}
         """The admitted calls of the plan, by id."""
@@ -93,6 +105,10 @@ class StepFold:
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
+        self._again = {}
+        self._confirms = {
+            call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
+        }
         self.bounded = {call.tool_call_id for call, dispatch in admitted if dispatch.bounded}
         outside = external_wait(admitted, plan.external)
         if outside:
@@ -109,12 +125,7 @@ class StepFold:
             self.asking[call.tool_call_id] = (call, record.time)
             yield self._fold.event(record, ToolStartEvent, call=call)
         elif dispatch.confirm and self._fold.state.waits.asks(dispatch.confirm):
-            self._show(call, "waiting")
-            event = self.opened(record, with_payload(dispatch.confirm, call))
-            assert event.type == "await_confirmation"
-            self.asking[event.confirmation.id] = (call, record.time)
-            self.kinds[event.confirmation.id] = dispatch.kind
-            yield event
+            yield from self._ask(record, call, record.time, dispatch.confirm, dispatch.kind)
         elif dispatch.kind == "local":
             self.begin_local(record, call, record.time)
             yield self._fold.event(record, ToolStartEvent, call=call)
@@ -122,6 +133,17 @@ class StepFold:
             self.unstarted[call.tool_call_id] = call
         else:
             yield from self.not_run(record, call, record.time, dispatch.result)
+
+    def _ask(
+        self, record: HistoryRecord, call: ToolRequest, since: datetime, confirm: AwaitConfirmation, kind: str
+    ) -> Iterator[Event]:
+        """Ask a person whether a call may run."""
+        self._show(call, "waiting")
+        event = self.opened(record, with_payload(confirm, call))
+        assert event.type == "await_confirmation"
+        self.asking[event.confirmation.id] = (call, since)
+        self.kinds[event.confirmation.id] = kind
+        yield event
 
     def begin_local(self, record: HistoryRecord, call: ToolRequest, since: datetime) -> None:
         """Begin a local activity."""
@@ -190,10 +212,35 @@ class StepFold:
             result = outcomes.too_much_input(call, needed.server)
         elif needed:
             result = outcomes.no_input(call, needed.server)
+        elif result.confirm:
+            asked, result = result.confirm, result.model_copy(update={"confirm": None})
+            first, times = self._confirms.get(call.tool_call_id), len(self._again.get(call.tool_call_id, []))
+            if first and times < MAX_ASKED_AGAIN:
+                yield from self._asked_again(record, opened, asked_about_again(asked, first))
+                return
         if opened.external:
             yield from self._checked(record, opened, result)
         else:
             yield from self.answer(record, result, opened.since)
+
+    def _asked_again(
+        self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
+    ) -> Iterator[Event]:
+        """Ask about a call again whose tool is not the one that was shown; its approval is void."""
+        call = opened.call
+        if self._fold.state.active.expired or self.is_canceling:
+            yield from self.answer(record, self.cut_short(call), opened.since)
+            return
+        self._asked_by.pop(call.tool_call_id, None)
+        self._again.setdefault(call.tool_call_id, []).append(opened.since)
+        self.waits, note = self.waits.voided(confirm), void(confirm)
+        self._fold.state = self._fold.state.with_notes(note)
+        yield self._fold.event(record, PlannerNoteEvent, text=note)
+        kind = "local" if opened.is_local else "activity"
+        if self.waits.asks(confirm):
+            yield from self._ask(record, call, opened.since, confirm, kind)
+        else:
+            yield from self._begin_approved(record, call, kind)
 
     def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
         """Take in the verdict on an external result; for one that does not fit, another is awaited."""
@@ -229,17 +276,30 @@ class StepFold:
     def approve(self, record: HistoryRecord, await_id: str, call: ToolRequest) -> Iterator[Event]:
         """Begin an approved call."""
         self._show(call, "running")
-        if self.kinds.get(await_id) == "local":
-            self.begin_local(record, call, record.time)
-            yield self._fold.event(record, ToolStartEvent, call=call)
-        else:
+        yield from self._begin_approved(record, call, self.kinds.get(await_id))
+
+    def _begin_approved(self, record: HistoryRecord, call: ToolRequest, kind: str | None) -> Iterator[Event]:
+        """Begin a call, or begin it again: then its start is told already."""
+        began = self._began_before(call)
+        if kind == "local":
+            self.begin_local(record, call, began or record.time)
+            if began is None:
+                yield self._fold.event(record, ToolStartEvent, call=call)
+        elif began is None:
             self.unstarted[call.tool_call_id] = call
+        else:
+            self.asking[call.tool_call_id] = (call, began)
+
+    def _began_before(self, call: ToolRequest) -> datetime | None:
+        """When a call began that a person was asked about again; None for another call."""
+        return next(iter(self._again.get(call.tool_call_id, [])), None)
 
     def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
-        """The start and the end of a call that is answered without ever running."""
-        yield self._fold.event(record, ToolStartEvent, call=call)
+        """The end of a call that is answered without ever running, after its start, unless that is told already."""
+        if self._began_before(call) is None:
+            yield self._fold.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
 
     def expire(self, record: HistoryRecord, wait: Await) -> Iterator[Event]:
@@ -325,7 +385,9 @@ class StepFold:
         for await_id in self.waits.open if waiting else ():
             self.waits = self.waits.closed(await_id)
         for key, (call, since) in waiting.items():
-            if key != call.tool_call_id:  # the call waited for approval, so it has no start yet
+            if (
+                key != call.tool_call_id and self._began_before(call) is None
+            ):  # it waited for its first approval
                 yield self._fold.event(record, ToolStartEvent, call=call)
             is_unread = call.tool_call_id in outside and _is_full(record)
             result = outcomes.not_read(call) if is_unread else self.left_open(record, call)

@@ -142,7 +142,8 @@ def delivered(
         bounds = _bounds(spec, result)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return malformed(spec, call, brief(error))
-    return result.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
+    of_call = {"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds}
+    return result.model_copy(update={**of_call, "confirm": None})
 
 
 def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:

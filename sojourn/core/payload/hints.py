@@ -28,7 +28,7 @@ from sojourn.core.values.text import clip, closest_name, echo, plain
 
 __all__ = [
     "MAX_MESSAGE",
-    "changed_since_approved",
+    "changed_since_shown",
     "hint_for_issues",
     "malformed_response",
     "oversized_result",
@@ -179,9 +179,12 @@ def unavailable(name: str, message: str, retry_after: timedelta | None = None) -
     )
 
 
-def changed_since_approved(name: str) -> Failure:
-    """A tool whose declaration changed after a person approved the call; a new call is approved with the new declaration."""
-    error = f"{name} was changed after this call was approved, so that it did not run"
+def changed_since_shown(name: str, changes: Sequence[str]) -> Failure:
+    """A tool that is not the one that a person was shown, so that a decision about the call is void."""
+    what = plain("; ".join(changes), MAX_MESSAGE)
+    error = (
+        f"{name} was changed since this call was shown for approval ({what}), so that the call did not run"
+    )
     return _failure(
         RetryReason.TOOL_UNAVAILABLE,
         name,

@@ -14,7 +14,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["LastStep"]
+__all__ = ["LastStep", "stem"]
 
 _REPAIR = re.compile(r"(.{1,54})-repair\d+")
 
@@ -28,7 +28,7 @@ class LastStep:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._calls = {call.tool_call_id: call for message in messages for call in message.tool_calls}
-        self._stems = {_stem(call_id) for call_id in self._calls if not _REPAIR.fullmatch(call_id)}
+        self._stems = {stem(call_id) for call_id in self._calls if not _REPAIR.fullmatch(call_id)}
         steps = [number for number, message in enumerate(messages) if message.tool_results]
         self.results = self._ended([messages[number].tool_results for number in reversed(steps)])
         """The results in call order, each of the call itself or of the last call in its place."""
@@ -45,9 +45,9 @@ class LastStep:
         latest: dict[str, ToolResult] = {}
         for results in steps:
             for result in results:
-                latest.setdefault(_stem(result.tool_call_id), result)
+                latest.setdefault(stem(result.tool_call_id), result)
             if not all(self._is_repair(result.tool_call_id) for result in results):
-                return [latest[_stem(result.tool_call_id)] for result in results]
+                return [latest[stem(result.tool_call_id)] for result in results]
         return []
 
     def call_of(self, result: ToolResult) -> ToolRequest:
@@ -66,8 +66,8 @@ class LastStep:
 
     def tried(self, result: ToolResult) -> list[str]:
         """The tools of a result's original call and of the calls in its place, in order."""
-        stem = _stem(result.tool_call_id)
-        return [call.name for call_id, call in self._calls.items() if _stem(call_id) == stem]
+        wanted = stem(result.tool_call_id)
+        return [call.name for call_id, call in self._calls.items() if stem(call_id) == wanted]
 
     def failed_before(self, call: ToolRequest) -> bool:
         """Whether a call with the same tool and payload has failed before."""
@@ -76,13 +76,13 @@ class LastStep:
     def in_place_of(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
         """The call with an id derived from the original call's."""
         number = len(self.tried(result))
-        return call.model_copy(update={"tool_call_id": f"{_stem(result.tool_call_id)}-repair{number}"})
+        return call.model_copy(update={"tool_call_id": f"{stem(result.tool_call_id)}-repair{number}"})
 
     def _is_repair(self, call_id: str) -> bool:
-        return bool(_REPAIR.fullmatch(call_id)) and _stem(call_id) in self._stems
+        return bool(_REPAIR.fullmatch(call_id)) and stem(call_id) in self._stems
 
 
-def _stem(call_id: str) -> str:
+def stem(call_id: str) -> str:
     """The part of an id that a call and the calls in its place share; an id has at most 64 characters."""
     repair = _REPAIR.fullmatch(call_id)
     if repair:

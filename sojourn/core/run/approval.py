@@ -6,6 +6,7 @@ and tags run; the policy engine; else a person, where the policy asks about such
 
 import hashlib
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from sojourn.contracts.approval import ApprovalPolicy
@@ -15,9 +16,10 @@ from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.template import filled
+from sojourn.core.run.shown_tool import digest_of, shown_of
 from sojourn.core.values.wire import encode_readable
 
-__all__ = ["Verdict", "asking", "confirmation_of", "digest_of", "judge"]
+__all__ = ["Verdict", "asking", "confirmation_of", "judge"]
 
 MAX_PROMPT = 500
 """Longest prompt to a person, in characters."""
@@ -87,9 +89,21 @@ def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
 
 
 def confirmation_of(
-    spec: ToolSpec, call: ToolRequest, payload: dict[str, Any], approval: ApprovalPolicy
+    spec: ToolSpec,
+    call: ToolRequest,
+    payload: dict[str, Any],
+    expires_after: timedelta | None,
+    changes: list[str] | None = None,
 ) -> AwaitConfirmation:
-    """The confirmation for a call with a valid payload; without the payload where the call itself has it."""
+    """The confirmation for a call with a valid payload; without the payload where the call itself has it.
+
+    Args:
+        spec: The tool.
+        call: The call.
+        payload: The call's payload.
+        expires_after: How long to wait for the decision.
+        changes: For a call that is asked about again: how the tool differs from what was shown before.
+    """
     return AwaitConfirmation(
         id=f"confirm-{call.tool_call_id}",
         tool_call_id=call.tool_call_id,
@@ -101,13 +115,10 @@ def confirmation_of(
         payload_digest=hashlib.sha256(encode_readable(payload)).hexdigest(),
         binds=True,
         spec_digest=digest_of(spec),
-        expires_after=approval.expires_after,
+        shown=shown_of(spec),
+        changes=changes or [],
+        expires_after=expires_after,
     )
-
-
-def digest_of(spec: ToolSpec) -> str:
-    """SHA-256 of a tool's whole declaration, which an approval binds."""
-    return hashlib.sha256(encode_readable(spec)).hexdigest()
 
 
 def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:

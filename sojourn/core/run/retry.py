@@ -7,7 +7,8 @@
 | `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once where `retry_after` is over 30 s or the tool is `idempotent=False` |
 | the tool exceeded its time-out | the same where it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
 | `ToolFailed`, any other exception, a bad payload, a bad result | answered at once: the same would happen again |
-| a planner or policy engine raised, or exceeded `plan_timeout` | 5 attempts, or 20 where it says when to try again; then the run fails with its reason |
+| a planner or policy engine has a bug: `TypeError`, `KeyError` and the like, raised in the author's own code (`BUGS`) | the run fails with its reason, at once: the same would happen again |
+| it raised anything else, or exceeded `plan_timeout` | 5 attempts, or 20 where it says when to try again; then the run fails with its reason |
 
 Temporal repeats what an activity raises; what is answered is never executed again.
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 from sojourn.contracts import raised
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
+from sojourn.contracts.place import place_of
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
@@ -27,6 +29,7 @@ from sojourn.core.values.json_value import is_object
 from sojourn.errors import RateLimited, ToolUnavailable
 
 __all__ = [
+    "BUGS",
     "LONGEST_INTERVAL",
     "LOST_KINDS",
     "MAX_LOST",
@@ -37,6 +40,7 @@ __all__ = [
     "count_lost",
     "decide",
     "delay_of",
+    "is_bug",
     "lost_details",
     "most_attempts",
     "planner_attempts",
@@ -54,6 +58,21 @@ PLANNER_ATTEMPTS = 5
 A planner that says when to try again, by `next_retry_delay` or `retry_after`, has all the attempts
 of an activity: a model provider may be unavailable for an hour.
 """
+
+BUGS = (
+    TypeError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    NameError,
+    AssertionError,
+    NotImplementedError,
+    ImportError,
+    SyntaxError,
+    ZeroDivisionError,
+    RecursionError,
+)
+"""What a mistake in a planner's code raises, in every attempt; `UnboundLocalError` is a `NameError`."""
 
 TRANSIENT = (RateLimited, ToolUnavailable, ConnectionError)
 """What a tool raises when the same call may succeed later."""
@@ -134,6 +153,11 @@ def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = Fals
         is_last_turn: Whether the run's time is used up, so that no delay is waited for.
     """
     return PLANNER_ATTEMPTS if retry_after is None or is_last_turn else ACTIVITY_ATTEMPTS
+
+
+def is_bug(error: BaseException) -> bool:
+    """Whether an exception comes from a mistake in an author's code; one that a library raised by itself may pass."""
+    return any(raised.is_a(error, kind) for kind in BUGS) and place_of(error) is not None
 
 
 MAX_LOST = 3

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sojourn.contracts.run import RunStatus
+from sojourn.contracts.run import PAUSED, RunStatus
 from sojourn.core.run.state import RunState
 
 __all__ = ["status_of"]
@@ -19,6 +19,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         status="paused" if paused else "waiting" if state.waits.open else "running",
         phase=state.phase,
         awaits=list(state.waits.open.values()),
+        awaiting=PAUSED if paused else next(iter(state.waits.open), ""),
         paused=paused.reason if paused else None,
         caps=state.caps(now),
         calls=list(state.calls.values()),

@@ -48,11 +48,60 @@ async def test_json_holds_the_schemas(folder, command):
     """`--json` has the keys of SR-98, no injected fields, and the artifacts that a tool declares."""
     done = await command("catalog", "cli_app:app", "--json")
     about, add = done.json
-    assert list(add) == ["id", "service", "toolset", "title", "description", "tags", "payload", "result"]
+    keys = ["id", "service", "toolset", "title", "description", "tags", "payload", "result"]
+    assert list(add) == [*keys, "local", "annotations"]
+    assert (add["annotations"], list(about)) == ({"read_only": True}, [*keys, "artifacts"])
     assert (add["id"], add["service"], add["toolset"]) == ("cli.tools.add", "cli", "tools")
     assert add["payload"]["schema"]["properties"]["a"]["description"] == "The first."
     assert about["artifacts"]["chart"]["schema"]["type"] == "array"
     assert "token" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        ("local=True", "", {"local": (True, None)}),
+        ("read_only=True, local=True", "destructive=True", {"approval": (None, {"cli.agent": "ask"})}),
+        ("read_only=True,", "read_only=True, confirmation='Add?',", {"confirmation": (None, "Add?")}),
+        (
+            "read_only=True,",
+            "read_only=True, retry=Retry(max_attempts=7),",
+            {"retry": (None, {"max_attempts": 7})},
+        ),
+        ("read_only=True,", "read_only=True, timeout=timedelta(seconds=7),", {"timeout": (None, "PT7S")}),
+    ],
+    ids=["local", "destructive", "confirmation", "retry", "timeout"],
+)
+async def test_a_review_sees_what_was_declared(folder, command, before, after, changed):
+    """A change of annotations, approval, retry, time-out or queue changes the entry."""
+    asking = ", policy=RunPolicy(interrupts_allowed=True))"
+    whole = APP.replace("uses=[tools])", f"uses=[tools]{asking}").replace(
+        "import Agent", "import Agent, Retry, RunPolicy"
+    )
+    found = []
+    for number, text in enumerate((whole, whole.replace(before, after))):
+        (folder / f"review{number}.py").write_text("from datetime import timedelta\n" + text)
+        done = await command("catalog", f"review{number}:app", "--json")
+        assert done.code == 0, done.err
+        found.append(done.json[1])
+    for name, values in changed.items():
+        assert tuple(entry.get(name) for entry in found) == values
+
+
+async def test_the_tree_marks_tools_that_ask_a_person(folder, command):
+    """The tree says which calls a person must approve, and which are denied."""
+    denied = ", policy=RunPolicy(approval=ApprovalPolicy(denied_tools=['cli.tools.about'])))"
+    app = APP.replace("uses=[tools])", f"uses=[tools]{denied}").replace(
+        "import Agent", "import Agent, ApprovalPolicy, RunPolicy"
+    )
+    (folder / "cli_app.py").write_text(app)
+    assert "cli.tools.about()  denied" in (await command("catalog", "cli_app:app")).out
+    asking = ", policy=RunPolicy(interrupts_allowed=True))"
+    app = APP.replace("uses=[tools])", f"uses=[tools]{asking}").replace(
+        "import Agent", "import Agent, RunPolicy"
+    )
+    (folder / "cli_app.py").write_text(app.replace("inject=", "destructive=True, inject="))
+    assert "cli.tools.about()  destructive · asks a person" in (await command("catalog", "cli_app:app")).out
 
 
 async def test_files_are_the_same_every_time(folder, command):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import uuid
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from sojourn import Client
 from tests.programs import Command
 
+ROOT = Path(__file__).parents[3]
 APP = """
 from sojourn import Agent, App, PlanResult
 
@@ -109,6 +111,22 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
     assert not psutil.pid_exists(last)
 
 
+@pytest.mark.parametrize("option", ["--reload", "--no-reload"])
+async def test_the_next_command_can_be_pasted(start_command, here, shell, option):
+    """`dev` prints the command that runs the first agent from another terminal, and the command does so."""
+    process = await start_command("dev", "dev_app:app", "--port", "0", "--task-queue", "a queue", option)
+    while not (line := (await process.stdout.readline()).decode()).startswith("next, in another terminal: "):
+        assert line, "dev ended"
+    command = line.partition(": ")[2]
+    before, words = command.split("sojourn ", 1)
+    assert words == 'run dev.agent "hello"\n'
+    code, printed = await shell(f"PYTHONPATH={ROOT} {before} {sys.executable} -m sojourn {words}")
+    assert (code, "one" in printed) == (0, True), printed
+    process.send_signal(signal.SIGINT)
+    await process.communicate()
+    assert (here / ".sojourn" / ".gitignore").read_text() == "*\n"
+
+
 async def test_the_worker_ends_with_its_parent(here, start_dev, until):
     """The worker ends, even if its parent is killed with SIGKILL."""
     dev = await start_dev()
@@ -146,3 +164,25 @@ async def test_a_server_of_its_own_that_dies_ends_it(here, start_command, option
     assert process.returncode == 3
     assert b"the Temporal server ended with status -9" in err
     assert b"Traceback" not in err
+
+
+MODEL = """
+from sojourn import Agent, App, ModelPlanner
+app = App(agents=[Agent("dev.agent", planner=ModelPlanner("openai:gpt-5-mini"))])
+"""
+
+
+async def test_a_missing_key_is_named_at_the_start(start_command, temporal_address, here, monkeypatch):
+    """`dev` says which variable a model lacks before the first run fails for it, and serves all the same."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (here / "dev_app.py").write_text(MODEL)
+    env = {"TEMPORAL_ADDRESS": temporal_address}
+    for words in (("dev", "--no-reload", "--port", temporal_address.rsplit(":", 1)[1]), ("worker",)):
+        serving = await start_command(words[0], "dev_app:app", *words[1:], "--task-queue", "no-key", env=env)
+        line = ""
+        while "OPENAI_API_KEY" not in line:
+            line = (await serving.stderr.readline()).decode()
+            assert line
+        assert line.startswith("sojourn: dev.agent by openai:gpt-5-mini cannot run yet: ")
+        serving.kill()
+        await serving.communicate()

@@ -1,13 +1,21 @@
 """`sojourn list`: the runs, their order and their fields."""
 
 import asyncio
+import contextlib
+import os
+import pty
+import signal
+import sys
 import uuid
+from collections import Counter
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from temporalio import workflow
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from sojourn import RateLimited
 
 FIELDS = [
     "run_id",
@@ -55,7 +63,7 @@ async def test_runs_are_listed_newest_first_and_filtered(served, session):
     assert rows[0].split()[1:4] == ["desk.clerk", "waiting", "question"]
     assert [one["run_id"] for one in waiting.objects] == [asked]
     assert [one["run_id"] for one in done.objects] == [added]
-    assert (none.code, none.out) == (0, "no runs found\n")
+    assert (none.code, none.out) == (0, "no runs found; --all lists child runs too\n")
 
 
 async def test_the_json_fields_stay(served, session):
@@ -112,6 +120,46 @@ async def test_a_run_whose_workflow_task_fails_again_and_again_is_stuck(served, 
         await temporal.get_workflow_handle(run.id).terminate()
 
 
+async def test_a_planner_that_fails_again_and_again_is_stuck(serve, command, temporal_address, until):
+    """After three failed attempts `--stuck` and `show` say why the planner fails and when it is tried again; after two they do not."""
+    attempts = Counter()
+
+    async def plan(turn):
+        wish = turn.messages[0].text
+        attempts[wish] += 1
+        soon = attempts[wish] < int(wish)
+        raise RateLimited("the provider is away", retry_after=0.01 if soon else 3_600)
+
+    client = await serve(planner=plan)
+    two, three = [await client.start("test.agent", wish) for wish in ("2", "3")]
+
+    async def have_failed() -> bool:
+        hints = [*(await two.status()).hints, *(await three.status()).hints]
+        return len(hints) == 2 and all(" is due at " in hint for hint in hints)
+
+    async def are_listed() -> bool:
+        listed = {one.run_id async for one in client.list_runs(agent_id="test.agent")}
+        return {two.id, three.id} <= listed
+
+    await until(lambda: attempts == {"2": 2, "3": 3})
+    await until(have_failed)
+    await until(are_listed)
+    env = {"TEMPORAL_ADDRESS": temporal_address}
+    found, shown = await asyncio.gather(
+        command("list", "--stuck", "--json", env=env), command("show", three.id, env=env)
+    )
+    stuck = {one["run_id"]: one["stuck"] for one in found.objects}
+    assert two.id not in stuck
+    assert stuck[three.id]["attempt"] == 4
+    assert stuck[three.id]["reason"].startswith(
+        "the planner of test.agent failed: the provider is away; attempt 4 is due at "
+    )
+    assert f"sojourn cancel {three.id}" in stuck[three.id]["next"]
+    assert "! plan: attempt 4 is due at " in shown.out
+    for run in (two, three):
+        await client.temporal.get_workflow_handle(run.id).terminate()
+
+
 async def test_a_namespace_without_the_search_attributes(served, until):
     """A listing by agent exits with 1 and says how to register the search attributes; a listing without filters needs none."""
     name = f"bare-{uuid.uuid4().hex[:8]}"
@@ -130,9 +178,91 @@ async def test_a_namespace_without_the_search_attributes(served, until):
     assert "temporal operator search-attribute create --name SojournAgent --type Keyword" in done.err
 
 
+async def test_child_runs_are_listed_when_asked_for_or_needed(served, until):
+    """A listing has no child runs; with `--all` it has, and with `--waiting` those that wait."""
+    run = await served.waiting("below")
+    ((child_id, _),) = (await run.status()).child_awaits.items()
+
+    async def is_listed() -> bool:
+        return {child_id, run.id} <= {one.run_id async for one in served.client.list_runs()}
+
+    await until(is_listed)
+    found = await asyncio.gather(
+        *(
+            served.sojourn("list", *options, "--since", "1h", "--limit", "1000", "--json")
+            for options in ((), ("--all",), ("--waiting",))
+        )
+    )
+    own, everything, waiting = ({one["run_id"] for one in done.objects} for done in found)
+    assert {run.id, child_id} & own == {run.id}
+    assert {run.id, child_id} <= everything
+    assert {run.id, child_id} & waiting == {child_id}
+
+
+async def test_runs_are_found_by_label_and_start(served, until):
+    """Labels must all fit, and a run that started before `--since` is left out."""
+    session_id = f"s-{uuid.uuid4().hex[:8]}"
+    ids = []
+    for labels in ({"team": "ops", "stage": "two"}, {"team": "ops"}, {}):
+        run = await served.client.start("desk.clerk", "add", session_id=session_id, labels=labels)
+        await run.result()
+        ids.append(run.id)
+    two, one, _ = ids
+
+    async def are_listed() -> bool:
+        return len([each async for each in served.client.list_runs(session_id=session_id)]) == 3
+
+    await until(are_listed)
+    line = ("list", "--session", session_id, "--json")
+    ops, both, later, none = await asyncio.gather(
+        served.sojourn(*line, "--label", "team=ops", "--since", "1h"),
+        served.sojourn(*line, "--label", "team=ops", "--label", "stage=two"),
+        served.sojourn(*line, "--since", "2100-01-01"),
+        served.sojourn(*line, "--label", "team=dev"),
+    )
+    assert [each["run_id"] for each in ops.objects] == [one, two]
+    assert [each["run_id"] for each in both.objects] == [two]
+    assert (later.out, none.out) == ("", "")
+    found = [
+        each.run_id
+        async for each in served.client.list_runs(session_id=session_id, labels={"team": "ops"}, limit=1)
+    ]
+    assert found == [one]
+
+
+async def test_watch_draws_again_until_ctrl_c(served, until):
+    """`--watch` draws on a terminal what has changed since, and Ctrl-C is its normal end."""
+    session_id = f"s-{uuid.uuid4().hex[:8]}"
+    here, there = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sojourn", "list", "--watch", "--session", session_id),
+        env={**os.environ, **served.env, "TERM": "xterm", "COLUMNS": "60", "LINES": "20"},
+        stdin=there,
+        stdout=there,
+        stderr=there,
+    )
+    os.close(there)
+    screen, run_id = b"", ""
+    async with asyncio.timeout(120):
+        while not run_id or run_id.encode() not in screen:
+            screen += await asyncio.to_thread(os.read, here, 4096)
+            if not run_id and b"no runs found" in screen:
+                run_id = (await served.start("ask", session_id=session_id)).id
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the other end is closed
+            while new := await asyncio.to_thread(os.read, here, 4096):
+                screen += new
+        assert await process.wait() == 0
+    os.close(here)
+    assert b"interrupted" not in screen
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--watch",), "on a terminal"),
+        (("--since", "soon"), "use such as 30m"),
+        (("--label", "team"), "NAME=VALUE"),
         (("--status", "stuck"), "running, waiting"),
         (("--waiting", "--stuck"), "one of --status"),
         (("--limit", "0"), "--limit"),

@@ -7,12 +7,25 @@ import uuid
 
 
 async def test_a_run_is_printed_and_exits_0(served):
-    """The lines show the refused call with its hint, the repaired call and the answer."""
-    done = await served.sojourn("run", "desk.clerk", "add")
+    """With `-vv` the lines show the refused call with its hint, the repaired call and the answer."""
+    done = await served.sojourn("run", "desk.clerk", "add", "-vv")
     assert done.code == 0, done.err
     assert "↻ missing_fields" in done.out
     assert "missing: b" in done.out
     assert done.out.rstrip().endswith("= None 3\n  2 calls")
+
+
+async def test_a_call_and_its_result_have_a_line_each(served):
+    """Without `-v` a call reads as a call, and its result or its error follows on one line; `-v` adds the payload."""
+    brief, more = await asyncio.gather(
+        *(served.sojourn("run", "desk.clerk", "add", *v) for v in ((), ("-v",)))
+    )
+    lines = brief.out.splitlines()
+    assert len(lines) == 8
+    assert {"→ desk.tools.add(a=1)", "→ desk.tools.add(a=1, b=2)"} < {*lines}
+    assert any(line.startswith("← desk.tools.add (") and line.endswith("): 3") for line in lines)
+    assert "↻" not in brief.out + more.out
+    assert '  {"a": 1, "b": 2}\n' in more.out
 
 
 async def test_json_is_one_event_a_line(served):
@@ -126,3 +139,35 @@ async def test_an_agent_id_is_checked_only_on_the_server(command):
     """With a malformed agent id and no server, the exit code is that of the missing server."""
     done = await command("run", "no-dot", "x", "--json", env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
     assert (done.code, json.loads(done.err)["exit_code"]) == (3, 3)
+
+
+async def test_a_detached_run_is_started_and_not_followed(served):
+    """`--detach` prints the run's id only, or with `--json` an object; labels and limits are those given."""
+    limits = '{"max_tool_calls": 1}'
+    plain, as_json = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "ask", "--detach"),
+        served.sojourn(
+            *("run", "desk.clerk", "add", "--detach", "--json", "--label", "team=ops", "--policy", "-"),
+            input=limits,
+        ),
+    )
+    assert (plain.code, plain.err) == (0, "")
+    assert (await served.client.get_run(plain.out.removesuffix("\n")).status()).agent_id == "desk.clerk"
+    assert list(as_json.json) == ["run_id", "agent_id", "session_id", "task_queue"]
+    run = served.client.get_run(as_json.json["run_id"])
+    assert (await run.result()).tool_calls == 1
+    async for event in served.client.temporal.get_workflow_handle(run.id).fetch_history_events():
+        sent = json.loads(event.workflow_execution_started_event_attributes.input.payloads[0].data)
+        assert sent["labels"] == {"team": "ops"}
+        assert sent["policy"] == json.loads(limits)
+        break
+
+
+async def test_the_message_is_read_from_standard_input(served):
+    """`-` is the text of standard input; with `--policy -` too, there is nothing to tell them apart by."""
+    done, both = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "-", "--detach", input="hello\nthere\n"),
+        served.sojourn("run", "desk.clerk", "-", "--policy", "-"),
+    )
+    assert (await served.client.get_run(done.out.strip()).result()).text == "hello\nthere"
+    assert (both.code, "not both" in both.err) == (2, True)

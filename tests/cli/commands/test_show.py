@@ -17,3 +17,12 @@ async def test_a_child_runs_question_is_shown_on_its_parent(served):
     shown = await served.sojourn("show", run.id)
     question, answer = shown.out.index("? Below: which one?"), shown.out.index("answer with: sojourn answer ")
     assert question < answer
+
+
+async def test_json_has_the_output_of_a_run_that_has_answered(served):
+    """`show --json` has what the run answered under `output`; null while it is open, and after a failure."""
+    ended, failed, asking = [await served.start(word) for word in ("add", "fail", "ask")]
+    output = await ended.result()
+    await served.status_when(failed, lambda status: status.status == "failed")
+    shown = [await served.sojourn("show", run.id, "--json") for run in (ended, failed, asking)]
+    assert [done.json["output"] for done in shown] == [output.model_dump(mode="json"), None, None]

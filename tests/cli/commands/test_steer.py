@@ -1,8 +1,11 @@
 """`sojourn pause`, `resume` and `cancel` on real runs."""
 
+import asyncio
+import uuid
+
 import pytest
 
-from sojourn import RunCanceled
+from sojourn import RunCanceled, Worker
 
 
 async def test_a_run_is_paused_and_resumed_with_a_message(served):
@@ -10,7 +13,10 @@ async def test_a_run_is_paused_and_resumed_with_a_message(served):
     run = await served.waiting("ask")
     assert (await served.sojourn("pause", run.id, "let me look", "--by", "ana")).code == 0
     assert (await run.status()).paused == "let me look"
-    assert (await served.sojourn("resume", run.id, "--message", "never mind")).code == 0
+    resumed = await served.sojourn("resume", run.id, "--message", "never mind", "--by", "ana")
+    assert resumed.out == (
+        f"resumed: {run.id}, by ana; 1 message for the planner, turn t2; follow it with: sojourn watch {run.id}\n"
+    )
     assert (await run.status()).paused is None
     again = await served.sojourn("resume", run.id)
     assert (again.code, "is not paused" in again.err, "nothing to resume" in again.err) == (1, True, True)
@@ -45,3 +51,36 @@ async def test_the_end_of_a_canceled_run_holds_reason_and_name(served):
         await run.result()
     again = await served.sojourn("cancel", run.id)
     assert (again.code, "has ended (canceled)" in again.err) == (1, True)
+
+
+async def test_a_message_given_with_resume_is_shown(served):
+    """`watch` shows who resumed the run, and the message to the planner."""
+    run = await served.waiting("ask")
+    assert (await served.sojourn("pause", run.id)).code == 0
+    assert (await served.sojourn("resume", run.id, "--message", "never mind")).code == 0
+    await run.cancel()
+    shown = (await served.sojourn("watch", run.id)).out.splitlines()
+    resumed = next(number for number, line in enumerate(shown) if line.startswith("▶ resumed by "))
+    assert shown[resumed + 1] == "> never mind"
+
+
+async def test_nobody_is_asked_about_a_run_that_was_asked_to_cancel(served, desk, start_command):
+    """After a cancel that no worker has handled, `watch` says so, and neither `watch` nor `show` tells how to answer."""
+    client = type(served.client)(served.client.temporal, task_queue=f"left-{uuid.uuid4().hex[:8]}")
+    async with Worker(desk.app, client):
+        run = await client.start("desk.clerk", "wipe", wait_for_worker=True)
+        while not (await run.status()).awaits:
+            await asyncio.sleep(0.05)
+    await run.cancel()
+    watching = await start_command("watch", run.id, env=served.env)
+    shown = ""
+    while "! cancel was requested" not in shown:
+        line = (await watching.stdout.readline()).decode()
+        assert line, shown
+        shown += line
+    watching.kill()
+    await watching.communicate()
+    printed = (await served.sojourn("show", run.id)).out
+    assert "! cancel was requested" in printed
+    assert "answer with" not in shown + printed
+    await client.temporal.get_workflow_handle(run.id).terminate()

@@ -19,18 +19,19 @@ from sojourn import (
     ToolRequest,
     ToolResult,
 )
+from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.text import text_lines
 from sojourn.cli.screen.tree import RunTree
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 
 
-def drawn(kind: str, *, terminal: bool = False, **fields: Any) -> str:
+def drawn(kind: str, *, terminal: bool = False, detail: Detail = Detail.ALL, **fields: Any) -> str:
     """The text drawn for one event."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
     event = EVENT_CLASSES[kind](run_id="r", event_id="1", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
-    with RunView(console) as view:
+    with RunView(console, detail) as view:
         view.show(event)
     return out.getvalue()
 
@@ -126,9 +127,9 @@ def test_text_from_people_is_printed_as_text(kind):
 def test_a_terminal_gets_a_tree():
     """On a terminal the question of an approval is part of the live tree: one branch, however many lines it has."""
     lines = drawn("await_confirmation", terminal=True, confirmation=CONFIRM)
-    assert "└── ? Wipe disk a?" in lines
-    assert "\n      ops.disks.wipe" in lines
-    assert '\n        disk = "a"' in lines
+    assert "? Wipe disk a?" in lines
+    assert "\n  ops.disks.wipe" in lines
+    assert '\n    disk = "a"' in lines
 
 
 @pytest.mark.parametrize(("count", "shown"), [(1, "1 call"), (2, "2 calls")])
@@ -143,14 +144,14 @@ def test_the_calls_of_a_child_run_are_counted(count, shown):
 
 
 def test_a_call_is_drawn_with_its_outcome():
-    """The end of a denied call shows the reason."""
+    """A call reads as a call; the end of a denied call shows the reason, and not the time that a person took."""
     result = ToolResult(
         name="ops.disks.wipe", tool_call_id="c1", error=ToolError.new("denied: not today", code="denied")
     )
     call = ToolRequest(name="ops.disks.wipe", payload={"disk": "a"}, tool_call_id="c1")
-    assert drawn("tool_start", call=call) == '→ ops.disks.wipe {"disk": "a"}\n'
-    ended = drawn("tool_end", result=result, duration=timedelta(seconds=2))
-    assert ended == "← ops.disks.wipe (2.0 s): error: denied: not today\n"
+    assert drawn("tool_start", call=call, detail=Detail.BRIEF) == '→ ops.disks.wipe(disk="a")\n'
+    ended = drawn("tool_end", result=result, duration=timedelta(seconds=2), detail=Detail.BRIEF)
+    assert ended == "← ops.disks.wipe denied: not today\n"
 
 
 def test_a_failed_run_shows_each_cause_once() -> None:
@@ -170,8 +171,11 @@ def test_a_failed_run_shows_each_cause_once() -> None:
         "              because: root",
     ]
     result = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.with_cause("no", KeyError("k")))
-    lines = drawn("tool_end", result=result, duration=timedelta(seconds=1)).splitlines()
+    ends = {"result": result, "duration": timedelta(seconds=1)}
+    lines = drawn("tool_end", **ends, detail=Detail.ALL).splitlines()
     assert lines == ["← a.b.c (1.0 s): error: no", "    because: KeyError: 'k'"]
+    brief = drawn("tool_end", **ends, detail=Detail.BRIEF)
+    assert brief == "← a.b.c (1.0 s): error: no; because: KeyError: 'k'\n"
 
 
 def test_a_failed_child_run_is_shown_by_its_call() -> None:
@@ -196,6 +200,7 @@ def test_a_failed_child_run_is_shown_by_its_call() -> None:
         for event in events:
             view.show(event)
             tree.feed(event)
+    out.write("---")
     console.print(tree.tree)
-    plain, drawn_tree = out.getvalue().split("run\n")
+    plain, drawn_tree = out.getvalue().split("---")
     assert [part.count("root") for part in (plain, drawn_tree)] == [1, 1]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sojourn import ApprovalPolicy, PolicyDecision, ToolRequest, ToolSpec, TypeSpec
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.opened import with_payload
-from sojourn.core.run.approval import Verdict, confirmation_of, digest_of, judge
+from sojourn.core.run.approval import Verdict, confirmation_of, judge
+from sojourn.core.run.shown_tool import changes, digest_of, shown_of
 
 SCHEMA = {
     "type": "object",
@@ -195,7 +196,7 @@ def test_a_tightened_policys_verdict_is_never_weaker(spec, ours, theirs, decisio
 
 def test_a_confirmation_shows_what_will_run() -> None:
     """The confirmation has the call's id, the tool, its tags and title, the payload, and the tool's digest."""
-    confirm = confirmation_of(tool(), CALL, CALL.payload, policy(expires_after=timedelta(hours=1)))
+    confirm = confirmation_of(tool(), CALL, CALL.payload, timedelta(hours=1))
     assert (confirm.id, confirm.tool_call_id, confirm.tool) == ("confirm-c1", "c1", RESET)
     assert (confirm.tags, confirm.title, confirm.prompt) == (
         ["write"],
@@ -204,6 +205,7 @@ def test_a_confirmation_shows_what_will_run() -> None:
     )
     assert confirm.expires_after == timedelta(hours=1)
     assert confirm.spec_digest == digest_of(tool())
+    assert confirm.shown == shown_of(tool())
     assert with_payload(confirm, CALL).payload == {"site": "s-1"}
 
 
@@ -211,7 +213,7 @@ def test_the_arguments_are_in_the_history_once() -> None:
     """The confirmation has a payload only where the call has raw arguments, which were parsed for it."""
     raw = CALL.model_copy(update={"payload": {}, "raw": '{"site": "s-1",}'})
     for call, kept in ((CALL, {}), (raw, {"site": "s-1"})):
-        confirm = confirmation_of(tool(), call, {"site": "s-1"}, STANDARD)
+        confirm = confirmation_of(tool(), call, {"site": "s-1"}, None)
         assert confirm.payload == kept
         assert with_payload(confirm, call).payload == {"site": "s-1"}
 
@@ -229,13 +231,13 @@ def test_the_arguments_are_in_the_history_once() -> None:
 )
 def test_the_prompt_is_the_tools_confirmation(confirmation: str, prompt: str) -> None:
     """The prompt is the author's template with declared fields filled in, in at most 500 characters."""
-    assert confirmation_of(tool(confirmation=confirmation), CALL, CALL.payload, STANDARD).prompt == prompt
+    assert confirmation_of(tool(confirmation=confirmation), CALL, CALL.payload, None).prompt == prompt
 
 
 def test_the_digest_depends_on_the_arguments_alone() -> None:
     """Different arguments have different digests, and the same arguments the same on every attempt."""
     digests = [
-        confirmation_of(tool(), CALL, payload, STANDARD).payload_digest
+        confirmation_of(tool(), CALL, payload, None).payload_digest
         for payload in ({"site": "s-1"}, {"site": "s-1"}, {"site": "s-2"}, {})
     ]
     assert digests[0] == digests[1]
@@ -255,7 +257,8 @@ def test_the_digest_depends_on_the_arguments_alone() -> None:
     ],
     ids=["description", "payload", "result", "annotations", "confirmation", "title"],
 )
-def test_an_approval_binds_the_tools_declaration(changed: ToolSpec) -> None:
-    """Any change of a tool's declaration changes its digest, so a changed tool does not run by an earlier approval."""
-    assert digest_of(tool()) == digest_of(tool())
-    assert digest_of(changed) != digest_of(tool())
+def test_an_approval_by_an_earlier_version_binds_the_whole_declaration(changed: ToolSpec) -> None:
+    """Without `shown`, any change of a tool's declaration is one; without a digest too, none is."""
+    assert changes(None, digest_of(tool()), tool()) == []
+    assert changes(None, digest_of(tool()), changed) == ["its declaration"]
+    assert changes(None, None, changed) == []

@@ -17,6 +17,7 @@ from sojourn.core.run.retry import (
     count_lost,
     decide,
     delay_of,
+    is_bug,
     lost_details,
     most_attempts,
     planner_attempts,
@@ -152,3 +153,24 @@ def test_the_number_of_lost_workers_is_passed_on(lost: int) -> None:
 def test_invalid_heartbeat_details_count_as_zero(said: object) -> None:
     """Heartbeat details that are no valid number of lost workers count as 0."""
     assert read_lost([{"lost": said}]) == read_lost([said]) == 0
+
+
+@pytest.mark.parametrize(
+    "kind", [TypeError, KeyError, IndexError, UnboundLocalError, ModuleNotFoundError, RecursionError]
+)
+def test_a_mistake_in_an_authors_code_is_a_bug(kind):
+    """A `TypeError` and the like are a bug where the author's code raised them, not where a library did by itself."""
+    with pytest.raises(kind) as raised:
+        raise kind("x")
+    assert is_bug(raised.value)
+    assert not is_bug(raised.value.with_traceback(None))
+
+
+@pytest.mark.parametrize(
+    "kind", [OSError, TimeoutError, ConnectionError, RuntimeError, ValueError, LookupError, Exception]
+)
+def test_what_may_pass_is_no_bug(kind):
+    """An exception that says nothing about the code may be gone at the next attempt."""
+    with pytest.raises(kind) as raised:
+        raise kind("x")
+    assert not is_bug(raised.value)

@@ -159,7 +159,7 @@ async def test_an_agent_that_calls_another(tmp_path, standin, serve):
     ]
     planner = ModelPlanner("openai:gpt-5-mini")
     clerk = Agent("desk.clerk", planner=planner, uses=[orders])
-    tools = clerk.export("desk.help", tools=[AgentTool("ask", args=Question)])
+    tools = clerk.export("desk.help", tools=[AgentTool("ask", args=Question, description="Answers")])
     app = App(agents=[Agent("desk.chief", planner=ModelPlanner("openai:gpt-5"), uses=[tools]), clerk])
     client, path = await serve(app), tmp_path / "two.json"
     for model in (Recorder(standin.model("openai-chat"), path), None):

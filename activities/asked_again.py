@@ -1,0 +1,37 @@
+"""A call whose tool is not the one that a person was shown: it does not run, and the run asks again."""
+
+from collections.abc import Sequence
+
+from sojourn.authoring.runnable import Runnable
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.run.approval import confirmation_of
+from sojourn.serving.off_loop import run_in_thread
+
+__all__ = ["asked_again", "gone"]
+
+
+async def asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str]) -> ToolResult:
+    """A result with the confirmation to open, or without one where the arguments do not fit the tool any more.
+
+    It has an error too, for a run that asks no more.
+
+    Args:
+        tool: The tool as it is now.
+        call: The call.
+        changes: How the tool differs from what was shown.
+    """
+    changed = refusal(call, hints.changed_since_shown(call.name, changes))
+    payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
+    if isinstance(payload, ToolResult):
+        return changed.model_copy(update={"retry_hint": payload.retry_hint or changed.retry_hint})
+    confirm = confirmation_of(tool.spec, call, payload, None, list(changes))
+    return changed.model_copy(update={"confirm": confirm})
+
+
+def gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
+    """The result of a shown call whose tool is gone, with the hint for an unknown tool."""
+    changed = refusal(call, hints.changed_since_shown(call.name, ["the tool is gone"]))
+    return changed.model_copy(update={"retry_hint": unknown.retry_hint})

@@ -1,0 +1,227 @@
+"""Options: refuse names and types of arguments that a declaration does not take.
+
+Python's own `TypeError` names a function, not the agent or the tool that is declared, and a misspelt option in
+`**options` would be no error at all. A text in place of a list would be read letter by letter, and
+`destructive="yes"` as True.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar, cast
+
+from sojourn.contracts.declaration import suggestion
+from sojourn.contracts.run_policy import RunPolicy
+from sojourn.contracts.tool_spec import Retry
+from sojourn.core.values.text import plain
+from sojourn.errors import DefinitionError
+
+__all__ = [
+    "DURATION",
+    "FLAG",
+    "MAPPING",
+    "POLICY",
+    "RETRY",
+    "TEXT",
+    "TEXTS",
+    "Kind",
+    "check_kinds",
+    "declares",
+    "list_of",
+    "refuse_unknown",
+    "shown",
+    "takes_options",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+_MAX_SHOWN = 60
+
+_PLAIN = (str, int, float, timedelta, type(None))
+"""Types whose values are shown as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of values of an option."""
+
+    words: str
+    """What the option is, such as `True or False`."""
+    fits: Callable[[Any], bool]
+    """Whether a value is of the kind."""
+    instead: Callable[[Any], str | None] = lambda _: None
+    """What to write in place of a value that is not, as code; None where that is unknown."""
+    is_secret: bool = False
+    """Whether a value may hold a secret, and only its class is shown."""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def _is_texts(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(each, str) for each in value)
+
+
+def shown(value: Any) -> str:
+    """A value as code, shortened; a function or a class by its name, any other object by its class."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
+    if isinstance(value, _PLAIN):
+        return plain(repr(value), _MAX_SHOWN)
+    if isinstance(value, (list, tuple, dict, set)):
+        held = cast("list[object]", list(value.values() if isinstance(value, dict) else value))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        kind = type(cast("object", value)).__name__
+        is_plain = all(isinstance(each, _PLAIN) for each in held)
+        return plain(repr(cast("object", value)), _MAX_SHOWN) if is_plain else f"a {kind}"
+    return f"an object of class {type(value).__name__}"
+
+
+def _seconds(value: Any) -> str | None:
+    return f"timedelta(seconds={value})" if type(value) in (int, float) else None
+
+
+def _policy(value: Any) -> str | None:
+    fields = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+    given = ", ".join(f"{name}={shown(item)}" for name, item in fields.items())
+    return f"RunPolicy({given})" if given else None
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+FLAG = Kind("True or False", lambda value: isinstance(value, bool))
+DURATION = Kind("a timedelta", lambda value: isinstance(value, timedelta), _seconds)
+TEXTS = Kind("a list of texts", _is_texts, lambda value: f"[{value!r}]" if isinstance(value, str) else None)
+RETRY = Kind(
+    "a Retry",
+    lambda value: isinstance(value, Retry),
+    lambda value: f"Retry(max_attempts={value})" if type(value) is int else None,
+)
+POLICY = Kind("a RunPolicy", lambda value: isinstance(value, RunPolicy), _policy)
+MAPPING = Kind("a mapping", lambda value: isinstance(value, Mapping))
+
+
+def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind:
+    """Return the kind of a list of things, whose items the declaration checks itself.
+
+    Args:
+        noun: The things, such as `agents`.
+        also: Whether another value is taken in place of a list.
+    """
+
+    def instead(value: Any) -> str | None:
+        return None if value is None or isinstance(value, (str, int, float)) else "[...]"
+
+    return Kind(f"a list of {noun}", lambda value: _is_list(value) or also(value), instead)
+
+
+def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+    """Refuse a value of another kind than its option's; None counts as left out.
+
+    Raises:
+        DefinitionError: The place, the option, what fits it, and what to write.
+    """
+    for name, value in options.items():
+        kind = kinds.get(name)
+        if kind and value is not None and not kind.fits(value):
+            instead = kind.instead(value)
+            mend = f"; write {name}={instead}" if instead else ""
+            text = f"an object of class {type(value).__name__}" if kind.is_secret else shown(value)
+            raise DefinitionError(f"{place}: {name} is {kind.words}, not {text}{mend}")
+
+
+def refuse_unknown(
+    place: str, names: Iterable[str], known: Sequence[str], mends: Mapping[str, str] | None = None
+) -> None:
+    """Refuse the first name that is no option.
+
+    Args:
+        place: The place of the declaration.
+        names: The names that were given.
+        known: The names of the options.
+        mends: What to write in place of a name that other libraries have.
+
+    Raises:
+        DefinitionError: The name, and the closest option.
+    """
+    for name in names:
+        if name not in known:
+            close = suggestion(name, known) or f"; the options are {', '.join(known)}"
+            mend = f"; write {mends[name]}" if mends and name in mends else close
+            raise DefinitionError(f"{place}: there is no option {name!r}{mend}")
+
+
+def takes_options(
+    place: Callable[[Mapping[str, Any]], str],
+    *,
+    more: Iterable[str] = (),
+    mends: Mapping[str, str] | None = None,
+    **kinds: Kind,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function refuse unknown, missing and wrong options as a `DefinitionError` of its place.
+
+    Args:
+        place: Returns the place of the declaration, from the arguments by name.
+        more: The names that `**options` of the function takes.
+        mends: What to write in place of an unknown option, or for one that is missing, by its name.
+        **kinds: The kinds of the options that are checked here.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = list(inspect.signature(function).parameters.values())
+        unnamed = [
+            each.name
+            for each in parameters
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        named = [
+            each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        ]
+        known = [*(name for name in named if name != "self"), *more]
+        takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+        required = [
+            each.name for each in parameters if each.default is each.empty and each.name in {*unnamed, *named}
+        ]
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **options: P.kwargs) -> R:
+            given = {**dict(zip(unnamed, args, strict=False)), **options}
+            where = place(given)
+            refuse_unknown(where, options, known, mends)
+            if len(args) > len(unnamed) and not takes_any:
+                name = next((each for each in named if each not in unnamed), "NAME")
+                raise DefinitionError(f"{where}: {shown(args[len(unnamed)])} has no name; write {name}=...")
+            if missing := next((name for name in required if name not in given), None):
+                mend = mends.get(missing, f"{missing}=...") if mends else f"{missing}=..."
+                raise DefinitionError(f"{where}: {missing} is missing; write {mend}")
+            check_kinds(where, given, kinds)
+            return function(*args, **options)
+
+        return checked
+
+    return decorate
+
+
+def declares(noun: str, *, mends: Mapping[str, str] | None = None, **kinds: Kind) -> Callable[[C], C]:
+    """Make a class refuse unknown, missing and wrong options, as `takes_options` does for a function.
+
+    Args:
+        noun: What the class declares, such as `agent`; the place is the noun and the id, or the name.
+        mends: As for `takes_options`.
+        **kinds: As for `takes_options`.
+    """
+
+    def place(given: Mapping[str, Any]) -> str:
+        name = given.get("id", given.get("name"))
+        return f"{noun} {name}" if isinstance(name, str) else noun
+
+    def decorate(kind: C) -> C:
+        kind.__init__ = takes_options(place, mends=mends, **kinds)(kind.__init__)  # type: ignore[misc]
+        return kind
+
+    return decorate

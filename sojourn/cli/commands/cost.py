@@ -1,0 +1,150 @@
+"""`sojourn cost`: what the runs of a period used: tokens and money, by agent or by session."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.client import with_client
+from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.options import Json, connected
+from sojourn.cli.period import since as moment_since
+from sojourn.cli.screen.text import local, plain
+
+if TYPE_CHECKING:
+    from sojourn.cli.spending import Spending
+    from sojourn.client.client import Client
+    from sojourn.contracts.run import RunStatus
+
+__all__ = ["cost"]
+
+BY = {"agent": "agent_id", "session": "session_id"}
+"""The field of a run by which `--by` groups."""
+
+MAX_LOOKED_AT = 2_000
+"""Most runs that are read."""
+
+MAX_NAMED = 20
+"""Most unreadable runs whose ids are printed."""
+
+
+@connected
+def cost(
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="WHEN", help="Runs started since: 30m, 2h, 7d, or an ISO date."),
+    ] = "7d",
+    agent_id: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")
+    ] = None,
+    session_id: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="agent|session", help="One line for each agent or session.")
+    ] = "agent",
+    as_json: Json = False,
+) -> int:
+    """Show what runs used: tokens and money. A run has what its child runs used.
+
+    \b
+    sojourn cost --since 7d
+    sojourn cost --since 2026-03-01 --by session --json
+    """
+    if by not in BY:
+        raise CommandError(f"{plain(by)!r} is none of {', '.join(BY)}", exit_code=USAGE)
+    moment = moment_since(since)
+    filters = {"agent_id": agent_id, "session_id": session_id, "since": moment, "children": False}
+
+    async def main(client: "Client") -> int:
+        from sojourn.cli.spending import Spending, spending_of
+
+        runs, has_more = await _find(client, filters)
+        lines: dict[str, Spending] = {}
+        total = Spending()
+        for run, spent in zip(runs, await spending_of(client, runs), strict=True):
+            lines.setdefault(getattr(run, BY[by]), Spending()).add(spent)
+            total.add(spent)
+        lines = dict(
+            sorted(lines.items(), key=lambda line: (-(line[1].cost or 0), -line[1].input_tokens, line[0]))
+        )
+        facts: dict[str, Any] = {
+            "since": moment.isoformat(),
+            "looked_at": len(runs),
+            "has_more": has_more,
+            "open": sum(run.closed_at is None for run in runs),
+            "unread": total.unread,
+        }
+        if as_json:
+            rows = [{BY[by]: name, **spent.to_json()} for name, spent in lines.items()]
+            print(json.dumps({**facts, "by": by, "rows": rows, "total": total.to_json()}, ensure_ascii=False))
+            return OK
+        _show(by, lines, total)
+        print("\n".join(_notes(facts, total, local(moment))))
+        return OK
+
+    return with_client(main)
+
+
+async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunStatus], bool]":
+    """Return the newest execution of each run, and whether there are more runs than are read."""
+    from sojourn.errors import InvalidInput
+
+    runs: dict[str, RunStatus] = {}
+    try:
+        async for run in client.list_runs(**filters):
+            if len(runs) == MAX_LOOKED_AT and run.run_id not in runs:
+                return list(runs.values()), True
+            runs.setdefault(run.run_id, run)  # a run that continues as new is listed several times
+    except InvalidInput as error:  # the search attributes are missing, which is not bad usage
+        raise CommandError(str(error)) from error
+    return list(runs.values()), False
+
+
+def _show(by: str, lines: "dict[str, Spending]", total: "Spending") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1_000
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(by.upper(), overflow="fold")
+    for heading in ("RUNS", "TOKENS IN", "OUT", "COST"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, spent in [*lines.items(), ("total", total)]:
+        table.add_row(
+            Text(plain(name, 400) or f"(no {by})", style="bold" if spent is total else ""),
+            f"{spent.runs:,}",
+            f"{spent.input_tokens:,}",
+            f"{spent.output_tokens:,}",
+            _money(spent),
+        )
+    console.print(table)
+
+
+def _money(spent: "Spending") -> str:
+    """US dollars with two digits after the point, and four below one dollar; empty where no model was used."""
+    cost = spent.cost
+    if cost is None:
+        return "unknown" if spent.unpriced else ""
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
+
+
+def _notes(facts: dict[str, Any], total: "Spending", moment: str) -> list[str]:
+    """Return what the sums leave out, in sentences."""
+    count, unread = facts["looked_at"], facts["unread"]
+    notes = [f"looked at {count:,} run{'' if count == 1 else 's'} since {moment}"]
+    if facts["has_more"]:
+        notes.append(
+            "there are more runs, which are not counted: choose a shorter --since, an --agent or a --session"
+        )
+    if facts["open"]:
+        notes.append(f"{facts['open']:,} not ended, counted up to now")
+    if total.unpriced:
+        notes.append(f"the cost of {total.unpriced:,} is unknown, and counted as nothing")
+    if unread:
+        named = ", ".join(plain(each, 300) for each in unread[:MAX_NAMED])
+        notes.append(f"{len(unread):,} could not be read, and are not counted: {named}")
+    return notes

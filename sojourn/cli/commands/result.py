@@ -1,0 +1,76 @@
+"""`sojourn result`: wait for a run's answer, and print only that."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.client import with_client
+from sojourn.cli.failure import OK, WAITING, CommandError, Interrupted
+from sojourn.cli.options import Json, RunId, connected, encryption_options
+from sojourn.cli.screen.text import shell_word
+
+if TYPE_CHECKING:
+    from sojourn.client.client import Client
+    from sojourn.client.run import Run
+
+__all__ = ["result"]
+
+
+@connected
+def result(
+    run_id: RunId,
+    patient: Annotated[
+        bool, typer.Option("--patient", help="Also wait while the run waits for a person.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Wait for a run's answer, and print its text; --json prints the whole output.
+
+    \b
+    sojourn result RUN
+    sojourn result RUN --json
+    """
+
+    async def wait(client: "Client") -> int:
+        run = client.get_run(run_id)
+        try:
+            return await _print_result(run, patient=patient, as_json=as_json)
+        except asyncio.CancelledError:
+            line = f"sojourn result {shell_word(run_id)}{encryption_options()}"
+            text = f"interrupted; the run continues; wait for its answer with: {line}"
+            raise Interrupted(text, run_id=run_id) from None
+
+    return with_client(wait)
+
+
+async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
+    """Print the answer; an error of the run is raised, as a command's error.
+
+    Raises:
+        CommandError: The run waits for a person, and is not waited for; with the command lines that answer.
+        RunFailed: The run ended without an answer.
+        RunNotFound: There is no such run.
+    """
+    from sojourn.cli.follow import until_end
+    from sojourn.cli.waits import listed, open_waits
+    from sojourn.core.values.visible import visible
+
+    if not patient:
+        code = await until_end(run, run.events(children=True), lambda _event: None)
+        if code == WAITING:
+            waits = open_waits(await run.status())
+            raise CommandError(
+                listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
+                exit_code=WAITING,
+                run_id=run.id,
+                open=[each.to_json() for each in waits],
+            )
+    output = await run.result()
+    if as_json:
+        print(output.model_dump_json())
+    else:
+        typed = "" if output.result is None else json.dumps(output.result, ensure_ascii=False)
+        print(visible(output.text or typed, keep="\n\t"))
+    return OK

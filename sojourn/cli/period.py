@@ -1,0 +1,45 @@
+"""A period of time, as a person types it: since when."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from sojourn.cli.failure import USAGE, CommandError
+from sojourn.cli.screen.text import plain
+
+__all__ = ["since"]
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def since(text: str, *, now: datetime | None = None) -> datetime:
+    """Return the moment that `2h`, `30m`, `7d`, or an ISO date or time names; a time without a zone is this machine's.
+
+    Args:
+        text: A number and a unit (s, m, h, d, w) before now; or such as `2026-03-02` or `2026-03-02T09:30`.
+        now: The current time, aware; by default the clock's.
+
+    Raises:
+        CommandError: The text is neither, or names a moment before the year 1970.
+    """
+    if match := re.fullmatch(r"(\d{1,9})\s*([smhdw])", text.strip().lower(), re.ASCII):
+        try:
+            return _checked(text, (now or datetime.now(UTC)) - timedelta(**{_UNITS[match[2]]: int(match[1])}))
+        except OverflowError as error:
+            raise _fault(text) from error
+    try:
+        return _checked(text, datetime.fromisoformat(text.strip()).astimezone(UTC))
+    except (ValueError, OverflowError, OSError) as error:
+        raise _fault(text) from error
+
+
+def _checked(text: str, moment: datetime) -> datetime:
+    if moment.year < 1970:
+        raise _fault(text)
+    return moment
+
+
+def _fault(text: str) -> CommandError:
+    return CommandError(
+        f"{plain(text)!r} is no period; use such as 30m, 2h or 7d, or a date such as 2026-03-02",
+        exit_code=USAGE,
+    )

@@ -1,0 +1,117 @@
+"""A table of runs that fits its width: columns give way, and a run's id is never cut or wrapped, so that it can be copied."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sojourn.cli.screen.text import local, plain, took
+
+if TYPE_CHECKING:
+    from sojourn.cli.stuck import Stuck
+    from sojourn.contracts.run import RunStatus
+
+__all__ = ["duration_of", "run_table"]
+
+LEAST_ABOUT = 20
+"""Columns that are kept for what a run waits for, or for why it is stuck; a longer text is wrapped."""
+
+_GAP = 2
+_GIVE_WAY = ("TOOK", "STARTED", "AGENT")
+"""Columns that are left out where there is no room, in this order."""
+
+_COLORS = {
+    "waiting": "yellow",
+    "paused": "yellow",
+    "completed": "green",
+    "canceled": "dim",
+    "running": "cyan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cells: Sequence[Text]
+    wraps: bool = False
+
+    @property
+    def width(self) -> int:
+        longest = max(cell_len(text) for text in (self.title, *(cell.plain for cell in self.cells)))
+        return min(longest, LEAST_ABOUT) if self.wraps else longest
+
+
+def duration_of(run: "RunStatus", now: datetime | None = None) -> timedelta | None:
+    """Return how long a run took, or has taken so far; None where its start is unknown."""
+    return (run.closed_at or now or datetime.now(UTC)) - run.started_at if run.started_at else None
+
+
+def run_table(runs: "Sequence[RunStatus]", why: "Mapping[str, Stuck]", width: int) -> RenderableType:
+    """Return the table of these runs for a screen of this width; an id stands on a line of its own where the rest does not fit.
+
+    Args:
+        runs: The runs, in their order.
+        why: With `--stuck`, why each is stuck, by run id.
+        width: Columns of the screen. Print without cropping: an id can be longer than the screen is wide.
+    """
+    ids, *others = _columns(runs, why)
+    for gone in (0, 1, 2, 3):
+        kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
+        if sum(each.width + _GAP for each in kept) + ids.width <= width:
+            return _drawn([ids, *kept], len(runs))
+    for gone in (0, 1, 2, 3):
+        kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
+        if sum(each.width + _GAP for each in kept) <= width or gone == len(_GIVE_WAY):
+            break
+    return Group(
+        *(
+            part
+            for row, name in enumerate(ids.cells)
+            for part in (name, Padding(_drawn(kept, 1, row, heads=False), (0, 0, 0, _GAP)))
+        )
+    )
+
+
+def _columns(runs: "Sequence[RunStatus]", why: "Mapping[str, Stuck]") -> list[_Column]:
+    return [
+        _Column("RUN", [Text(plain(run.run_id, 400), no_wrap=True, overflow="ignore") for run in runs]),
+        _Column("AGENT", [Text(plain(run.agent_id)) for run in runs]),
+        _Column("STATUS", [_status(run, is_stuck=run.run_id in why) for run in runs]),
+        _Column(
+            "STUCK BECAUSE" if why else "WAITS FOR",
+            [Text(_about(run, why.get(run.run_id))) for run in runs],
+            wraps=True,
+        ),
+        _Column("STARTED", [Text(local(run.started_at)) for run in runs]),
+        _Column("TOOK", [Text(took(duration_of(run))) for run in runs]),
+    ]
+
+
+def _status(run: "RunStatus", *, is_stuck: bool) -> Text:
+    return Text("stuck", "red") if is_stuck else Text(plain(run.status), _COLORS.get(run.status, "red"))
+
+
+def _about(run: "RunStatus", stuck: "Stuck | None") -> str:
+    if not stuck:
+        return plain(run.awaiting) if run.closed_at is None else ""
+    since = f" since {local(stuck['since'])}" if stuck["since"] else ""
+    reason = plain(stuck["reason"] or "the history does not say", 300)
+    return f"attempt {stuck['attempt']}{since}: {reason} → {plain(stuck['next'], 500)}"
+
+
+def _drawn(columns: Sequence[_Column], count: int, first: int = 0, *, heads: bool = True) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=heads, padding=(0, _GAP, 0, 0))
+    for column in columns:
+        if column.wraps:
+            table.add_column(column.title, overflow="fold", min_width=column.width)
+        else:
+            table.add_column(column.title, no_wrap=True, min_width=column.width)
+    for row in range(first, first + count):
+        table.add_row(*(column.cells[row] for column in columns))
+    return table

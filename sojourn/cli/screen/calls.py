@@ -1,0 +1,155 @@
+"""Lines of text for one call: how it was called, how it ended, and what it returned, in as much detail as was asked for."""
+
+import json
+import math
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any
+
+from sojourn.cli.screen.text import Line, plain, took
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.event import ToolEndEvent, ToolRetryEvent, ToolStartEvent, ToolUpdateEvent
+from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import LEFT_OUT, ToolError
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.text import counted
+
+__all__ = [
+    "Detail",
+    "arguments",
+    "called",
+    "chain_lines",
+    "detailed",
+    "ended",
+    "in_flight",
+    "payload_of",
+    "pending",
+]
+
+
+class Detail(IntEnum):
+    """How much of a call is shown."""
+
+    BRIEF = 0
+    """One line for a call and one for its result."""
+    PAYLOADS = 1
+    """With `-v`: the payload, the result, its bounds and artifacts too."""
+    ALL = 2
+    """With `-vv`: everything, such as hints, causes and decisions of the policy engine."""
+
+
+def payload_of(call: ToolRequest) -> str:
+    """Return the payload of a call as JSON on one line, or as the planner wrote it where that is no JSON."""
+    return plain(call.raw if call.raw is not None else call.payload)
+
+
+def arguments(call: ToolRequest) -> str:
+    """Return the payload of a call as arguments, such as `a=1, b="x"`."""
+    if call.raw is not None or not is_object(call.payload):
+        return payload_of(call)
+    return plain(", ".join(f"{name}={_json(value)}" for name, value in call.payload.items()))
+
+
+def called(event: ToolStartEvent) -> str:
+    """Return a call on one line, such as `ops.disks.wipe(disk="a")`."""
+    return f"{plain(event.call.name)}({arguments(event.call)})"
+
+
+def ended(event: ToolEndEvent, denied_by: str = "") -> str:
+    """Return how a call ended: its duration, its attempts and the calls of its child run; or who denied it.
+
+    Args:
+        event: The end of the call.
+        denied_by: Who denied it, such as `by ana`; the time that a person took for it says nothing about the call.
+    """
+    result = event.result
+    if result.error and result.error.code == "denied":
+        return " ".join(part for part in ("denied", denied_by) if part)
+    attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
+    attempt = f", attempt {attempts}" if attempts > 1 else ""
+    below = f", {counted(result.children_count, 'call')} in the child run" if result.run_link else ""
+    return f"({took(event.duration)}{attempt}{below})"
+
+
+def detailed(event: ToolEndEvent, detail: Detail = Detail.BRIEF) -> list[Line]:
+    """Return the lines of a call's result or error, and in more detail its bounds, its artifacts and its hint."""
+    result = event.result
+    if detail == Detail.BRIEF:
+        if result.error:
+            causes = "; because: ".join(link.text for link in result.error.chain())
+            is_denied = result.error.code == "denied"  # which `ended` says
+            return [
+                Line(plain(causes.removeprefix("denied: ") if is_denied else f"error: {causes}", 300), "red")
+            ]
+        return [Line(plain(result.result), "dim")]
+    lines = chain_lines("error", result.error, "red", 300) if result.error else [Line(plain(result.result))]
+    if result.bounds:
+        lines.append(Line(_bounds_line(result.bounds), "yellow" if result.bounds.truncated else "dim"))
+    lines += [Line(_artifact_line(artifact), "magenta") for artifact in result.artifacts]
+    if result.retry_hint and detail == Detail.ALL:
+        lines += _hint_lines(result.retry_hint)
+    return lines
+
+
+def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
+    """Return the progress of a call or a plan in flight; or its attempt, the error of the one before, and when it begins."""
+    if event.type == "tool_retry":
+        error = event.error.removeprefix(f"the planner of {event.agent_id} failed: ")
+        return f"attempt {event.attempt}{f' after: {plain(error, 200)}' if error else ''}{_due(event.due)}"
+    share = ""
+    if event.done is not None and event.total:
+        share = f" {100 * event.done / event.total:.0f} %"
+    elif event.done is not None:
+        share = f" {event.done:g}"
+    return f"{plain(event.note)}{share}"
+
+
+def pending(began: datetime, news: ToolRetryEvent | ToolUpdateEvent | None = None) -> str:
+    """Return what a planner does now: how long it plans, or which attempt is next, and its last note."""
+    if news is not None and news.type == "tool_retry":
+        return f"planning, {in_flight(news)}"
+    elapsed = max(0, int((datetime.now(UTC) - began).total_seconds()))
+    return f"planning for {elapsed} s" + (f": {in_flight(news)}" if news is not None else "")
+
+
+def chain_lines(head: str, error: ToolError, style: str, most: int) -> list[Line]:
+    """Return an error and its causes, each indented below the error that it caused; the root cause comes last."""
+    links = list(error.chain())
+    lines = [Line(f"{head}: {plain(links[0].text, most)}", style)]
+    for depth, link in enumerate(links[1:], 1):
+        text = plain(link.text, most)
+        lines.append(Line(f"{'  ' * depth}{text if link.code == LEFT_OUT else f'because: {text}'}", style))
+    return lines
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _due(due: datetime | None) -> str:
+    """When the next attempt begins; empty where it has begun."""
+    left = math.ceil((due - datetime.now(UTC)).total_seconds()) if due else 0
+    return f"; next try in {left} s" if left > 0 else ""
+
+
+def _bounds_line(bounds: Bounds) -> str:
+    total = "an unknown number" if bounds.total is None else str(bounds.total)
+    more = f"; {plain(bounds.refinement_hint)}" if bounds.refinement_hint else ""
+    return f"[{bounds.returned} of {total}{', cut' if bounds.truncated else ''}{more}]"
+
+
+def _artifact_line(artifact: Artifact) -> str:
+    size = f", {artifact.size:,} bytes" if artifact.size else ""
+    return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
+
+
+def _hint_lines(hint: RetryHint) -> list[Line]:
+    text = plain(hint.message or hint.clarifying_question or "", 300)
+    lines = [Line(f"↻ {plain(hint.reason)}: {text}", "yellow")]
+    if hint.missing_fields:
+        lines.append(Line(f"  missing: {', '.join(plain(field) for field in hint.missing_fields)}", "yellow"))
+    if hint.example_input:
+        lines.append(Line(f"  for example {plain(hint.example_input)}", "yellow"))
+    return lines

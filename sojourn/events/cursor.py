@@ -1,0 +1,135 @@
+"""Cursor: how far a reader has read the events of a run and its child runs, as one text.
+
+The text is the event_id of the run, then for each child run that is open its id and its event_id:
+`0-000012-00000;/call_1=0-000003-00000;/call_2=`, and `0-000012-00000;` while none is open. A child's id is written without the id of the run that it begins
+with. A child run that is not listed, and started before the run's event, has ended, and all its events were read.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sojourn.contracts.event import AgentRunStartedEvent, BaseEvent, ToolResultReceivedEvent
+from sojourn.contracts.ids import EVENT_ID
+from sojourn.core.run.ids import child_run_id
+
+__all__ = ["MAX_OPEN", "Cursor", "Position", "position_of"]
+
+MAX_OPEN = 1_000
+"""Most open child runs in a cursor."""
+
+MAX_CHARS = 256_000
+"""Longest cursor that is read, in characters."""
+
+
+class Position(NamedTuple):
+    """The event_ids after which the events of runs begin."""
+
+    after: Mapping[str, str]
+    """By run id."""
+    is_whole: bool = False
+    """Whether every open child run is in `after`, so that one that is not has been read to its end."""
+
+    def of(self, run_id: str) -> str:
+        """The event_id of a run after which its events begin; empty for all of them."""
+        return self.after.get(run_id, "")
+
+    def below(self, event: AgentRunStartedEvent, *, is_new: bool) -> "Position | None":
+        """The position in a child run; None where all its events were read before.
+
+        Args:
+            event: The start of the child run.
+            is_new: Whether the event comes after this position; then the child has started anew.
+        """
+        run_id = event.run_link.run_id
+        if not self.is_whole:
+            return self
+        if is_new:
+            return Position({})
+        return self if run_id in self.after else None
+
+
+class Cursor:
+    """How far `run.events(children=True)` was read; its text is a value for `after`, or for `Last-Event-ID`.
+
+    ```python
+    cursor = Cursor(run.id, after=last_event_id)
+    async for event in run.events(after=str(cursor), children=True):
+        print(f"id: {cursor.add(event)}")
+    ```
+
+    Args:
+        run_id: The run that is followed.
+        after: The text of an earlier cursor of this run; empty for the beginning.
+
+    Raises:
+        ValueError: `after` is not the text of a cursor.
+    """
+
+    def __init__(self, run_id: str, after: str | None = None) -> None:
+        self._run_id = run_id
+        self._after = dict(position_of(run_id, after or "").after)
+
+    def add(self, event: BaseEvent) -> str:
+        """Move behind an event, and return the cursor's text; an event without an event_id moves nothing."""
+        if event.event_id:
+            self._after[event.run_id] = event.event_id
+        if isinstance(event, AgentRunStartedEvent):
+            child = event.run_link.run_id
+            self._close(child)
+            self._after[child] = ""
+        elif isinstance(event, ToolResultReceivedEvent):
+            self._close(child_run_id(event.run_id, event.tool_call_id))
+        return str(self)
+
+    def _close(self, child: str) -> None:
+        """Leave out a child run and those below it."""
+        for run_id in [each for each in self._after if each == child or each.startswith(f"{child}/")]:
+            if run_id != self._run_id:
+                del self._after[run_id]
+
+    def __str__(self) -> str:
+        """The text: printable ASCII without spaces; empty before the first event."""
+        below = [
+            f"{self._short(each)}={event_id}"
+            for each, event_id in self._after.items()
+            if each != self._run_id
+        ]
+        own = self._after.get(self._run_id)
+        return f"{own};{';'.join(below)}" if own else ""
+
+    def _short(self, child: str) -> str:
+        own = f"{self._run_id}/"
+        return child.removeprefix(self._run_id) if child.startswith(own) else child
+
+
+def position_of(run_id: str, after: str | Mapping[str, str] | None) -> Position:
+    """The position that a caller passes as `after`.
+
+    Raises:
+        ValueError: It is neither an event_id, nor a cursor, nor event_ids by run id.
+    """
+    if after is None or isinstance(after, Mapping):
+        for event_id in filter(None, (after or {}).values()):
+            _check(event_id)
+        return Position(after or {})
+    if len(after) > MAX_CHARS or after.count(";") > MAX_OPEN:
+        raise ValueError(f"the cursor is too long: it has at most {MAX_OPEN:,} open child runs")
+    own, separator, below = after.partition(";")
+    if after:
+        _check(own)
+    positions = {run_id: own}
+    for entry in filter(None, below.split(";")):
+        child, equals, event_id = entry.rpartition("=")
+        if not (child and equals):
+            raise ValueError(f"{entry[:100]!r} is no part of a cursor: one is as /call_1=0-000012-00000")
+        if event_id:
+            _check(event_id)
+        positions[f"{run_id}{child}" if child.startswith("/") else child] = event_id
+    return Position(positions, is_whole=bool(separator))
+
+
+def _check(event_id: str) -> None:
+    if not EVENT_ID.match(event_id):
+        raise ValueError(
+            f"{event_id[:100]!r} is no event_id: one is as 0-000012-00000, from an event of the run"
+        )

@@ -1,0 +1,216 @@
+"""Case: what a flow calls, asks and says.
+
+A flow runs from its top for each plan. A step whose outcome is in the transcript returns it; the first one without an
+outcome leaves the flow with the plan that gets it. A call is known by its tool and its arguments, and by its number
+among equal ones, so its id is the same on every worker and in every turn.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.plan import Finalize, PlanResult, Turn, TypedTool
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.errors import CallFailed
+from sojourn.flows.done import Done
+
+__all__ = ["Begun", "CallableTool", "Case", "Leave"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+YES = frozenset({"yes", "y", "ok", "okay", "true", "yes please"})
+"""The answers that `Case.confirm` takes as a yes."""
+
+
+class CallableTool(TypedTool[T_co], Protocol[P, T_co]):
+    """A tool that knows the types of its arguments and of its result."""
+
+    def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
+        """A call of this tool."""
+        ...
+
+
+class Leave(BaseException):
+    """Leaves a flow with a plan; no `except Exception` of the flow catches it."""
+
+
+class Begun(Generic[T]):
+    """A call that a flow has begun, and whose result it reads later."""
+
+    def __init__(self, case: "Case", tool: Any, call: ToolRequest) -> None:
+        self._case = case
+        self._tool = tool
+        self.call = call
+
+    def result(self) -> T:
+        """The result of the call.
+
+        Raises:
+            CallFailed: The call failed, and its repair did not help.
+        """
+        result = self._case.result_of(self.call)
+        return result.result if isinstance(self._tool, str) else self._tool.result_of(result)
+
+
+class Case:
+    """What a flow works on: the turn, the calls and questions, and the answer so far.
+
+    Args:
+        turn: The planner's turn.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.leaving: PlanResult | None = None
+        """The plan that the flow was left with; it counts even if the flow went on."""
+        self._done = Done(turn.messages)
+        self._seen = -1
+        self._equal: Counter[str] = Counter()
+        self._open: list[ToolRequest] = []
+        self._notes: list[tuple[str, int]] = []
+        self._said: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The first message of a person in the run."""
+        return next((message.text for message in self.turn.messages if message.role == "user"), "")
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the run may ask a person."""
+        return self.turn.run.interrupts_allowed
+
+    @property
+    def finalize(self) -> Finalize | None:
+        """Why this is the last turn, in which nothing more can be called or asked; None while it is not."""
+        return self.turn.finalize
+
+    # Calls.
+
+    @overload
+    def call(self, tool: str, /, **fields: Any) -> Any: ...
+    @overload
+    def call(self, tool: CallableTool[P, T], /, *args: P.args, **fields: P.kwargs) -> T: ...
+    def call(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
+        """Call a tool and return its result, typed; for a tool's id, the result as JSON.
+
+        Each call is made once, however often the function runs; a second call with equal arguments is a second call.
+
+        Raises:
+            CallFailed: The call failed, and its repair did not help.
+        """
+        return self.begin(tool, *args, **fields).result()
+
+    @overload
+    def begin(self, tool: str, /, **fields: Any) -> Begun[Any]: ...
+    @overload
+    def begin(self, tool: CallableTool[P, T], /, *args: P.args, **fields: P.kwargs) -> Begun[T]: ...
+    def begin(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
+        """Begin a call; all calls begun before the first `result()` run in parallel.
+
+        A call whose result is never read is made too, before the next question or the answer.
+        """
+        call = ToolRequest(name=tool, payload=fields) if isinstance(tool, str) else tool.call(*args, **fields)
+        call = call.model_copy(update={"tool_call_id": self._id_of(call)})
+        if self._done.result(call.tool_call_id) is None:
+            self._open.append(call)
+        return Begun[Any](self, tool, call)
+
+    def result_of(self, call: ToolRequest) -> ToolResult:
+        """The `ToolResult` of a call that was begun.
+
+        Raises:
+            CallFailed: The call failed.
+        """
+        found = self._done.result(call.tool_call_id)
+        if found is None:
+            self._leave(PlanResult.calls(*self._open, notes=self.notes))
+        result, place = found
+        self._seen = max(self._seen, place)
+        if result.error:
+            raise CallFailed(f"{result.name}: {result.error}", result=result)
+        return result
+
+    def fail(self, result: ToolResult) -> None:
+        """Let the run fail because of a failed call that the flow did not catch."""
+        error = result.error or ToolError(message="no reason given")
+        self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
+
+    def settle(self) -> None:
+        """Leave the flow with the calls that are begun and not made; nothing happens if there are none."""
+        if self._open and self.leaving is None:
+            self._leave(PlanResult.calls(*self._open, notes=self.notes))
+
+    # Questions.
+
+    def ask(self, question: str | AwaitClarification) -> str | None:
+        """Ask a person; returns the answer, or None if the question was declined or nobody answered in time.
+
+        A question is known by its text; the same text a second time is a second question. Check `may_ask` where
+        the agent's runs may not ask: there a question fails the run.
+        """
+        asked = AwaitClarification(question=question) if isinstance(question, str) else question
+        number = self._equal[f"? {asked.question}"]
+        self._equal[f"? {asked.question}"] += 1
+        answer = self._done.answer(asked.question, number)
+        if answer is None:
+            self.settle()
+            self._leave(self._question(asked))
+        self._seen = max(self._seen, answer.place)
+        return answer.text
+
+    def _question(self, asked: AwaitClarification) -> PlanResult:
+        """The plan that asks; where the run may not ask, its failure."""
+        if self.may_ask:
+            return PlanResult.ask(asked, notes=self.notes)
+        why = f"the flow asks {asked.question[:200]!r}, and the agent's runs may not ask"
+        remedy = "set interrupts_allowed=True in its RunPolicy"
+        return PlanResult.fail(ToolError(message=f"{why}; {remedy}", code="may_not_ask"))
+
+    def confirm(self, question: str | AwaitClarification) -> bool:
+        """Ask a person for a yes; `yes`, `y`, `ok`, `okay` and `true` are one, anything else is a no."""
+        answer = self.ask(question)
+        return answer is not None and answer.strip().strip(".!").lower() in YES
+
+    # What people read.
+
+    def note(self, text: str) -> None:
+        """Add a note for people who follow the run, once."""
+        self._notes.append((text, self._seen))
+
+    def say(self, text: str) -> None:
+        """Add a line to the answer; it is part of the answer also when the run has to stop early."""
+        self._said.append(text)
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes since the newest outcome; those before were recorded with earlier plans."""
+        return [text for text, seen in self._notes if seen == self._done.newest]
+
+    @property
+    def said(self) -> str:
+        """The lines of the answer so far."""
+        return "\n".join(self._said)
+
+    def _leave(self, plan: PlanResult) -> NoReturn:
+        if self.leaving is None:
+            self.leaving = plan
+        raise Leave
+
+    def _id_of(self, call: ToolRequest) -> str:
+        """The id of a call, at most 54 characters, so that a repair can add its number."""
+        content = json.dumps(
+            [call.name, call.payload], sort_keys=True, default=lambda value: type(value).__name__
+        )
+        digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+        name = re.sub(r"[^A-Za-z0-9_-]", "-", call.name.rsplit(".", 1)[-1])[:30]
+        self._equal[digest] += 1
+        number = self._equal[digest]
+        return f"{name}-{digest}" if number == 1 else f"{name}-{digest}-{number}"

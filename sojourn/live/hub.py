@@ -1,0 +1,213 @@
+"""Hub: carries live text between the processes of one user on one machine, over a Unix socket.
+
+`sojourn dev` holds it, so that it outlives the workers that are reloaded. A worker connects and writes a line for each
+delta; a subscriber connects, writes one line with its run, and reads the run's current answer and what follows. A
+subscriber has a position in the answer, not a queue, so one that does not read costs no memory.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import socket
+import stat
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import BinaryIO
+
+from sojourn.live.answers import Answer, Answers
+from sojourn.live.frame import MAX_FRAME, Frame
+from sojourn.live.place import SCHEME, is_private, peer_is_us, socket_at
+from sojourn.private import private_folder, private_opener
+
+__all__ = ["Hub", "serving"]
+
+MAX_CONNECTIONS = 256
+"""Most connections; further ones are closed at once."""
+
+BATCH = 64_000
+"""Bytes that are written to a subscriber at once."""
+
+PATIENCE = 30.0
+"""Seconds after which a subscriber that does not read is disconnected; it may connect again."""
+
+TAKE_OVER = 0.5
+"""Seconds between two looks at whether the process that holds the socket has ended."""
+
+
+@contextlib.asynccontextmanager
+async def serving(url: str) -> AsyncGenerator[None]:
+    """Serve a hub at an address during the body; while another process serves it, wait to take its place.
+
+    Args:
+        url: `unix:///PATH`; any other address, such as that of a Redis, needs no hub.
+
+    Raises:
+        OSError: The socket cannot be made, or other users could reach it.
+        DefinitionError: The path cannot be that of a socket.
+    """
+    if not url.startswith(SCHEME):
+        yield
+        return
+    path, hub = socket_at(url), Hub()
+    with _lock_file(path) as held:
+        waiting = None
+        try:
+            if _lock(held):
+                await hub.listen(path)
+            else:
+                waiting = asyncio.create_task(_take_over(hub, path, held), name="hub that waits")
+            yield
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+                await asyncio.wait({waiting})
+            hub.close()
+
+
+class Hub:
+    """Takes deltas from publishers, and sends each run's current answer to its subscribers."""
+
+    def __init__(self) -> None:
+        self._answers = Answers()
+        self._news: dict[str, set[asyncio.Event]] = {}
+        """What wakes the subscribers of each topic."""
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self._path: Path | None = None
+
+    async def listen(self, path: Path) -> None:
+        """Listen at the path, in place of a socket that a dead process left.
+
+        Raises:
+            OSError: The path is taken by something else than a socket.
+        """
+        listener = _listener(path)
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_FRAME)
+        except BaseException:
+            listener.close()
+            raise
+        self._path = path
+
+    def close(self) -> None:
+        """Close all connections and remove the socket; nothing if the hub does not listen."""
+        if self._server is None or self._path is None:
+            return
+        self._server.close()
+        for writer in self._connections:
+            writer.transport.abort()
+        self._path.unlink(missing_ok=True)
+        self._server = self._path = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until it ends, or breaks the rules."""
+        if len(self._connections) >= MAX_CONNECTIONS or not peer_is_us(writer.get_extra_info("socket")):
+            writer.transport.abort()
+            return
+        self._connections.add(writer)
+        try:
+            while line := await reader.readline():
+                frame = Frame.model_validate_json(line)
+                if frame.delta is None:
+                    await self._deliver(frame.topic, reader, writer)
+                    return
+                self._answers.add(frame.topic, frame.delta, line)
+                for news in self._news.get(frame.topic, ()):
+                    news.set()
+        except (OSError, ValueError):  # the connection broke, or a line is too long or no frame
+            pass
+        finally:
+            self._connections.discard(writer)
+            writer.transport.abort()
+
+    async def _deliver(self, topic: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send a subscriber its deltas until it hangs up, or does not read for `PATIENCE`."""
+        sending = asyncio.create_task(self._send(topic, writer))
+        try:
+            await reader.read(1)  # a subscriber writes nothing more, so this is its end
+        finally:
+            sending.cancel()
+            await asyncio.wait({sending})
+
+    async def _send(self, topic: str, writer: asyncio.StreamWriter) -> None:
+        news, answer, place = asyncio.Event(), None, 0
+        self._news.setdefault(topic, set()).add(news)
+        try:
+            while True:
+                news.clear()
+                current = self._answers.get(topic)
+                if current is not answer:
+                    answer, place = current, 0
+                if new := _batch(answer, place):
+                    place += len(new)
+                    async with asyncio.timeout(PATIENCE):
+                        writer.write(b"".join(new))
+                        await writer.drain()
+                else:
+                    await news.wait()
+        except OSError:  # the subscriber has hung up, or did not read
+            pass
+        finally:
+            self._news[topic].discard(news)
+            if not self._news[topic]:
+                del self._news[topic]
+            writer.transport.abort()
+
+
+def _batch(answer: Answer | None, place: int) -> list[bytes]:
+    """Return the next lines of an answer, up to about `BATCH` bytes."""
+    batch, size = list[bytes](), 0
+    while answer and place + len(batch) < len(answer.lines) and size < BATCH:
+        batch.append(answer.lines[place + len(batch)])
+        size += len(batch[-1])
+    return batch
+
+
+def _lock_file(path: Path) -> BinaryIO:
+    """Open the lock of a socket, in a folder that only this user can enter.
+
+    Raises:
+        OSError: The folder cannot be made, or others can enter it.
+    """
+    private_folder(path.parent)
+    if not is_private(path.parent):
+        raise PermissionError(
+            f"{path.parent} is not a folder of yours that only you can enter; name one that is"
+        )
+    return open(f"{path}.lock", "ab", opener=private_opener)
+
+
+def _listener(path: Path) -> socket.socket:
+    """Return a socket at the path, in place of one that a dead process left.
+
+    Raises:
+        OSError: Something else than a socket is there, or the socket cannot be made.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError(f"{path} is there already, and is not a socket; remove it")
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _lock(held: BinaryIO) -> bool:
+    """Take the lock of a socket, which the system releases when the process ends; False if another process has it."""
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+async def _take_over(hub: Hub, path: Path, held: BinaryIO) -> None:
+    while not _lock(held):  # noqa: ASYNC110 - the system tells nobody that a lock is free again
+        await asyncio.sleep(TAKE_OVER)
+    with contextlib.suppress(OSError):
+        await hub.listen(path)

@@ -1,0 +1,60 @@
+"""Web UI: where the UI of a development server is, by the port of its frontend."""
+
+import asyncio
+import json
+from http.client import HTTPException
+from typing import cast
+from urllib.request import ProxyHandler, build_opener
+
+from sojourn.server.ports import HOST
+
+__all__ = ["find_ui", "ui_port_of"]
+
+_ABOVE = 1_000
+_LAST_PORT = 65_535
+_WITHIN = 1.0
+"""Seconds to wait for an answer."""
+
+_MOST = 1_000_000
+"""Most bytes to read of one."""
+
+
+def ui_port_of(port: int) -> int:
+    """Return the usual port of the UI, as `temporal server start-dev` chooses it: 1000 above its frontend's."""
+    return port + _ABOVE if port + _ABOVE <= _LAST_PORT else port - _ABOVE
+
+
+async def find_ui(address: str, ui_port: int) -> str | None:
+    """Return the URL of a server's UI at a port of this machine; None if there is none, or that of another server.
+
+    Args:
+        address: `host:port` of the server's frontend.
+        ui_port: The port where its UI may be.
+    """
+    from temporalio.api.workflowservice.v1 import GetClusterInfoRequest  # noqa: PLC0415
+    from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415
+
+    url = f"http://{HOST}:{ui_port}"
+    try:
+        async with asyncio.timeout(2 * _WITHIN):
+            told = await asyncio.to_thread(_cluster_of, url)
+            service = await ServiceClient.connect(ConnectConfig(target_host=address))
+            cluster = await service.workflow_service.get_cluster_info(GetClusterInfoRequest())
+    # The SDK raises RuntimeError when it cannot connect.
+    except (OSError, ValueError, HTTPException, RPCError, RuntimeError, TimeoutError):
+        return None
+    return url if told and told == cluster.cluster_id else None
+
+
+def _cluster_of(url: str) -> str:
+    """Return the id of the cluster that a UI shows; empty if the answer is not that of a UI.
+
+    Raises:
+        OSError: Nothing answers.
+        HTTPException: What answers does not speak HTTP.
+        ValueError: The answer is not JSON.
+    """
+    direct = build_opener(ProxyHandler({}))
+    with direct.open(f"{url}/api/v1/cluster-info", timeout=_WITHIN) as answer:
+        told = cast("object", json.loads(answer.read(_MOST)))
+    return str(cast("dict[str, object]", told).get("clusterId", "")) if isinstance(told, dict) else ""

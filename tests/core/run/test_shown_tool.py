@@ -1,0 +1,82 @@
+"""What an approval covers of a tool: what it is, takes and changes, and not its words."""
+
+import pytest
+
+from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
+from sojourn.core.run.shown_tool import changes, shown_of
+
+SCHEMA = {
+    "type": "object",
+    "title": "Args",
+    "description": "Which device.",
+    "properties": {
+        "site": {"type": "string", "description": "The site.", "title": "Site"},
+        "title": {"type": "string", "default": "none"},
+    },
+    "required": ["site", "title"],
+}
+
+
+def tool(schema: dict | None = None, **fields) -> ToolSpec:
+    declared = {"id": "ops.devices.reset", "title": "Reset", "description": "Resets."} | fields
+    payload = TypeSpec(name="Args", json_schema=schema or SCHEMA)
+    return ToolSpec(payload=payload, result=TypeSpec(name="R", json_schema={}), **declared)
+
+
+def fields(**properties) -> ToolSpec:
+    return tool({**SCHEMA, "properties": {**SCHEMA["properties"], **properties}})
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        tool(title="Restart", description="Restarts.", tags=["x"], confirmation="Really?", task_queue="gpu"),
+        tool({**SCHEMA, "title": "Other", "description": "Other.", "examples": [{}], "$comment": "x"}),
+        tool({**SCHEMA, "required": ["title", "site"]}),
+        fields(site={"title": "Place", "type": "string"}),
+    ],
+    ids=["words of the tool", "words of the schema", "order", "words of a field"],
+)
+def test_other_words_are_no_change(now: ToolSpec) -> None:
+    """Wording, examples and the order of names do not count."""
+    assert changes(shown_of(tool()), "any digest", now) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        (tool(kind="mcp"), ["kind: service → mcp"]),
+        (tool(agent_id="ops.agent"), ["agent: None → ops.agent"]),
+        (
+            tool(annotations=Annotations(destructive=True, read_only=False)),
+            ["read_only: not declared → no", "destructive: not declared → yes"],
+        ),
+        (fields(site={"type": "integer"}), ["arguments: site changed"]),
+        (fields(title={"type": "string", "default": "all"}), ["arguments: title changed"]),
+        (fields(title={"enum": [{"title": "x"}]}), ["arguments: title changed"]),
+        (fields(description={"type": "string"}), ["arguments: description added"]),
+        (tool({**SCHEMA, "required": ["site"]}), ["arguments: changed"]),
+        (tool({"type": "object"}), ["arguments: changed"]),
+        (
+            fields(**{f"{name}{'x' * 70}": {} for name in "abcdefg"}),
+            ["arguments: " + ", ".join(f"{name}{'x' * 58}…" for name in "abcde") + " and 2 more added"],
+        ),
+        (fields(**{str(number): {} for number in range(60)}), ["arguments: changed"]),
+    ],
+    ids=[
+        "kind",
+        "agent",
+        "annotations",
+        "type",
+        "default",
+        "values",
+        "added",
+        "required",
+        "none",
+        "long",
+        "many",
+    ],
+)
+def test_each_change_is_told(now: ToolSpec, found: list[str]) -> None:
+    """What the tool is, takes or changes counts; the text names it, at a bounded length."""
+    assert changes(shown_of(tool()), None, now) == found

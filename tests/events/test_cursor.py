@@ -1,0 +1,48 @@
+"""A cursor is one text, and a text from a stranger is checked."""
+
+import pytest
+
+from sojourn import Client, InvalidInput
+from sojourn.events import Cursor, TextDeltaEvent
+from sojourn.events.cursor import MAX_OPEN, position_of
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "x",
+        ";",
+        "0-000012-00000\n",
+        "0-000012-00000;/c1",
+        "0-000012-00000;/c1=x",
+        "0-000012-00000;=0-000012-00000",
+        "0-000012-00000 ;/c1=",
+        "0-000012-00000" + ";/c1=" * (MAX_OPEN + 1),
+        "0-000012-00000;" + "x" * 300_000,
+    ],
+)
+def test_another_text_is_refused(after):
+    """What is no cursor, or too long for one, raises InvalidInput before anything is read."""
+    with pytest.raises(ValueError, match=r"event_id|cursor"):
+        Cursor("r", after)
+    with pytest.raises(InvalidInput, match=r"event_id|cursor"):
+        Client.get_run(object.__new__(Client), "r").events(after=after)
+
+
+def test_a_text_is_read_back():
+    """The text of a cursor gives the same cursor, with the ids of child runs in full."""
+    text = "0-000012-00000;/c1=0-000003-00001;/c1/m2=;r~1a2b/c9=0-000001-00000"
+    assert str(Cursor("r", text)) == text
+    assert position_of("r", text).after == {
+        "r": "0-000012-00000",
+        "r/c1": "0-000003-00001",
+        "r/c1/m2": "",
+        "r~1a2b/c9": "0-000001-00000",
+    }
+
+
+def test_live_events_move_nothing():
+    """An event without an event_id leaves a cursor where it is."""
+    cursor = Cursor("r", "0-000012-00000;")
+    delta = TextDeltaEvent.model_construct(run_id="r", event_id="", type="text_delta", text="a")
+    assert cursor.add(delta) == "0-000012-00000;"

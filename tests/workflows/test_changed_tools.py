@@ -1,0 +1,294 @@
+"""Deploys under a waiting approval: the approval holds while the tool is what was shown, else a person is asked again."""
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClosed,
+    Client,
+    PlanResult,
+    Retry,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    Worker,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+ASKS = RunPolicy(interrupts_allowed=True)
+WIPE = ToolRequest(name="test.disks.wipe", payload={"disk": "a"}, tool_call_id="c1")
+
+
+class Question(BaseModel):
+    text: str
+
+
+def report(turn):
+    results = [part for message in turn.messages for part in message.tool_results]
+    return PlanResult.final(" | ".join(str(r.error or r.result) for r in results))
+
+
+def planner(*steps: list[ToolRequest]) -> ScriptedPlanner:
+    return ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps or ([WIPE],)), report])
+
+
+def release(done: list[str], *, force: bool | None = None, steps=(), **options: Any) -> App:
+    """A release of the app: `options` declare the tool, and with `force` it has a further argument of that default."""
+    disks = Toolset("test.disks")
+    declared = {"destructive": True, "description": "Wipe a disk."} | options
+
+    async def wipe(disk: str) -> str:
+        done.append(disk)
+        return f"wiped {disk}"
+
+    async def wipe_by_force(disk: str, force: bool = bool(force)) -> str:
+        done.append(f"{disk} {force}")
+        return f"wiped {disk} by force: {force}"
+
+    disks.tool(name="wipe", **declared)(wipe if force is None else wipe_by_force)
+    return App(agents=[Agent("test.agent", planner=planner(*steps), uses=[disks], policy=ASKS)])
+
+
+@pytest.fixture
+async def deployed(temporal_address, status_when) -> Callable[..., Any]:
+    """Start a run on one app until it waits for an approval, and stop that app's worker."""
+
+    async def start(app: App) -> SimpleNamespace:
+        client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+        async with Worker(app, client):
+            run = await client.start("test.agent", "go")
+            status = await status_when(run, lambda status: status.awaits or status.child_awaits)
+        waits = {run.id: status.awaits} if status.awaits else status.child_awaits
+        ((run_id, (wait,)),) = waits.items()
+        return SimpleNamespace(client=client, run=run, waiting=client.get_run(run_id), wait=wait)
+
+    return start
+
+
+async def asked_again(status_when, run, await_id: str = "confirm-c1#2"):
+    status = await status_when(run, lambda status: [wait.id for wait in status.awaits] == [await_id])
+    return status.awaits[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"description": "Wipes a whole disk."},
+        {"title": "Wiping"},
+        {"confirmation": "Really wipe {disk}?"},
+        {"tags": ["danger"]},
+        {"timeout": timedelta(seconds=7)},
+        {"retry": Retry(max_attempts=7)},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_other_words_and_times_leave_an_approval_as_it_is(deployed, traces, options):
+    """The call runs exactly once, by the approval of what was shown before the deploy."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    async with Worker(release(done, **options), here.client):
+        await here.run.approve(here.wait)
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+    assert "await_confirmation await_answered" in " ".join([e.type async for e in here.run.events()])
+    assert await traces(here.run).failed_tasks() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ({"idempotent": True}, {"idempotent": False}, ["idempotent: yes → no"]),
+        ({}, {"open_world": True}, ["open_world: not declared → yes"]),
+        ({}, {"force": False}, ["arguments: force added"]),
+        ({"force": False}, {}, ["arguments: force removed"]),
+        ({"force": False}, {"force": True}, ["arguments: force changed"]),
+    ],
+    ids=["annotation", "declared annotation", "added", "removed", "default"],
+)
+async def test_a_changed_tool_is_asked_about_again(deployed, status_when, traces, before, after, changes):
+    """The approval is void, and a new question says what was changed; the call runs once, by the new approval only."""
+    done: list[str] = []
+    here = await deployed(release(done, **before))
+    async with Worker(release(done, **after), here.client):
+        await here.run.approve(here.wait)
+        again = await asked_again(status_when, here.run)
+        assert (done, again.changes, again.payload) == ([], changes, {"disk": "a"})
+        assert (await here.run.status()).notes == [
+            "the approval of test.disks.wipe (c1) is void, and the call did not run: changed since it was shown: "
+            + changes[0]
+        ]
+        with pytest.raises(AwaitClosed, match="confirm-c1#2"):
+            await here.run.approve(here.wait)
+        await here.run.approve(again)
+        assert (await here.run.result()).text.startswith("wiped a")
+    assert len(done) == 1
+    events = [event async for event in here.run.events()]
+    kinds = [event.type for event in events]
+    assert kinds.count("tool_start") == kinds.count("tool_end") == 1
+    assert kinds.count("await_confirmation") == kinds.count("await_answered") == 2
+    assert next(event.text for event in events if event.type == "planner_note").startswith("the approval of")
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_a_changed_tool_may_be_denied(deployed, status_when, traces):
+    """A denial of the new question answers the call; its start is told once."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    async with Worker(release(done, open_world=True), here.client):
+        await here.run.approve(here.wait)
+        await here.run.deny(await asked_again(status_when, here.run), "not out there")
+        assert (await here.run.result()).text == "denied: not out there"
+    assert done == []
+    kinds = [event.type async for event in here.run.events()]
+    assert kinds.count("tool_start") == kinds.count("tool_end") == 1
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_a_run_is_canceled_while_it_asks_again(deployed, status_when, traces):
+    """The call is answered as canceled, and did not run."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    async with Worker(release(done, open_world=True), here.client):
+        await here.run.approve(here.wait)
+        await asked_again(status_when, here.run)
+        await here.run.cancel("enough")
+        with pytest.raises(Exception, match="enough"):
+            await here.run.result()
+    assert done == []
+    kinds = [event.type async for event in here.run.events()]
+    assert kinds.count("tool_start") == kinds.count("tool_end") == 1
+
+
+async def test_a_call_that_does_not_fit_the_changed_tool_is_answered(deployed, traces):
+    """Nobody is asked about arguments that the tool refuses; the planner gets what was changed, and the hint."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    disks = Toolset("test.disks")
+
+    @disks.tool(destructive=True)
+    async def wipe(disk: int) -> str:
+        """Wipe a disk."""
+        done.append(str(disk))
+        return "wiped"
+
+    now = App(agents=[Agent("test.agent", planner=planner(), uses=[disks], policy=ASKS)])
+    async with Worker(now, here.client):
+        await here.run.approve(here.wait)
+        text = (await here.run.result()).text
+    assert "changed since this call was shown for approval (arguments: disk changed)" in text
+    assert done == []
+    (end,) = [event async for event in here.run.events() if event.type == "tool_end"]
+    assert end.retry_hint.reason == "invalid_arguments"
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_a_tool_that_is_gone_is_said_to_be_gone(deployed, traces):
+    """The call of a tool that the deploy removed is answered with an error that says so."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    now = App(agents=[Agent("test.agent", planner=planner(), policy=ASKS)])
+    async with Worker(now, here.client):
+        await here.run.approve(here.wait)
+        assert "(the tool is gone), so that the call did not run" in (await here.run.result()).text
+    assert done == []
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_a_tool_that_changes_at_every_deploy_is_asked_about_three_more_times(
+    deployed, status_when, traces
+):
+    """After the third void approval in addition to the first, the call is answered with what was changed."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    wait = here.wait
+    for number in range(2, 6):
+        async with Worker(release(done, open_world=number % 2 == 0), here.client):
+            await here.run.approve(wait)
+            if number == 5:
+                text = (await here.run.result()).text
+                break
+            wait = await asked_again(status_when, here.run, f"confirm-c1#{number}")
+    assert "open_world: yes → no" in text
+    assert done == []
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_an_approval_for_the_run_covers_the_tool_as_it_was_shown(deployed, status_when, traces):
+    """After a deploy that changes the tool, a person is asked about it once more, and about its later calls."""
+    done: list[str] = []
+    steps = ([WIPE], [WIPE.model_copy(update={"tool_call_id": "c2"})])
+    here = await deployed(release(done, steps=steps))
+    async with Worker(release(done, steps=steps), here.client):
+        await here.run.approve(here.wait, for_run=True)
+        assert (await here.run.result()).text == "wiped a | wiped a"
+    here = await deployed(release(done, steps=steps))
+    async with Worker(release(done, steps=steps, open_world=True), here.client):
+        await here.run.approve(here.wait, for_run=True)
+        again = await asked_again(status_when, here.run)
+        await here.run.approve(again)
+        later = await asked_again(status_when, here.run, "confirm-c2")
+        await here.run.approve(later, for_run=True)
+        assert (await here.run.result()).text == "wiped a | wiped a"
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_a_signal_is_no_exception(deployed, status_when, traces):
+    """An approval by signal, as from Temporal's own tools, is void after a deploy too."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    handle = traces(here.run).handle
+    answer = {"id": here.wait.id, "approved": True, "payload_digest": here.wait.payload_digest}
+    async with Worker(release(done, open_world=True), here.client):
+        await handle.signal("provide_confirmation", answer)
+        again = await asked_again(status_when, here.run)
+        await handle.signal("provide_confirmation", answer)
+        await status_when(here.run, lambda status: any("is void, since" in note for note in status.notes))
+        assert done == []
+        await handle.signal("provide_confirmation", {**answer, "id": again.id})
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+
+
+async def test_a_child_runs_call_is_asked_about_again(deployed, status_when, traces):
+    """The call of a child run is asked about again in the child run."""
+    done: list[str] = []
+
+    def nested(**options: Any) -> App:
+        child = release(done, **options).agent("test.agent")
+        child = Agent("test.child", planner=child.planner, uses=child.uses, policy=ASKS)
+        ask = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+        calls = [ToolRequest(name="test.below.ask", payload={"text": "wipe"}, tool_call_id="p1")]
+        top = Agent("test.agent", planner=planner(calls), uses=[ask], policy=ASKS)
+        return App(agents=[top, child])
+
+    here = await deployed(nested())
+    async with Worker(nested(open_world=True), here.client):
+        await here.waiting.approve(here.wait)
+        again = await asked_again(status_when, here.waiting)
+        assert done == []
+        await here.waiting.approve(again)
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+
+
+async def test_a_local_call_is_asked_about_again(deployed, status_when, traces):
+    """A call that runs as a local activity is asked about again too, and its start is told once."""
+    done: list[str] = []
+    here = await deployed(release(done, local=True, idempotent=True))
+    async with Worker(release(done, local=True, idempotent=True, open_world=True), here.client):
+        await here.run.approve(here.wait)
+        await here.run.approve(await asked_again(status_when, here.run))
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+    kinds = [event.type async for event in here.run.events()]
+    assert kinds.count("tool_start") == kinds.count("tool_end") == 1
+    assert await traces(here.run).failed_tasks() == []
