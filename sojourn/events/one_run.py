@@ -24,11 +24,14 @@ MAX_CHAIN = 1_000
 """Most executions of one run that are followed."""
 
 
-async def events_of(client: Client, run_id: str, *, after: str = "", follow: bool) -> AsyncIterator[Event]:
+async def events_of(
+    client: Client, run_id: str, *, after: str = "", follow: bool, anew: bool = True
+) -> AsyncIterator[Event]:
     """The events of a run after an event id; with `follow`, until the run ends.
 
     A run that is reset continues in another execution, whose history begins as the old one's. A child run that its
     reset parent starts anew has no history yet: its events come from the beginning, with the ids of the beginning.
+    With `anew=False` they do not come: the parent's own events tell of the new start, and the events end here.
 
     Raises:
         RunNotFound: There is no such run.
@@ -43,9 +46,13 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
             async for event in _folded(client, run_id, execution, follow=follow):
                 if follow and event.type == "run_terminated":
                     newer = await _first(client, run_id)
-                    if newer != execution:  # the run was reset, or started anew
-                        origin = await _origin(client, run_id, execution)
-                        last = last if await _origin(client, run_id, newer) == origin else ""
+                    is_reset = await _origin(client, run_id, newer) == await _origin(
+                        client, run_id, execution
+                    )
+                    if not (is_reset or anew):
+                        return
+                    if newer != execution:
+                        last = last if is_reset else ""
                         break
                 if place_of(event.event_id) > place_of(last):
                     last = event.event_id

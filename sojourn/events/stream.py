@@ -65,8 +65,10 @@ class _Source:
         *,
         children: bool,
         live: LiveTransport | None,
+        is_root: bool = True,
     ) -> None:
         self._client = client
+        self._is_root = is_root
         self._run_id = run_id
         self._queue = queue
         self._after = after
@@ -83,7 +85,9 @@ class _Source:
         topic = topic_of(self._client.namespace, self._run_id)
         text = LiveText(self._live, topic, self._queue.put) if follow and self._live else None
         try:
-            async for event in events_of(self._client, self._run_id, after=self._read, follow=follow):
+            async for event in events_of(
+                self._client, self._run_id, after=self._read, follow=follow, anew=self._is_root
+            ):
                 if live:
                     live.feed(event)
                 await self._before(event)
@@ -113,6 +117,7 @@ class _Source:
             after,
             children=self._follows,
             live=self._live,
+            is_root=False,
         )
         self._children[event.tool_call_id] = child
         if follow:

@@ -179,15 +179,26 @@ async def test_events_of_a_child_that_a_reset_run_no_longer_calls_come_before_th
     await child.cancel()
 
 
-async def test_events_of_a_child_that_a_reset_run_calls_again_come_once(serve):
-    """If the follower missed the reset, the events of the restarted child run come from their beginning, and once."""
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_events_of_a_child_that_a_reset_run_calls_again_come_once(serve, until, is_late):
+    """If the follower missed the reset, the events of the restarted child run come from their beginning, and once.
+
+    With `is_late` it reads on in its parent's history only once the restarted child asks.
+    """
     client = await serve(family([]))
     run = await client.start("test.agent", "go")
     child, asked = client.get_run(f"{run.id}/c2"), asyncio.Event()
 
     async def reset() -> None:
         await asked.wait()
+        before = (await client.temporal.get_workflow_handle(child.id).describe()).run_id
         await reset_to_first_plan(client, run.id)
+        if is_late:
+            await until(lambda: is_asking_again(before))
+
+    async def is_asking_again(before: str) -> bool:
+        now = (await client.temporal.get_workflow_handle(child.id).describe()).run_id
+        return now != before and bool((await child.status()).awaits)
 
     torn, seen = Torn(client.temporal, run.id, reset, is_deaf=False), []
     async for event in stream(torn, run.id, after=Position({}), follow=True, children=True):
