@@ -27,6 +27,7 @@ from .lost_workers import MAX_LOST, lost_before
 from .overtime import is_cancellation
 from .threads import SyncThreads
 from .tool_execution import ToolExecution
+from .wrong_worker import pass_on
 
 __all__ = ["ExecuteToolActivity"]
 
@@ -49,10 +50,13 @@ class ExecuteToolActivity:
 
         Raises:
             ApplicationError: A transient failure that Temporal retries, within the tool's `Retry`; or
-                `REPEATED`, for a local call that must be repeated as an ordinary activity.
+                `REPEATED`, for a local call that must be repeated as an ordinary activity; or `WRONG_WORKER`,
+                while another worker has the agent.
         """
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
+        if self._app.agent(task.agent_id) is None:
+            await pass_on(task.agent_id)
         await self._first_time.check()
         lost = await lost_before()
         try:

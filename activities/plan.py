@@ -25,6 +25,7 @@ from .heartbeat import beating
 from .lost_workers import MAX_LOST, lost_before
 from .planning import Planning
 from .transcripts import Transcripts
+from .wrong_worker import pass_on
 
 __all__ = ["PlanActivity"]
 
@@ -47,12 +48,12 @@ class PlanActivity:
         """Run the planner on the new messages and judge its plan.
 
         Raises:
-            ApplicationError: `AgentNotFound`, after 3 attempts, or `InvalidInput`, at once; the planner's own
+            ApplicationError: `WRONG_WORKER`, while another worker has the agent; `AgentNotFound`, after 3 attempts, or `InvalidInput`, at once; the planner's own
                 exception, with its type, after 5 attempts, or after 20 where it says when to try again;
                 `PlannerLost` when 3 workers were lost under it.
         """
         info = activity.info()
-        agent = self._agent(task, info.attempt)
+        agent = await self._agent(task, info.attempt)
         key = (info.workflow_id or "", info.workflow_run_id or "")
         lost = await lost_before()
         if lost >= MAX_LOST:
@@ -93,14 +94,12 @@ class PlanActivity:
             return outcome
         return outcome.model_copy(update={"policy": policy, "attempt": info.attempt})
 
-    def _agent(self, task: PlanTask, attempt: int) -> Agent:
+    async def _agent(self, task: PlanTask, attempt: int) -> Agent:
         agent = self._app.agent(task.agent_id)
         if agent is None:
-            known = self._app.list_agents()
-            close = difflib.get_close_matches(task.agent_id, known, n=3)
+            elsewhere = await pass_on(task.agent_id)
             raise ApplicationError(
-                f"no agent {task.agent_id!r} on this worker; "
-                + (f"did you mean {' or '.join(close)}?" if close else f"it serves {', '.join(known[:10])}"),
+                f"no agent {task.agent_id!r} on this worker; {self._instead(task.agent_id, elsewhere)}",
                 type="AgentNotFound",
                 non_retryable=attempt >= AGENT_ATTEMPTS,
             )
@@ -109,6 +108,14 @@ class PlanActivity:
                 "a run starts with at least one message", type="InvalidInput", non_retryable=True
             )
         return agent
+
+    def _instead(self, agent_id: str, elsewhere: list[str]) -> str:
+        """Where the agent is served, or what this worker serves."""
+        if elsewhere:
+            return f"workers of task queue {' and '.join(elsewhere)} serve it: start the run there"
+        known = self._app.list_agents()
+        close = difflib.get_close_matches(agent_id, known, n=3)
+        return f"did you mean {' or '.join(close)}?" if close else f"it serves {', '.join(known[:10])}"
 
 
 def _attempt(task: PlanTask) -> Attempt:

@@ -185,7 +185,7 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
             worker = Program(sojourn("worker", "worker:app"), log=log)
             try:
                 client = await Client.connect(server.address)
-                while not await client.has_worker():
+                while not await client.has_worker("worker:app"):
                     await asyncio.sleep(0.1)
                 yield env
             finally:
@@ -205,7 +205,7 @@ async def away(env: dict[str, str], folder: Path, columns: int) -> str:
         worker = Program(sojourn("worker", "desk:app", "--task-queue", queue), log=log)
         try:
             client = await Client.connect(env["TEMPORAL_ADDRESS"], task_queue=queue)
-            while not await client.has_worker():
+            while not await client.has_worker(queue):
                 await asyncio.sleep(0.1)
             words = ["run", "desk.clerk", "Is there stock?", "--run-id", queue, "--task-queue", queue]
             following = await Terminal.run(*sojourn(*words), columns=columns, env=env)

@@ -6,7 +6,9 @@ library does.
 
 import asyncio
 import contextlib
+import hashlib
 import importlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +22,8 @@ import temporalio.worker
 import sojourn
 from sojourn import search_attributes
 from sojourn.connection import settings
+from sojourn.connection.announced import Announced
+from sojourn.connection.announcing import Announcing
 from sojourn.connection.connect import connect
 from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
@@ -91,7 +95,7 @@ class Worker:
     Args:
         app: The app to serve.
         client: A Temporal client with `sojourn.data_converter`, or a `sojourn.Client`.
-        task_queue: The task queue to poll; by default the client's, else `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue to poll; by default the client's, else `SOJOURN_TASK_QUEUE`, else the app's name.
         drain: How long activities in flight may run after a stop.
         max_cached_runs: Most runs in memory.
         max_cached_bytes: Most bytes of the runs in memory together.
@@ -112,9 +116,17 @@ class Worker:
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
         definitions = shell(app)
         self._app = app
-        self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
+        named = settings.task_queue(task_queue or getattr(client, "task_queue", None))
+        self.task_queue = named or app.name or settings.DEFAULT_TASK_QUEUE
         self._opened = asyncio.Event()
         self._temporal = temporal
+        about = Announced(
+            app=app.name or "",
+            folder=hashlib.sha256(os.getcwd().encode()).hexdigest()[:8],
+            task_queue=self.task_queue,
+            agents=frozenset(app.list_agents()),
+        )
+        self._announcing = Announcing(temporal, about)
         self._registered = Registered()
         self._cached = CachedRuns(max_cached_bytes)
         self._watching = contextlib.AsyncExitStack()
@@ -158,6 +170,7 @@ class Worker:
 
     async def shutdown(self) -> None:
         """Stop polling, wait for what is in flight, at most `drain`, and return."""
+        self._announcing.leave()
         await self._worker.shutdown()
 
     async def __aenter__(self) -> Self:
@@ -174,6 +187,7 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Drain and stop."""
+        self._announcing.leave()
         try:
             await self._worker.__aexit__(kind, error, trace)
         finally:
@@ -187,9 +201,11 @@ class Worker:
         except BaseException:
             await self._close()
             raise
+        self._announcing.begin()
         self._opened.set()
 
     async def _close(self) -> None:
+        await self._announcing.close()
         await self._watching.aclose()
         await self._app.close()
 
@@ -199,7 +215,7 @@ def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | Non
 
     Args:
         app: The app to serve.
-        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
         metrics_port: See `serve_forever`.
 
     Raises:
@@ -231,7 +247,7 @@ async def serve_forever(
 
     Args:
         app: The app to serve.
-        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
         address: The server's address; by default from Temporal's settings.
         namespace: The namespace; by default from Temporal's settings.
         metrics_port: The port, or address and port, of the Temporal SDK's own metrics; `SOJOURN_METRICS_PORT`, else none.

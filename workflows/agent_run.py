@@ -49,6 +49,7 @@ from .message_handlers import MessageHandlers
 from .open_awaits import OpenAwaits
 from .queries import RunQueries
 from .step import Step
+from .tool_activity import is_at_wrong_worker, may_move
 from .unread import WRONG_FIGURES, refused_by_hand, taken
 
 PLAN_LIMIT = timedelta(hours=1)
@@ -172,19 +173,12 @@ class AgentRun(RunQueries, MessageHandlers):
         stop_if_canceled()
         task = self._plan_task()
         try:
-            result: PlanOutcome | Unread = await workflow.execute_activity(
-                "PlanActivity",
-                task,
-                result_type=_PLAN,
-                start_to_close_timeout=PLAN_LIMIT,
-                heartbeat_timeout=HEARTBEAT,
-                retry_policy=RETRY,
-                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=f"plan {task.plan}",
-            )
+            result = await self._planned_by(task)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
+            if is_at_wrong_worker(error):
+                raise asyncio.CancelledError from error
             cause = failure_of(error)
             if self._state.limit:
                 return self._unanswered(cause)
@@ -194,6 +188,26 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.planned(plan, workflow.now())
         self._clock.watch()
         return plan
+
+    async def _planned_by(self, task: PlanTask) -> PlanOutcome | Unread:
+        """The result of a worker that has the agent."""
+        while True:
+            try:
+                result: PlanOutcome | Unread = await workflow.execute_activity(
+                    "PlanActivity",
+                    task,
+                    result_type=_PLAN,
+                    start_to_close_timeout=PLAN_LIMIT,
+                    heartbeat_timeout=HEARTBEAT,
+                    retry_policy=RETRY,
+                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    summary=f"plan {task.plan}",
+                )
+            except ActivityError as error:
+                if not may_move(error):
+                    raise
+            else:
+                return result
 
     def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
         """The activity's result, or a fault where somebody completed the activity by hand with something else."""

@@ -63,7 +63,7 @@ from .clock import Clock
 from .current_state import CurrentState
 from .load import Load
 from .open_awaits import OpenAwaits
-from .tool_activity import answer_to, execute, execute_locally
+from .tool_activity import answer_to, execute, execute_locally, is_at_wrong_worker
 from .unread import WRONG_FIGURES, refused_by_hand
 
 
@@ -245,7 +245,7 @@ class Step:
                 ActivityError,
                 ApplicationError,
             ) as error:  # the error of a local activity comes without a wrapper
-                if is_cancelled_exception(error):
+                if is_cancelled_exception(error) or is_at_wrong_worker(error):
                     self._carried_out.add(call.tool_call_id)
                     return self._cut_short(call)
                 return answer_to(call, dispatch, error)

@@ -1,5 +1,6 @@
 """How the workflow has one call executed: as an activity, or as a local activity."""
 
+import asyncio
 from typing import Any
 
 from temporalio import workflow
@@ -10,7 +11,7 @@ from temporalio.exceptions import (
     TimeoutError,  # noqa: A004 - Temporal's name for it
 )
 
-from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, Dispatch
+from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, WRONG_WORKER, Dispatch
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -26,7 +27,16 @@ _RESULT: Any = OrUnread(ToolResult)
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
-    """Execute a call as an ordinary activity, on any worker of its task queue."""
+    """Execute a call as an ordinary activity, on any worker of its task queue that has the run's agent."""
+    while True:
+        try:
+            return await _executed(call, dispatch, task)
+        except ActivityError as error:
+            if not may_move(error):
+                raise
+
+
+async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
     result: ToolResult | Unread = await workflow.execute_activity(
         "ExecuteToolActivity",
         task,
@@ -60,12 +70,26 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
             summary=call.name,
         )
     except ApplicationError as error:
+        if may_move(error):
+            return await execute(call, dispatch, task)
         lost = _lost_under(error)
         if not lost or is_canceled():
             raise
         # As an ordinary activity, which counts lost workers: one has been lost already.
         return await execute(call, dispatch, task.model_copy(update={"lost": lost}))
     return result
+
+
+def is_at_wrong_worker(error: BaseException) -> bool:
+    """Whether an activity used up its attempts at workers that lack the run's agent, which another worker has."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    return isinstance(cause, ApplicationError) and cause.type == WRONG_WORKER
+
+
+def may_move(error: BaseException) -> bool:
+    """Whether an activity is to be scheduled anew, for a worker that has the run's agent; not once it was cancelled."""
+    task = asyncio.current_task()
+    return is_at_wrong_worker(error) and not (is_canceled() or (task and task.cancelling()))
 
 
 def _lost_under(error: ApplicationError) -> int:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.authoring.advice import warn_of_tools
 from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
+from sojourn.authoring.app_name import APP_NAME, declaring_module, name_in_module
 from sojourn.authoring.catalog_entry import entry_of
 from sojourn.authoring.interceptor import Interceptor
-from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
+from sojourn.authoring.options import FLAG, MAPPING, TEXT, Kind, declares, list_of, shown
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
@@ -45,6 +46,7 @@ AnyTool = Runnable | ExportedTool[..., Any]
         "uses": "Agent(..., uses=[...])",
     },
     agents=list_of("agents"),
+    name=TEXT,
     services=list_of("services", also=lambda value: isinstance(value, Mapping)),
     executors=MAPPING,
     interceptors=list_of("interceptors"),
@@ -56,6 +58,8 @@ class App:
 
     Args:
         agents: Every agent whose runs this deployment plans, including those used as tools.
+        name: The name of the deployment, such as `support`, which is also the task queue of its workers; by default
+            `module:variable`, where the app is a variable of a module.
         services: The objects behind bound tools, or a mapping of name to object.
         executors: The executor of each toolset with declared tools, by toolset or id: an `Executor` or an
             async function of meta and call.
@@ -77,6 +81,7 @@ class App:
         self,
         *,
         agents: Sequence[Agent],
+        name: str | None = None,
         services: Iterable[Any] | Mapping[str, Any] = (),
         executors: Mapping[Toolset | str, Any] | None = None,
         interceptors: Sequence[Interceptor] = (),
@@ -87,6 +92,12 @@ class App:
     ) -> None:
         if not agents:
             raise DefinitionError("App(agents=[...]) needs at least one agent")
+        if name is not None and not APP_NAME.match(name):
+            raise DefinitionError(
+                f"App(name={shown(name)}): a name begins with a letter or digit, has letters, digits and ._:@/+-, at most 200"
+            )
+        self._name = name
+        self._module = declaring_module()
         self.storage = storage
         self.interceptors = [_checked_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
@@ -109,8 +120,14 @@ class App:
             warn_of_tools(agent, stacklevel=3)  # this, the check of the options, and the line of App(...)
 
     def __repr__(self) -> str:
-        """The ids of the agents, and the number of toolsets."""
-        return f"<App {' '.join(self._agents)}: {len(self._toolsets)} toolsets>"
+        """The name, the ids of the agents, and the number of toolsets."""
+        name = f"{self.name} of " if self.name else ""
+        return f"<App {name}{' '.join(self._agents)}: {len(self._toolsets)} toolsets>"
+
+    @property
+    def name(self) -> str | None:
+        """The name given, else `module:variable`; None for an app that is no variable of the module that declares it."""
+        return self._name or name_in_module(self, self._module)
 
     def _add(self, agent: Agent) -> None:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
@@ -317,7 +334,11 @@ class App:
         return toolset.description if toolset else ""
 
     def serve(self, *, task_queue: str | None = None) -> None:
-        """Serve runs until SIGTERM or Ctrl-C, then drain; the same as `sojourn worker`."""
+        """Serve runs until SIGTERM or Ctrl-C, then drain; the same as `sojourn worker`.
+
+        Args:
+            task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
+        """
         from sojourn.worker import serve  # noqa: PLC0415 - a worker is needed only here
 
         serve(self, task_queue=task_queue)

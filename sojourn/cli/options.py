@@ -25,6 +25,7 @@ __all__ = [
     "encrypted",
     "encryption_options",
     "load_app",
+    "queue_for",
     "server_options",
 ]
 
@@ -59,7 +60,11 @@ def complete_runs(incomplete: str) -> list[str]:
 
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, such as worker:app.")]
 TaskQueue = Annotated[
-    str | None, typer.Option("--task-queue", help="Default: SOJOURN_TASK_QUEUE, else sojourn.")
+    str | None,
+    typer.Option(
+        "--task-queue",
+        help="Default: SOJOURN_TASK_QUEUE, else the app's name, or where workers serve the agent.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON, one object a line.")]
 Deltas = Annotated[
@@ -207,3 +212,10 @@ def load_app(target: str) -> "App":
         )
         raise DefinitionError(f"{target}: {fault}")
     return found
+
+
+def queue_for(app: "App", target: str) -> str:
+    """Return the task queue of an app's workers: the setting, else the app's name, else the target by which it was found."""
+    from sojourn.connection import settings
+
+    return settings.task_queue() or app.name or target

@@ -3,9 +3,9 @@
 The new process has to load the app before the old one stops taking work; while the app does not load, the
 old process continues to serve. A worker process runs this module:
 
-    python -m sojourn.cli.reload MODULE:APP TASK_QUEUE DESCRIPTOR
+    python -m sojourn.cli.reload MODULE:APP DESCRIPTOR
 
-It writes the id of the app's first agent to the descriptor once the app is loaded. Its standard input is a pipe from the process that
+It writes the task queue and the id of the app's first agent to the descriptor once the app is loaded. Its standard input is a pipe from the process that
 started it, so when that process ends, in any way, the input ends too and the worker drains.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.cli.failure import OK, failure_of
-from sojourn.cli.options import load_app
+from sojourn.cli.options import load_app, queue_for
 from sojourn.process import Program
 
 __all__ = ["Reloader", "Tell"]
@@ -27,8 +27,8 @@ __all__ = ["Reloader", "Tell"]
 WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
 
-_MAX_ID = 4_096
-"""Bytes to read of an agent's id, which has at most 121: one write is read whole."""
+_MAX_TOLD = 4_096
+"""Bytes to read of a task queue and an agent's id, which have at most 1,000 and 121: one write is read whole."""
 
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes the name of an event, its line for people, and its fields for `--json`."""
@@ -39,7 +39,6 @@ class Reloader:
 
     Args:
         target: `MODULE:APP`.
-        task_queue: The task queue that its workers poll.
         tell: Called with each event.
         on_first: Called with the id of the app's first agent, once a first version of it is served.
     """
@@ -47,12 +46,10 @@ class Reloader:
     def __init__(
         self,
         target: str,
-        task_queue: str,
         tell: Tell,
         on_first: Callable[[str], None] = lambda _agent_id: None,
     ) -> None:
         self._target = target
-        self._task_queue = task_queue
         self._tell = tell
         self._on_first = on_first
         self._is_told = False
@@ -101,7 +98,7 @@ class Reloader:
 
     async def _start(self, event: str, changed: list[str]) -> None:
         """Start a worker, and once its app is loaded stop the one before; if it does not load, keep that one."""
-        program, agent_id = await self._loaded()
+        program, (queue, agent_id) = await self._loaded()
         if self._stop.is_set():
             if program is not None:
                 program.terminate()
@@ -115,20 +112,22 @@ class Reloader:
         before, self._current = self._current, program
         if before is not None:
             before.terminate()
-        self._tell(event, f"{event} {self._target}{because}", {"changed": changed, "pid": program.pid})
+        at = f" on task queue {queue}" if before is None else ""
+        more = {"changed": changed, "pid": program.pid, "task_queue": queue}
+        self._tell(event, f"{event} {self._target}{at}{because}", more)
         if not self._is_told:
             self._is_told = True
             self._on_first(agent_id)
 
-    async def _loaded(self) -> tuple[Program | None, str]:
+    async def _loaded(self) -> tuple[Program | None, tuple[str, str]]:
         """Start a worker and wait until its app is loaded.
 
         Returns:
-            The worker and the id of the app's first agent; None if the app does not load, after the worker has
+            The worker, its task queue and the id of the app's first agent; no worker if the app does not load, after the worker has
             printed the reason.
         """
         reading, writing = os.pipe()
-        command = [sys.executable, "-m", "sojourn.cli.reload", self._target, self._task_queue, str(writing)]
+        command = [sys.executable, "-m", "sojourn.cli.reload", self._target, str(writing)]
         program = Program(command, keep=[writing], may_outlive_us=True)
         os.close(writing)
         self._programs.add(program)
@@ -137,13 +136,15 @@ class Reloader:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         try:
-            agent_id = (await asyncio.to_thread(os.read, reading, _MAX_ID)).decode()
+            told = (await asyncio.to_thread(os.read, reading, _MAX_TOLD)).decode()
         finally:
             os.close(reading)
             self._loading.discard(program)
-        if not agent_id:
+        if not told:
             await asyncio.wait({ending})
-        return (program if agent_id else None), agent_id
+            return None, ("", "")
+        queue, _, agent_id = told.rpartition(" ")
+        return program, (queue, agent_id)
 
     async def _ended(self, program: Program) -> None:
         status = await program.wait()
@@ -159,7 +160,7 @@ def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
     return sorted({os.path.relpath(path) for _, path in changes})
 
 
-def _work(target: str, task_queue: str, descriptor: int) -> int:
+def _work(target: str, descriptor: int) -> int:
     """Load the app, report that on the descriptor, serve, and return the exit code."""
     from sojourn.cli.checks.application import warn_of_models
     from sojourn.worker import serve
@@ -167,10 +168,11 @@ def _work(target: str, task_queue: str, descriptor: int) -> int:
     try:
         app = load_app(target)
         warn_of_models(app)
-        os.write(descriptor, next(iter(app.list_agents()), "AGENT").encode())
+        queue = queue_for(app, target)
+        os.write(descriptor, f"{queue} {next(iter(app.list_agents()), 'AGENT')}".encode())
         os.close(descriptor)
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        serve(app, task_queue=task_queue)
+        serve(app, task_queue=queue)
     except BaseException as error:  # noqa: BLE001 - reported as by every command
         failure = failure_of(error)
         failure.tell(as_json=False)
@@ -185,7 +187,7 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    code = _work(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    code = _work(sys.argv[1], int(sys.argv[2]))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

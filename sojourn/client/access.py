@@ -30,7 +30,7 @@ class Access:
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
-        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
         live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
             and from the `sojourn dev` of the server.
@@ -53,13 +53,13 @@ class Access:
         self.live = as_transport(live or settings.live(), server=temporal.service_client.config.target_host)
         self._owns_live = live is None or isinstance(live, str)
         self.task_queue = settings.task_queue(task_queue)
+        """The task queue of new runs; None for that of the workers that serve a run's agent."""
 
     def __repr__(self) -> str:
         """The server, the namespace and the task queue, without credentials."""
         host = self.temporal.service_client.config.target_host
-        return (
-            f"<{type(self).__name__} {host} namespace={self.temporal.namespace} task_queue={self.task_queue}>"
-        )
+        queue = f" task_queue={self.task_queue}" if self.task_queue else ""
+        return f"<{type(self).__name__} {host} namespace={self.temporal.namespace}{queue}>"
 
     async def close(self) -> None:
         """Close the live transport, unless it was passed as an object; the Temporal client holds nothing to close."""
@@ -105,12 +105,12 @@ class Access:
             raise ArtifactNotFound(f"{artifact.ref} cannot be read: {why}", run_id=run_id) from error
         return artifact.model_copy(update={"data": from_json(data)})
 
-    async def has_worker(self, task_queue: str | None = None) -> bool:
-        """Whether a worker polled the task queue (by default the client's) within the last 75 s."""
+    async def has_worker(self, task_queue: str) -> bool:
+        """Whether a worker polled the task queue within the last 75 s."""
         answer = await self.temporal.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
                 namespace=self.temporal.namespace,
-                task_queue=TaskQueue(name=task_queue or self.task_queue),
+                task_queue=TaskQueue(name=task_queue),
                 task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
             )
         )

@@ -32,6 +32,7 @@ from sojourn.client.access import Access
 from sojourn.client.connecting import Connecting
 from sojourn.client.labels import with_labels
 from sojourn.client.run import Run, status_name
+from sojourn.client.task_queue import WORKER_GRACE, queue_of
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
@@ -52,16 +53,13 @@ from sojourn.storage import StorageDriver
 
 __all__ = ["Client", "Run", "quoted"]
 
-WORKER_GRACE = 2.0
-"""Seconds in which a worker that is just starting may appear."""
-
 
 class Client(Access):
     """Starts and finds runs; wraps a Temporal client, which is available as `temporal`.
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
-        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
         live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
             and from the `sojourn dev` of the server.
@@ -89,7 +87,7 @@ class Client(Access):
         Args:
             address: The server's address, as `host:port`.
             namespace: The namespace.
-            task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+            task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
             storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
             live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
                 and from the `sojourn dev` of the server.
@@ -132,7 +130,8 @@ class Client(Access):
         """Start a run of an agent.
 
         Args:
-            agent_id: The agent; checked by the worker, which fails the run within seconds if it has no such agent.
+            agent_id: The agent. Where the client has no task queue, the run starts where workers serve the agent;
+                on a named queue a worker fails the run within seconds if no worker of the queue has the agent.
             messages: A user message, or the whole opening.
             session_id: Groups the runs of a conversation; no quotes, backslashes or control characters, at most 200 characters.
             run_id: Letters, digits and `_.:@=+-`, at most 200; generated when left out.
@@ -140,11 +139,12 @@ class Client(Access):
             labels: Labels for planners, tools and listings; they authorise nothing.
             policy: Limits of this run; a value applies only where it is tighter.
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
-            wait_for_worker: Start even though no worker polls the task queue yet.
+            wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
+                waits until a worker serves the agent.
 
         Raises:
-            InvalidInput: An argument breaks its rule.
-            NoWorker: No worker polls the task queue.
+            InvalidInput: An argument breaks its rule; or the client names no task queue, and workers of several serve the agent.
+            NoWorker: No worker polls the task queue, or serves the agent.
             RunAlreadyExists: A run of this id was started before.
             ServerUnavailable: The server does not answer.
         """
@@ -159,13 +159,16 @@ class Client(Access):
             policy=policy,
         )
         try:
-            if not wait_for_worker and not await self._worker_soon():
+            queue = self.task_queue or await queue_of(
+                self.temporal, run.agent_id, run_id, patient=wait_for_worker
+            )
+            if self.task_queue and not wait_for_worker and not await self._worker_soon(queue):
                 raise NoWorker(
-                    f"no worker polls task queue {self.task_queue!r}; start one with "
-                    f"`sojourn worker MODULE:APP --task-queue {self.task_queue}`, or pass wait_for_worker=True",
+                    f"no worker polls task queue {queue!r}; start one with "
+                    f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True",
                     run_id=run_id,
                 )
-            await self._start(run_id, run)
+            await self._start(run_id, run, queue)
         except WorkflowAlreadyStartedError as error:
             if not attach:
                 raise RunAlreadyExists(
@@ -176,11 +179,11 @@ class Client(Access):
             raise translated(error, run_id) from error
         return self.get_run(run_id)
 
-    async def _start(self, run_id: str, run: RunInput) -> None:
+    async def _start(self, run_id: str, run: RunInput, task_queue: str) -> None:
         introduction = introduce(run)
         options: dict[str, Any] = {
             "id": run_id,
-            "task_queue": self.task_queue,
+            "task_queue": task_queue,
             "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
             "memo": introduction.memo,
             "static_summary": introduction.summary,
@@ -292,10 +295,10 @@ class Client(Access):
                 raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
             raise translated(error, None) from error
 
-    async def _worker_soon(self) -> bool:
+    async def _worker_soon(self, task_queue: str) -> bool:
         """Whether a worker polls the task queue, asked for 2 s, since a worker that is just starting has not polled yet."""
         deadline = time.monotonic() + WORKER_GRACE
-        while not await self.has_worker():
+        while not await self.has_worker(task_queue):
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.1)

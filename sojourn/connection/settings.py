@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 DEFAULT_TASK_QUEUE = "sojourn"
-"""The default task queue of workers and of new runs."""
+"""The task queue of an app that has no name."""
 
 _DEFAULT_ADDRESS = "localhost:7233"
 
@@ -51,9 +51,9 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     return options
 
 
-def task_queue(explicit: str | None = None) -> str:
-    """The task queue: the argument, else `SOJOURN_TASK_QUEUE`, else `sojourn`."""
-    return explicit or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE
+def task_queue(explicit: str | None = None) -> str | None:
+    """The task queue: the argument, else `SOJOURN_TASK_QUEUE`; None where neither names one."""
+    return explicit or os.environ.get("SOJOURN_TASK_QUEUE") or None
 
 
 def _brief(error: Exception) -> str:

@@ -9,7 +9,7 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "REPEATED", "TIMEOUT_MARGIN", "Dispatch"]
+__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "REPEATED", "TIMEOUT_MARGIN", "WRONG_WORKER", "Dispatch"]
 
 ACTIVITY_ATTEMPTS = 20
 """Attempts of an activity in all; three deploys during one call use up three. `MAX_LOST` limits lost workers separately."""
@@ -22,6 +22,9 @@ TIMEOUT_MARGIN = timedelta(seconds=5)
 
 REPEATED = "RepeatedAfterLostWorker"
 """Failure type of a local activity whose call must be repeated as an ordinary one; its detail is the number of lost workers."""
+
+WRONG_WORKER = "WrongWorker"
+"""Failure type of an activity that reached a worker without the run's agent, while another worker of its task queue has it."""
 
 
 class Dispatch(Record):

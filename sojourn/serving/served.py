@@ -8,6 +8,11 @@ __all__ = ["Served"]
 class Served(Protocol):
     """The agents of a deployment, opened when a worker starts and closed when it ends."""
 
+    @property
+    def name(self) -> str | None:
+        """The app's name; None without one."""
+        ...
+
     async def open(self) -> None:
         """Open the remote toolsets and the live transport."""
         ...

@@ -70,11 +70,12 @@ async def check_cli() -> Check:
     return Check("temporal command", True, f"{cli.version} at {cli.path} ({cli.source})")
 
 
-def check_settings(options: dict[str, Any], task_queue: str) -> Check:
+def check_settings(options: dict[str, Any], task_queue: str | None) -> Check:
     """List where clients and workers of this shell connect, and the variables that are set, without secrets."""
     tls, key = options.get("tls"), options.get("api_key")
     settings = [
-        f"{options['target_host']}, namespace {options.get('namespace', 'default')}, task queue {task_queue}",
+        f"{options['target_host']}, namespace {options.get('namespace', 'default')}",
+        f"task queue {task_queue or 'of the workers that serve the agent'}",
         f"TLS {'on' if tls else 'off' if tls is not None or not key else 'on, by the API key'}",
         *(["with an API key"] if key else []),
     ]

@@ -57,10 +57,10 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
     return Check(name, True, f"{len(lines)}: {'; '.join(lines[:_SHOWN])}{more}")
 
 
-async def check_runs(client: Client) -> Check:
-    """Check that none of the newest open runs is stuck; visibility lags by about a second."""
-    name = f"runs on {client.task_queue}"
-    query = f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {quoted(client.task_queue)}"
+async def check_runs(client: Client, queue: str) -> Check:
+    """Check that none of the newest open runs of a task queue is stuck; visibility lags by about a second."""
+    name = f"runs on {queue}"
+    query = f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {quoted(queue)}"
     try:
         runs = [run.id async for run in client.temporal.list_workflows(query, limit=LOOKED_AT)]
     except RPCError as error:

@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import shlex
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import NO_SERVER, OK, CommandError
-from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app
+from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app, queue_for
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def dev(
     sojourn dev worker:app
     """
     from sojourn.cli.reload import Reloader
-    from sojourn.connection import settings
     from sojourn.server import Server
     from sojourn.target import check_target
 
@@ -56,7 +54,8 @@ def dev(
             "sojourn: no reload on change without watchfiles: pip install 'sojourn[server]'", file=sys.stderr
         )
         reload = False
-    queue = settings.task_queue(task_queue)
+    if task_queue:
+        os.environ["SOJOURN_TASK_QUEUE"] = task_queue
 
     async def main() -> int:
         async with Server(db_filename=DATABASE, port=port) as server, _live_text(server.address):
@@ -65,18 +64,14 @@ def dev(
             tell(
                 "server",
                 f"Temporal server {server.address}   {at}",
-                {"address": server.address, "ui_url": server.ui_url, "task_queue": queue},
+                {"address": server.address, "ui_url": server.ui_url},
             )
 
             def suggest(agent_id: str) -> None:
                 if not as_json:
-                    print(
-                        f"next, in another terminal: {_run_line(agent_id, server.address, queue)}", flush=True
-                    )
+                    print(f"next, in another terminal: {_run_line(agent_id, server.address)}", flush=True)
 
-            serving = (
-                Reloader(target, queue, tell, suggest).run() if reload else _serve(target, queue, suggest)
-            )
+            serving = Reloader(target, tell, suggest).run() if reload else _serve(target, suggest)
             return await _until_ended(asyncio.create_task(serving), server)
 
     # Fails before a server starts; with reload, an error inside the module can still be corrected.
@@ -105,21 +100,15 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
         yield
 
 
-def _run_line(agent_id: str, address: str, queue: str) -> str:
-    """Return the command that runs an agent here, with the variables that are not the default's."""
-    from sojourn.connection.settings import DEFAULT_TASK_QUEUE
+def _run_line(agent_id: str, address: str) -> str:
+    """Return the command that runs an agent here, with the server's address where it is not the usual one."""
     from sojourn.server import USUAL_PORT
 
-    port = address.rpartition(":")[2]
-    names = {
-        "TEMPORAL_ADDRESS": address if port != str(USUAL_PORT) else "",
-        "SOJOURN_TASK_QUEUE": shlex.quote(queue) if queue != DEFAULT_TASK_QUEUE else "",
-    }
-    before = "".join(f"{name}={value} " for name, value in names.items() if value)
-    return f'{before}sojourn run {agent_id} "hello"'
+    is_usual = address.rpartition(":")[2] == str(USUAL_PORT)
+    return f'{"" if is_usual else f"TEMPORAL_ADDRESS={address} "}sojourn run {agent_id} "hello"'
 
 
-async def _serve(target: str, queue: str, suggest: Callable[[str], None]) -> int:
+async def _serve(target: str, suggest: Callable[[str], None]) -> int:
     from sojourn.cli.checks.application import warn_of_models
     from sojourn.logs import configure_logs
     from sojourn.worker import serve_forever
@@ -128,7 +117,7 @@ async def _serve(target: str, queue: str, suggest: Callable[[str], None]) -> int
     warn_of_models(app)
     configure_logs()
     suggest(next(iter(app.list_agents()), "AGENT"))
-    await serve_forever(app, task_queue=queue)
+    await serve_forever(app, task_queue=queue_for(app, target))
     return OK
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import FAILED, NO_SERVER, OK
-from sojourn.cli.options import Json, connected
+from sojourn.cli.options import Json, connected, queue_for
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
@@ -40,18 +40,16 @@ def doctor(
     \b
     sojourn doctor worker:app
     """
-    from sojourn.connection import settings
-
-    return asyncio.run(_main(target, settings.task_queue(), as_json=as_json))
+    return asyncio.run(_main(target, as_json=as_json))
 
 
-async def _main(target: str | None, queue: str, *, as_json: bool) -> int:
+async def _main(target: str | None, *, as_json: bool) -> int:
     """Print each check as it is made, or all as one JSON object; return 0, 1 (something is wrong) or 3 (no server)."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
     made: list[Check] = []
-    async for check in _checks(target, queue):
+    async for check in _checks(target):
         made.append(check)
         if not as_json:
             _show(console, check)
@@ -64,7 +62,7 @@ async def _main(target: str | None, queue: str, *, as_json: bool) -> int:
     return code
 
 
-async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
+async def _checks(target: str | None) -> "AsyncIterator[Check]":
     from sojourn.cli.checks import Check
     from sojourn.cli.checks.application import check_app, check_model, check_toolsets, queues_of
     from sojourn.cli.checks.machine import check_cli, check_extras, check_settings, check_versions
@@ -84,8 +82,9 @@ async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
     yield check_model(app, is_named=target is not None)
     try:
         options = settings.connect_options()
+        queue = queue_for(app, target) if app and target else settings.task_queue()
         yield check_settings(options, queue)
-        async for check in _service_checks(options, [queue], queues_of(app) if app else []):
+        async for check in _service_checks(options, queue, queues_of(app) if app else []):
             yield check
     except DefinitionError as error:
         yield Check("settings", False, str(error), "correct or unset that setting")
@@ -95,10 +94,12 @@ async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
 
 
 async def _service_checks(
-    options: dict[str, Any], queues: list[str], tool_queues: list[str]
+    options: dict[str, Any], queue: str | None, tool_queues: list[str]
 ) -> "AsyncIterator[Check]":
     from temporalio.service import RPCError
 
+    from sojourn.cli.checks import Check
+    from sojourn.cli.checks.agents import check_agents, queues_in
     from sojourn.cli.checks.service import (
         check_clock,
         check_namespace,
@@ -107,6 +108,7 @@ async def _service_checks(
     )
     from sojourn.cli.checks.workers import check_queue, check_runs
     from sojourn.client.client import Client
+    from sojourn.connection.announced import announced
     from sojourn.connection.connect import connect
     from sojourn.connection.rpc_errors import translated
 
@@ -119,12 +121,17 @@ async def _service_checks(
             return
         yield await check_search_attributes(client)
         yield await check_clock(client)
-        for queue in queues:
-            yield await check_queue(client, queue)
-        for queue in tool_queues:
-            yield await check_queue(client, queue, activities_only=True)
-        for queue in queues:
-            yield await check_runs(Client(client, task_queue=queue))
+        workers = await announced(client)
+        queues = [queue] if queue else queues_in(workers)
+        if not queues:
+            yield Check("workers", False, "none serves an agent", "sojourn worker MODULE:APP")
+        for each in queues:
+            yield await check_queue(client, each)
+            yield check_agents(workers, each)
+        for each in tool_queues:
+            yield await check_queue(client, each, activities_only=True)
+        for each in queues:
+            yield await check_runs(Client(client), each)
     except RPCError as error:
         raise translated(error, None) from error
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,17 +83,59 @@ def run(
     }
 
     async def start(client: "Client") -> int:
+        client.task_queue = client.task_queue or await _chosen_queue(
+            client, agent, asks=not (as_json or detach)
+        )
         run = await _started(client, agent, given)
         if not detach:
             return await _follow(run, as_json=as_json, deltas=deltas, verbose=verbose)
         if as_json:
             started = {"run_id": run.id, "agent_id": agent, "session_id": session_id}
-            print(json.dumps({**started, "task_queue": client.task_queue}))
+            queue = (await client.temporal.get_workflow_handle(run.id).describe()).task_queue
+            print(json.dumps({**started, "task_queue": queue}))
         else:
             print(plain(run.id, 300))
         return OK
 
     return with_client(start)
+
+
+async def _chosen_queue(client: "Client", agent: str, *, asks: bool) -> str | None:
+    """Return the task queue that is meant where workers of several serve the agent; None where that is no question.
+
+    Raises:
+        CommandError: There are several, and nobody to ask.
+    """
+    from temporalio.service import RPCError
+
+    from sojourn.cli.screen.prompt import ask_person
+    from sojourn.client.task_queue import queues_serving
+    from sojourn.connection.rpc_errors import translated
+
+    try:
+        queues = await queues_serving(client.temporal, agent)
+    except RPCError as error:
+        raise translated(error, None) from error
+    if len(queues) < 2:
+        return None
+    found = f"workers of several task queues serve {plain(agent)}"
+    if not (asks and sys.stdin.isatty() and sys.stdout.isatty()):
+        names = ", ".join(shell_word(queue) for queue in queues)
+        raise CommandError(
+            f"{found}: {names}; name one: --task-queue {shell_word(queues[0])}", exit_code=USAGE
+        )
+    print(f"{found}; which is meant?")
+    for number, queue in enumerate(queues, 1):
+        print(f"  {number}: {plain(queue)}")
+    while True:
+        line = await ask_person()
+        if line is None:
+            raise CommandError("no run was started", exit_code=USAGE)
+        if line in queues:
+            return line
+        if line.isdecimal() and 1 <= int(line) <= len(queues):
+            return queues[int(line) - 1]
+        print(f"a number from 1 to {len(queues)}")
 
 
 async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run":
@@ -108,9 +151,11 @@ async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run"
         ) from error
     except NoWorker as error:
         queue = client.task_queue
-        line = f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{encryption_options()}"
+        named = f" --task-queue {shell_word(queue)}" if queue else ""
+        line = f"sojourn worker MODULE:APP{named}{encryption_options()}"
+        found = f"no worker polls task queue {queue!r}" if queue else str(error).rpartition("; ")[0]
         raise NoWorker(
-            f"no worker polls task queue {queue!r}, so no run was started; start a worker with `{line}`, and try again",
+            f"{found}; no run was started: start a worker with `{line}`, and try again",
             run_id=error.run_id,
         ) from error
     except InvalidInput as error:

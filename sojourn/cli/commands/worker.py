@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.failure import OK
-from sojourn.cli.options import Target, connected, load_app
+from sojourn.cli.options import Target, connected, load_app, queue_for
 
 __all__ = ["worker"]
 
@@ -29,7 +29,7 @@ def worker(
     """Serve the runs of an app until SIGTERM or Ctrl-C, then drain.
 
     \b
-    sojourn worker worker:app --task-queue sojourn
+    sojourn worker worker:app --task-queue support
     """
     from sojourn.cli.checks.application import warn_of_models
     from sojourn.worker import serve
@@ -38,5 +38,5 @@ def worker(
         os.environ["SOJOURN_LOG_FORMAT"] = "json"
     app = load_app(target)
     warn_of_models(app)
-    serve(app, metrics_port=metrics_port)
+    serve(app, task_queue=queue_for(app, target), metrics_port=metrics_port)
     return OK

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from sojourn.contracts.dispatch import REPEATED
+from sojourn.contracts.dispatch import REPEATED, WRONG_WORKER
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
@@ -83,6 +83,8 @@ class Fold:
         """The limit that made the last plan the last, as its input says; a person may have lifted it since."""
         self._chain = 0
         """How often the run was continued as new, or reset."""
+        self._is_moving = False
+        """Whether the last plan reached only workers without the run's agent, and is scheduled anew."""
         self._sleep: PlanOutcome | None = None
         self._failure: str | None = None
         self._now: datetime | None = None
@@ -144,7 +146,11 @@ class Fold:
 
     def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         task = record.value
-        if isinstance(task, PlanTask):
+        if isinstance(task, PlanTask) and self._is_moving:
+            self._is_moving = False
+            self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
+            self._step.begin_work(record.time)
+        elif isinstance(task, PlanTask):
             yield from self._step.give_up(record)
             self._end_sleep(record, is_over=False)
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
@@ -203,7 +209,7 @@ class Fold:
         self._step.end_work(record.time)
         if isinstance(record.value, ToolResult):
             result = outcomes.attach_call(opened.call, record.value, self._fold.run_id)
-        elif record.error and record.error.code == REPEATED:
+        elif record.error and record.error.code in (REPEATED, WRONG_WORKER):
             self._step.asking[record.key] = (
                 opened.call,
                 opened.since,
@@ -220,7 +226,12 @@ class Fold:
         if not opened:
             return
         self._step.end_work(record.time)
+        is_moving = record.error is not None and record.error.code == WRONG_WORKER
         if not opened.call.tool_call_id:
+            self._is_moving = is_moving
+            return
+        if is_moving:
+            self._step.asking[opened.call.tool_call_id] = (opened.call, opened.since)
             return
         if record.timeout:
             result = outcomes.timed_out(opened.call, record.timeout, opened.queue, opened.waits)

@@ -45,7 +45,14 @@ async def test_all_is_well(served, here):
     found = {check["check"]: check for check in as_json.json["checks"]}
     queue = served.client.task_queue
     expected = ["versions", "extras", "temporal command", "app", "model", "settings", "server", "namespace"]
-    assert list(found) == [*expected, "search attributes", "clock", f"workers on {queue}", f"runs on {queue}"]
+    assert list(found) == [
+        *expected,
+        "search attributes",
+        "clock",
+        f"workers on {queue}",
+        f"agents on {queue}",
+        f"runs on {queue}",
+    ]
     assert (as_json.json["ok"], as_json.json["exit_code"]) == (True, 0)
     assert all(check["ok"] is not False for check in found.values())
     assert f"sojourn {__version__}" in found["versions"]["found"]

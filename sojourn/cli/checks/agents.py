@@ -1,0 +1,48 @@
+"""Checks of what is served: the task queues where workers serve agents, and whether one queue has workers of several apps."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from sojourn.cli.checks import Check
+from sojourn.cli.screen.text import plain
+from sojourn.connection.announced import Announced
+
+__all__ = ["check_agents", "queues_in"]
+
+_SHOWN = 10
+
+
+def queues_in(workers: Sequence[Announced]) -> list[str]:
+    """Return the task queues where workers serve agents, by name."""
+    return sorted({worker.task_queue for worker in workers})
+
+
+def check_agents(workers: Sequence[Announced], queue: str) -> Check:
+    """Check that the workers of a task queue serve the same app, and list its agents.
+
+    Args:
+        workers: The workers of the namespace.
+        queue: The task queue.
+    """
+    here = {(each.app, each.agents): each for each in workers if each.task_queue == queue}
+    name = f"agents on {queue}"
+    others = {one: other for one, other in combinations(here.values(), 2) if not one.is_of(other)}
+    if others:
+        apps = dict.fromkeys(each for pair in others.items() for each in pair)
+        lists = "; ".join(f"{plain(each.app) or 'an app'} serves {_listed(each.agents)}" for each in apps)
+        return Check(
+            name,
+            False,
+            f"workers of several apps poll it, so that runs reach wrong ones first: {lists}",
+            "give one of the apps a task queue of its own: sojourn worker MODULE:APP --task-queue NAME, or App(name=...)",
+        )
+    agents = frozenset[str]().union(*(each.agents for each in here.values()))
+    return Check(
+        name, True if agents else None, _listed(agents) if agents else "no worker says what it serves"
+    )
+
+
+def _listed(agents: frozenset[str]) -> str:
+    names = [plain(each) for each in sorted(agents)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"

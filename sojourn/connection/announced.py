@@ -1,0 +1,149 @@
+"""Announced: the workers of a namespace, as each says which task queue it polls and which agents it serves.
+
+A worker keeps a long poll open on one more task queue, `sojourn.workers`, where no task is ever scheduled. Its
+announcement is the identity of the poll, which `DescribeTaskQueue` lists: no storage, and gone minutes after the worker.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+from temporalio.api.enums.v1 import DescribeTaskQueueMode, TaskQueueType
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+
+__all__ = ["QUEUE", "Announced", "announced", "identities", "left", "others_on"]
+
+QUEUE: Final = "sojourn.workers"
+"""The task queue of the announcements."""
+
+MAX_IDENTITY = 1_000
+"""Longest identity that a server takes by default, in bytes."""
+
+SEEN = 25.0
+"""Age of the last poll up to which a worker counts as present, in seconds; each of its polls lasts up to 10 s."""
+
+LONG_AGO = 75.0
+"""The same by this machine's clock, which may differ from the server's."""
+
+_KIND = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+
+_ENHANCED = DescribeTaskQueueMode.DESCRIBE_TASK_QUEUE_MODE_ENHANCED
+"""Lists the pollers of all partitions of a queue, as they were up to 5 s ago; without it those of the first one, as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A worker that serves the runs of an app."""
+
+    app: str
+    """The app's name."""
+    folder: str
+    """A digest of the folder where the worker was started; versions of one app share it."""
+    task_queue: str
+    agents: frozenset[str]
+
+    def is_of(self, other: "Announced") -> bool:
+        """Whether both workers serve the same agents, or versions of one app that have agents in common."""
+        is_same = (self.app, self.folder) == (other.app, other.folder)
+        return self.agents == other.agents or (is_same and bool(self.agents & other.agents))
+
+
+class _Poll(BaseModel):
+    """What the identity of one poll says."""
+
+    id: str
+    """Different for each worker."""
+    app: str = ""
+    folder: str = ""
+    queue: str = ""
+    agents: list[str] = []
+    left: bool = False
+    """Whether the worker says that it has stopped."""
+
+
+def identities(worker: Announced, id: str) -> list[str]:
+    """Return the identities that announce a worker, each with as many agents as fit; none if its queue's name is too long.
+
+    Args:
+        worker: The worker.
+        id: Different for each process.
+    """
+    about = _Poll(id=id, app=worker.app, folder=worker.folder, queue=worker.task_queue)
+    written: list[str] = []
+    part: list[str] = []
+    for agent in sorted(worker.agents):
+        if part and len(_written(about, [*part, agent]).encode()) > MAX_IDENTITY:
+            written.append(_written(about, part))
+            part = []
+        part.append(agent)
+    written.append(_written(about, part))
+    return written if all(len(each.encode()) <= MAX_IDENTITY for each in written) else []
+
+
+def left(id: str) -> str:
+    """Return the identity by which a worker says that it has stopped."""
+    return _Poll(id=id, left=True).model_dump_json(exclude_defaults=True)
+
+
+def _written(about: _Poll, agents: list[str]) -> str:
+    return about.model_copy(update={"agents": agents}).model_dump_json(exclude_defaults=True)
+
+
+async def announced(client: Client) -> list[Announced]:
+    """Return the workers that are present.
+
+    Raises:
+        RPCError: The server does not answer.
+    """
+    about = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=QUEUE),
+        task_queue_type=_KIND,
+        task_queue_types=[_KIND],
+        report_pollers=True,
+    )
+    everywhere = DescribeTaskQueueRequest()
+    everywhere.CopyFrom(about)
+    everywhere.api_mode = _ENHANCED
+    describe = client.workflow_service.describe_task_queue
+    answers = await asyncio.gather(describe(about), describe(everywhere))
+    by_version = [each.types_info[_KIND].pollers for each in answers[1].versions_info.values()]
+    return _present([poller for pollers in (answers[0].pollers, *by_version) for poller in pollers])
+
+
+def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:
+    """Return the workers of other apps on a worker's queue, one for each app."""
+    others = {
+        (each.app, each.agents): each
+        for each in workers
+        if each.task_queue == own.task_queue and not each.is_of(own)
+    }
+    return list(others.values())
+
+
+def _present(pollers: Sequence[PollerInfo]) -> list[Announced]:
+    """Read what was announced lately; anybody may poll the queue, so what cannot be read is left out."""
+    newest = max((poller.last_access_time.seconds for poller in pollers), default=0)
+    oldest = max(newest - SEEN, time.time() - LONG_AGO)
+    read = [_read(poller.identity) for poller in pollers if poller.last_access_time.seconds >= oldest]
+    told = [each for each in read if each]
+    stopped = {each.id for each in told if each.left}
+    found: dict[str, Announced] = {}
+    for each in told:
+        if each.id not in stopped:
+            before = found[each.id].agents if each.id in found else frozenset[str]()
+            found[each.id] = Announced(each.app, each.folder, each.queue, before.union(each.agents))
+    return list(found.values())
+
+
+def _read(identity: str) -> _Poll | None:
+    """Return what a poll says; None for the poll of somebody else."""
+    try:
+        return _Poll.model_validate_json(identity)
+    except ValidationError:
+        return None

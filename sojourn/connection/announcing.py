@@ -1,0 +1,96 @@
+"""Announcing: a worker says which agents it serves, for as long as it polls, and that it has stopped."""
+
+import asyncio
+import contextlib
+import uuid
+from datetime import timedelta
+
+import structlog
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn.connection.announced import QUEUE, Announced, announced, identities, left, others_on
+
+__all__ = ["Announcing"]
+
+POLL = timedelta(seconds=10)
+"""How long one poll is open; a worker that was killed counts as present for two and a half."""
+
+_PAUSE = 2.0
+"""Seconds between two polls where a poll fails at once."""
+
+_FAREWELL = 0.05
+"""Seconds that a worker which stops at once gives its farewell to reach the server."""
+
+_log = structlog.get_logger("sojourn.worker")
+
+
+class Announcing:
+    """The announcement of one worker.
+
+    Args:
+        client: The worker's client.
+        worker: What is announced.
+    """
+
+    def __init__(self, client: Client, worker: Announced) -> None:
+        self._client = client
+        self._worker = worker
+        self._id = uuid.uuid4().hex[:12]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._has_left = False
+
+    def begin(self) -> None:
+        """Announce the worker, and warn of workers on its queue that serve other agents."""
+        told = identities(self._worker, self._id)
+        self._tasks = [asyncio.create_task(self._keep_polling(each)) for each in told]
+        self._tasks.append(asyncio.create_task(self._look_for_others()))
+
+    def leave(self) -> None:
+        """Say that the worker stops taking runs; `close` ends the saying."""
+        self._has_left = True
+        self._cancel()
+        self._tasks.append(asyncio.create_task(self._keep_polling(left(self._id))))
+
+    async def close(self) -> None:
+        """End the announcement; the first call for a worker that has not left says so first."""
+        if self._tasks and not self._has_left:
+            self.leave()
+            await asyncio.sleep(_FAREWELL)
+        self._cancel()
+        ending, self._tasks = self._tasks, []
+        if ending:
+            await asyncio.wait(ending)
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _keep_polling(self, identity: str) -> None:
+        request = PollActivityTaskQueueRequest(
+            namespace=self._client.namespace, task_queue=TaskQueue(name=QUEUE), identity=identity
+        )
+        while True:
+            try:
+                polled = await self._client.workflow_service.poll_activity_task_queue(request, timeout=POLL)
+            except RPCError as error:
+                if error.status == RPCStatusCode.DEADLINE_EXCEEDED:
+                    continue
+            else:
+                if not polled.task_token:
+                    continue
+            await asyncio.sleep(_PAUSE)
+
+    async def _look_for_others(self) -> None:
+        with contextlib.suppress(RPCError):
+            for other in others_on(self._worker, await announced(self._client)):
+                _log.warning(
+                    "task_queue_shared",
+                    task_queue=self._worker.task_queue,
+                    serves=sorted(self._worker.agents),
+                    other_app=other.app,
+                    other_serves=sorted(other.agents),
+                    mend="give one of the two apps a task queue of its own: --task-queue, or App(name=...)",
+                )

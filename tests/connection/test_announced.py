@@ -1,0 +1,115 @@
+"""Announcements: workers say which agents they serve, where everybody can read it, for as long as they serve."""
+
+import asyncio
+
+import pytest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
+
+from sojourn import Agent, App, Client, PlanResult, Worker
+from sojourn.connection.announced import (
+    MAX_IDENTITY,
+    QUEUE,
+    Announced,
+    announced,
+    identities,
+    others_on,
+)
+from sojourn.server import Server
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+def app(name: str, *agents: str) -> App:
+    planner = ScriptedPlanner([PlanResult.final(name)])
+    return App(name=name, agents=[Agent(agent, planner=planner) for agent in agents])
+
+
+async def of(client: Client, *names: str) -> dict[str, frozenset[str]]:
+    """The agents by app of the announced workers, of these apps."""
+    return {each.app: each.agents for each in await announced(client.temporal) if each.app in names}
+
+
+async def test_a_worker_is_announced_while_it_serves(temporal_address, until):
+    """A worker is listed with its queue and agents from its start, and no longer once it has stopped."""
+    client = await Client.connect(temporal_address)
+    async with Worker(app("here", "here.a", "here.b"), client):
+        (found,) = await until(lambda: _found(client, "here"))
+        assert (found.task_queue, found.agents) == ("here", {"here.a", "here.b"})
+    await until(lambda: _gone(client, "here"))
+
+
+async def _found(client: Client, name: str) -> list[Announced]:
+    return [each for each in await announced(client.temporal) if each.app == name]
+
+
+async def _gone(client: Client, name: str) -> bool:
+    return not await _found(client, name)
+
+
+async def test_an_announcement_of_many_agents_is_whole(temporal_address, until):
+    """An app with 300 agents is announced by several polls, none longer than a server takes."""
+    agents = frozenset(f"crowd.{'long' * 10}{n}" for n in range(300))
+    worker = Announced("crowd", "f", "q", agents)
+    assert max(len(each) for each in identities(worker, "id")) <= MAX_IDENTITY
+    client = await Client.connect(temporal_address)
+    async with Worker(app("crowd", *agents), client):
+        await until(lambda: _is_whole(client, agents))
+
+
+async def _is_whole(client: Client, agents: frozenset[str]) -> bool:
+    return (await of(client, "crowd")).get("crowd") == agents
+
+
+def test_a_queue_name_that_leaves_no_room_is_not_announced():
+    """A worker on a queue whose name fills an identity is left out: clients name that queue."""
+    assert identities(Announced("a", "f", "q" * MAX_IDENTITY, frozenset({"a.b"})), "id") == []
+
+
+@pytest.mark.parametrize("identity", ["", "7@host", "{}", '{"id":1}', '{"id":"x","agents":5}', "[" * 900])
+async def test_polls_of_strangers_are_left_out(temporal_address, identity):
+    """Whoever polls the queue with another identity changes nothing."""
+    client = await Client.connect(temporal_address)
+    request = PollActivityTaskQueueRequest(
+        namespace="default", task_queue=TaskQueue(name=QUEUE), identity=identity
+    )
+    polling = asyncio.create_task(client.temporal.workflow_service.poll_activity_task_queue(request))
+    await asyncio.sleep(0.1)
+    assert all(each.agents for each in await announced(client.temporal))
+    polling.cancel()
+    await asyncio.wait({polling})
+
+
+async def test_workers_at_every_partition_are_found(until):
+    """With Temporal's usual four partitions of a queue, each of ten workers is found."""
+    names = [f"app{n}" for n in range(10)]
+    async with Server(port=0, ui=False, attach=False, tuned=False) as server:
+        clients = [await Client.connect(server.address) for _ in names]
+        workers = [
+            Worker(app(name, f"{name}.a"), client) for name, client in zip(names, clients, strict=True)
+        ]
+        for worker in workers:
+            await worker.__aenter__()
+
+        async def are_all_found() -> bool:
+            return len(await of(clients[0], *names)) == len(names)
+
+        await until(are_all_found)
+        for worker in workers:
+            await worker.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_another"),
+    [
+        (Announced("a", "f", "q", frozenset({"a.x", "a.y"})), False),
+        (Announced("a", "f", "q", frozenset({"b.x"})), True),
+        (Announced("b", "f", "q", frozenset({"b.x"})), True),
+        (Announced("b", "g", "q", frozenset({"a.x"})), False),
+        (Announced("b", "f", "r", frozenset({"b.x"})), False),
+    ],
+    ids=["a new version", "an app of the same name", "another app", "the same agents", "another queue"],
+)
+def test_which_workers_are_of_another_app(other, is_another):
+    """A newer version of an app, and a copy of it, may share its queue; an app with other agents should not."""
+    own = Announced("a", "f", "q", frozenset({"a.x"}))
+    assert others_on(own, [own, other]) == ([other] if is_another else [])
