@@ -15,6 +15,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+TEMPLATE = {
+    path.relative_to(ROOT).as_posix()
+    for folder in ("code", "model")
+    for path in (ROOT / "sojourn" / "cli" / "template" / folder).rglob("*")
+    if path.is_file() and "__pycache__" not in path.parts
+}
 QUEUE = "wheel"
 
 APP = '''
@@ -181,8 +187,15 @@ def test_the_wheel_is_typed_and_licensed(names: set[str]) -> None:
 
 
 def test_the_wheel_has_no_caches_tests_or_secrets(names: set[str]) -> None:
-    """The wheel has no cache, test, secret or database."""
-    assert [name for name in names if re.search(r"__pycache__|\.pyc$|/tests?/|\.env|\.db$", name)] == []
+    """The wheel has no cache, secret or database, and only the tests of the template."""
+    assert [name for name in names if re.search(r"__pycache__|\.pyc$|\.env|\.db$", name)] == []
+    assert {name for name in names if re.search(r"/tests?/", name)} <= TEMPLATE
+
+
+def test_the_wheel_has_the_template(names: set[str]) -> None:
+    """Every file that `sojourn init` writes is in the wheel, its `.gitignore` too."""
+    assert names >= TEMPLATE
+    assert "sojourn/cli/template/code/.gitignore" in TEMPLATE
 
 
 @pytest.mark.slow
