@@ -1,5 +1,6 @@
-"""How the workflow has one call executed: as an activity, or as a local activity."""
+"""How the workflow has one call executed: as an activity, or as a local activity; and its approval checked before."""
 
+from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -11,7 +12,7 @@ from temporalio.exceptions import (
 )
 
 from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, Dispatch
-from sojourn.contracts.tasks import ToolTask
+from sojourn.contracts.tasks import ApprovalTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import chain_of, failure_of
@@ -20,9 +21,12 @@ from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
 
-from .cancellation import is_canceled
+from .cancellation import is_canceled, stop_if_canceled
 
 _RESULT: Any = OrUnread(ToolResult)
+
+CHECK_LIMIT = timedelta(seconds=5)
+"""Time limit of the check of an approval, whose sender waits for it."""
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
@@ -66,6 +70,35 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
         # As an ordinary activity, which counts lost workers: one has been lost already.
         return await execute(call, dispatch, task.model_copy(update={"lost": lost}))
     return result
+
+
+async def check_approval(await_id: str, task: ToolTask) -> ToolResult | None:
+    """The result of an approved call whose tool is not the one that was shown; None where the approval holds.
+
+    A check that fails decides nothing: `ExecuteToolActivity` compares too.
+    """
+    shown = ApprovalTask(
+        name=task.name,
+        payload=task.payload,
+        raw=task.raw,
+        agent_id=task.agent_id,
+        spec_digest=task.spec_digest,
+        shown=task.shown,
+    )
+    try:
+        result: ToolResult = await workflow.execute_local_activity(
+            "CheckApprovalActivity",
+            shown,
+            activity_id=await_id,
+            result_type=ToolResult,
+            start_to_close_timeout=CHECK_LIMIT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            summary=task.name,
+        )
+    except (ActivityError, ApplicationError):
+        stop_if_canceled()
+        return None
+    return result if result.error else None
 
 
 def _lost_under(error: ApplicationError) -> int:

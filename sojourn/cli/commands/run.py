@@ -10,7 +10,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
-from sojourn.cli.options import Deltas, Json, RunId, Verbose, connected, encryption_options
+from sojourn.cli.options import Deltas, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists
 
@@ -101,14 +101,14 @@ async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run"
     try:
         return await client.start(agent, **given)
     except RunAlreadyExists as error:
-        line = f"sojourn watch {shell_word(run_id or '')}{encryption_options()}"
+        line = f"sojourn watch {shell_word(run_id or '')}{connection_options()}"
         raise RunAlreadyExists(
             f"run id {run_id!r} was used before; choose another --run-id, or follow that run with `{line}`",
             run_id=run_id,
         ) from error
     except NoWorker as error:
         queue = client.task_queue
-        line = f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{encryption_options()}"
+        line = f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{connection_options()}"
         raise NoWorker(
             f"no worker polls task queue {queue!r}, so no run was started; start a worker with `{line}`, and try again",
             run_id=error.run_id,
@@ -154,6 +154,6 @@ async def _follow(run: "Run", *, as_json: bool, deltas: bool, verbose: int, afte
             return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
         return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)))
     except asyncio.CancelledError:
-        line = f"sojourn watch {shell_word(run.id)}{encryption_options()}"
+        line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
         text = f"interrupted; the run continues; follow it with: {line}"
         raise Interrupted(text, run_id=run.id) from None
