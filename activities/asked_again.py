@@ -2,18 +2,44 @@
 
 from collections.abc import Sequence
 
+from sojourn.authoring.agent import ExportedTool
+from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
+from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import confirmation_of
+from sojourn.core.run.shown_tool import changes as changes_since
 from sojourn.serving.off_loop import run_in_thread
 
-__all__ = ["asked_again", "gone"]
+__all__ = ["voided"]
 
 
-async def asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str]) -> ToolResult:
+async def voided(
+    app: App, call: ToolRequest, agent_id: str, shown: ShownTool | None, spec_digest: str | None
+) -> ToolResult | None:
+    """The result of a call whose approval is void; None where it holds, or where the tool's server is unavailable.
+
+    Args:
+        app: The app, with the tools as they are now.
+        call: The call.
+        agent_id: The agent that requested it.
+        shown: What was shown of the tool.
+        spec_digest: The digest of the declaration that was shown; None for a call that was not shown.
+    """
+    tools = app.tools_of(agent_id)
+    tool = tools.get(call.name)
+    if tool is None or isinstance(tool, ExportedTool):
+        if not spec_digest or app.why_unknown(agent_id, call.name):
+            return None
+        return _gone(call, refusal(call, hints.unknown_tool(call.name, list(tools))))
+    changes = changes_since(shown, spec_digest, tool.spec)
+    return await _asked_again(tool, call, changes) if changes else None
+
+
+async def _asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str]) -> ToolResult:
     """A result with the confirmation to open, or without one where the arguments do not fit the tool any more.
 
     It has an error too, for a run that asks no more.
@@ -31,7 +57,7 @@ async def asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str])
     return changed.model_copy(update={"confirm": confirm})
 
 
-def gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
+def _gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
     """The result of a shown call whose tool is gone, with the hint for an unknown tool."""
     changed = refusal(call, hints.changed_since_shown(call.name, ["the tool is gone"]))
     return changed.model_copy(update={"retry_hint": unknown.retry_hint})

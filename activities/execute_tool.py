@@ -15,11 +15,10 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
 from sojourn.core.run import outcomes
-from sojourn.core.run.shown_tool import changes
 from sojourn.logs.context import current_mask
 from sojourn.logs.exceptions import described
 
-from .asked_again import asked_again, gone
+from .asked_again import voided
 from .examples import with_fitting_example
 from .external_result import check_external_result
 from .first_time import FirstTime
@@ -77,16 +76,15 @@ class ExecuteToolActivity:
     async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:
         if task.lost + lost >= MAX_LOST:
             return outcomes.lost(call, f"{task.lost + lost} times")
+        if void := await voided(self._app, call, task.agent_id, task.shown, task.spec_digest):
+            return void
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)
         if tool is None or isinstance(tool, ExportedTool):
             why = self._app.why_unknown(task.agent_id, task.name)
             if why:
                 return refusal(call, hints.unavailable(call.name, why))
-            unknown = refusal(call, hints.unknown_tool(call.name, list(tools)))
-            return gone(call, unknown) if task.spec_digest else unknown
-        if found := changes(task.shown, task.spec_digest, tool.spec):
-            return await asked_again(tool, call, found)
+            return refusal(call, hints.unknown_tool(call.name, list(tools)))
         if task.given is not None:
             return await with_fitting_example(tool, check_external_result(tool, call, task.given))
         return await ToolExecution(self._app, self._threads, tool, call, task, info, lost).answer()

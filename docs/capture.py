@@ -41,7 +41,7 @@ COLUMNS, LINES = 140, 45
 HISTORY = 500
 WIDTHS = (60, 80, 120)
 """Columns of the terminals in which the commands of `WIDE` are captured too."""
-WIDE = {"show": ["show", "dark"]}
+WIDE = {"show": ["show", "dark"], "list": ["list"], "catalog": ["catalog", "worker:app"]}
 
 PICTURE = "show-80"
 """The screen that is a picture too, in the README."""
@@ -274,11 +274,12 @@ async def screens() -> dict[str, str]:
             }
             for name, words in commands.items():
                 shown[name] = await finished(*sojourn(*words), env=env)
+            for columns in WIDTHS:  # before the runs below, which `list` would show in any order
+                for name, words in WIDE.items():
+                    shown[f"{name}-{columns}"] = await finished(*sojourn(*words), columns=columns, env=env)
             absent = await asyncio.gather(*(away(env, Path(folder), columns) for columns in WIDTHS))
             for columns, screen in zip(WIDTHS, absent, strict=True):
                 shown[f"run-away-{columns}"] = screen
-                for name, words in WIDE.items():
-                    shown[f"{name}-{columns}"] = await finished(*sojourn(*words), columns=columns, env=env)
             return shown
 
 

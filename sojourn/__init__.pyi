@@ -60,6 +60,7 @@ from .contracts.tool_spec import (
 from .converter.data_converter import data_converter as data_converter
 from .core.awaits.disclosure import Disclosure as Disclosure, disclose as disclose
 from .errors import (
+    ApprovalVoid as ApprovalVoid,
     ArtifactNotFound as ArtifactNotFound,
     AwaitClosed as AwaitClosed,
     CallFailed as CallFailed,

@@ -18,6 +18,7 @@ SojournError
     │   ├── RunTerminated
     │   └── RunTimedOut
     ├── AwaitClosed      the wait is not open, or the run has ended
+    │   └── ApprovalVoid the tool is not the one that was shown; the call did not run by this approval
     ├── InvalidInput     an argument is invalid, or the server refuses the request
     ├── NoWorker         no worker polls the task queue, or none accepts an answer
     ├── RunUnreadable    the run's records cannot be decoded by this client
@@ -27,6 +28,7 @@ SojournError
 A message says what happened, where, and what to do next.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [
+    "ApprovalVoid",
     "ArtifactNotFound",
     "AwaitClosed",
     "CallFailed",
@@ -215,6 +218,29 @@ class RunTimedOut(RunFailed):
 
 class AwaitClosed(RunError):
     """The wait is not open: it was answered, has expired or never existed, or its run has ended."""
+
+
+class ApprovalVoid(AwaitClosed):
+    """The tool of an approved call is not the one that was shown, so the call did not run by this approval.
+
+    Args:
+        message: How the tool was changed, and what to decide on now.
+        run_id: The run's id.
+        await_id: The wait by which the run asks again; None where it answered the call with an error.
+        changes: How the tool was changed, one change a text, where the run asks again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run_id: str | None = None,
+        await_id: str | None = None,
+        changes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.await_id = await_id
+        self.changes = list(changes)
 
 
 class InvalidInput(RunError):

@@ -79,12 +79,14 @@ def shell(app: Served) -> Shell:
     agent_run = importlib.import_module(f"{prefix}workflows.agent_run")
     plan = importlib.import_module(f"{prefix}activities.plan")
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
+    check_approval = importlib.import_module(f"{prefix}activities.check_approval")
     first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
         workflows=[agent_run.AgentRun],
         activities=[
             plan.PlanActivity(app, first_time=first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
+            check_approval.CheckApprovalActivity(app).check_approval,
         ],
     )
 

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
 from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
@@ -68,9 +68,13 @@ class MessageHandlers(ABC):
         """Take an answer sent by Temporal's CLI or UI."""
         self._signalled(CLARIFICATION, values)
 
-    @workflow.update(name=CONFIRMATION, description="Approve or deny a call.")
+    @workflow.update(
+        name=CONFIRMATION,
+        description="Approve or deny a call.",
+        unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
+    )
     async def decide_by_update(self, *values: Any) -> str:
-        """Take a decision that the validator has accepted; returns the await's id."""
+        """Take a decision that the validator has accepted, and report an approval that is void; returns the await's id."""
         return await self._answered(CONFIRMATION, values)
 
     @decide_by_update.validator
@@ -180,6 +184,16 @@ class MessageHandlers(ABC):
         assert not isinstance(answer, Refused)
         if isinstance(answer, Supplied) and (wrong := await self.awaits.checked(answer)):
             raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
+        if kind == CONFIRMATION and (void := await self.awaits.void_approval(answer.await_id)):
+            why, again = void
+            changes = again.changes if again else []
+            then = f"; look at {again.id}, and decide on it" if again else ""
+            raise ApplicationError(
+                f"the approval is void: {why}{then}",
+                {"await_id": again and again.id, "changes": changes},
+                type=VOID,
+                non_retryable=True,
+            )
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:

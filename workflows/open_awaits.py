@@ -7,13 +7,14 @@ from typing import Any
 
 from temporalio import workflow
 
-from sojourn.contracts.awaits import Await, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.screen import Details
 from sojourn.core.awaits.sent import Channel, Refused
-from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed
+from sojourn.core.awaits.waits import Released, Repeated, Waits, asks_again, is_malformed
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
@@ -46,6 +47,7 @@ class OpenAwaits:
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
+        self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
         self._opened_at: dict[str, datetime] = {}
         self._early: list[tuple[int, str, Any, str]] = []
         self._shown: str | None = None
@@ -80,6 +82,7 @@ class OpenAwaits:
         except asyncio.CancelledError:
             # Not `finally`: a run that is only evicted from a worker's memory still waits.
             self._close(opened.id)
+            self.judge(opened.id, None)
             raise
         self._close(opened.id)
         stop_if_canceled()
@@ -212,6 +215,25 @@ class OpenAwaits:
                 wrong.append(f"{call_id}: {result.error.message}{answered}")
         return wrong
 
+    async def void_approval(self, await_id: str) -> tuple[str, AwaitConfirmation | None] | None:
+        """Why an approval is void, and the wait by which the run asks again, once it is checked; None where it holds."""
+        check = self._approvals.get(await_id)
+        result = await asyncio.shield(check) if check else None
+        if result is None or result.error is None:
+            return None
+        again = next((wait for wait in self.waits.open.values() if asks_again(wait, await_id)), None)
+        return result.error.message, again
+
+    def is_to_be_checked(self, await_id: str) -> bool:
+        """Whether an approval is checked before its call begins; earlier versions let the call's worker alone do so."""
+        return await_id in self._approvals
+
+    def judge(self, await_id: str, void: ToolResult | None) -> None:
+        """Tell the sender of an approval whether it holds; `void` is the result of a call that does not run by it."""
+        check = self._approvals.pop(await_id, None)
+        if check and not check.done():
+            check.set_result(void)
+
     def _take(self, answer: Answer) -> None:
         self.waits, settled = self.waits.answered(answer)
         for each in settled:
@@ -222,6 +244,8 @@ class OpenAwaits:
             future = self._futures.get(answer.await_id)
             if future and not future.done():
                 future.set_result(answer)
+                if isinstance(answer, Decided) and answer.approved and workflow.patched("approval-checked"):
+                    self._approvals[answer.await_id] = asyncio.get_running_loop().create_future()
             return
         for call_id, result in answer.results.items():
             part = (answer.await_id, call_id)

@@ -63,7 +63,13 @@ from .clock import Clock
 from .current_state import CurrentState
 from .load import Load
 from .open_awaits import OpenAwaits
-from .tool_activity import answer_to, execute, execute_locally, is_at_wrong_worker
+from .tool_activity import (
+    answer_to,
+    check_approval,
+    execute,
+    execute_locally,
+    is_at_wrong_worker,
+)
 from .unread import WRONG_FIGURES, refused_by_hand
 
 
@@ -119,7 +125,7 @@ class Step:
         """The call's one answer."""
         since = workflow.now()
         try:
-            result = await self._approved(call, dispatch.confirm) or await self._by_kind(call, dispatch)
+            result = await self._answer(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
         self._current.state = self._current.state.with_call(call_status(result))
@@ -141,8 +147,27 @@ class Step:
         reason = workflow.cancellation_reason()
         return outcomes.overtime(call) if self._clock.is_expired else outcomes.canceled(call, reason)
 
-    async def _approved(self, call: ToolRequest, confirm: AwaitConfirmation | None) -> ToolResult | None:
-        """None when the call may run; else the result of a call that was denied."""
+    async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+        """Ask whether the call may run, and carry it out; a person is asked again where its tool is not the one that was shown."""
+        task, first, confirm, times = self._task(call, dispatch), dispatch.confirm, dispatch.confirm, 0
+        while True:
+            result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(
+                call, dispatch, task
+            )
+            if result.confirm is None:
+                return result
+            result, asked, times = result.model_copy(update={"confirm": None}), result.confirm, times + 1
+            if first is None or times > MAX_ASKED_AGAIN or not workflow.patched("asked-again"):
+                return result
+            if self._is_overtime():
+                return self._cut_short(call)
+            confirm = self._asked_again(asked, first)
+            task = task.model_copy(update={"spec_digest": confirm.spec_digest, "shown": confirm.shown})
+
+    async def _approved(
+        self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, confirm: AwaitConfirmation | None
+    ) -> ToolResult | None:
+        """None when the call may run; else the result of a call that was denied, or whose approval is void."""
         if confirm is None or not self._asks(confirm):
             return None
         self._show(call, "waiting")
@@ -151,8 +176,23 @@ class Step:
             return refused
         if isinstance(decided, Decided) and decided.approved:
             self._show(call, "running")
-            return None
+            return await self._checked(call, dispatch, task, decided.await_id)
         return decided_against(call, decided if isinstance(decided, Decided) else None)
+
+    async def _checked(
+        self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, await_id: str
+    ) -> ToolResult | None:
+        """None where an approval holds; else the call's result. The sender of the approval is told which."""
+        if dispatch.kind not in ("activity", "local") or not self._awaits.is_to_be_checked(await_id):
+            self._awaits.judge(await_id, None)
+            return None
+        try:
+            found = await check_approval(await_id, task)
+        except asyncio.CancelledError:
+            self._awaits.judge(await_id, None)
+            raise
+        self._awaits.judge(await_id, found)
+        return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     def _asks(self, confirm: AwaitConfirmation) -> bool:
         waits = self._awaits.waits
@@ -166,9 +206,9 @@ class Step:
         self._awaits.note(void(again))
         return again
 
-    async def _by_kind(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+    async def _by_kind(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         if dispatch.kind in ("activity", "local"):
-            return await self._executed(call, dispatch)
+            return await self._with_input(call, dispatch, task)
         if dispatch.kind == "child":
             async with self._slots:
                 with await self._awaits.room.for_answer():
@@ -179,23 +219,6 @@ class Step:
         if dispatch.result is not None:
             return dispatch.result
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
-
-    async def _executed(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """Execute a call on a worker; where its tool is not the one that was shown, again once a person approved it anew."""
-        task, first, times = self._task(call, dispatch), dispatch.confirm, 0
-        while True:
-            result = await self._with_input(call, dispatch, task)
-            if result.confirm is None:
-                return result
-            result, asked, times = result.model_copy(update={"confirm": None}), result.confirm, times + 1
-            if first is None or times > MAX_ASKED_AGAIN or not workflow.patched("asked-again"):
-                return result
-            if self._is_overtime():
-                return self._cut_short(call)
-            again = self._asked_again(asked, first)
-            if refused := await self._approved(call, again):
-                return refused
-            task = task.model_copy(update={"spec_digest": again.spec_digest, "shown": again.shown})
 
     async def _with_input(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         """Execute a call on a worker; a tool that needs a person's input is called again with the answers."""

@@ -1,6 +1,7 @@
-"""How the workflow has one call executed: as an activity, or as a local activity."""
+"""How the workflow has one call executed: as an activity, or as a local activity; and its approval checked before."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -12,7 +13,7 @@ from temporalio.exceptions import (
 )
 
 from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, WRONG_WORKER, Dispatch
-from sojourn.contracts.tasks import ToolTask
+from sojourn.contracts.tasks import ApprovalTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import chain_of, failure_of
@@ -21,9 +22,12 @@ from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
 
-from .cancellation import is_canceled
+from .cancellation import is_canceled, stop_if_canceled
 
 _RESULT: Any = OrUnread(ToolResult)
+
+CHECK_LIMIT = timedelta(seconds=5)
+"""Time limit of the check of an approval, whose sender waits for it."""
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
@@ -90,6 +94,35 @@ def may_move(error: BaseException) -> bool:
     """Whether an activity is to be scheduled anew, for a worker that has the run's agent; not once it was cancelled."""
     task = asyncio.current_task()
     return is_at_wrong_worker(error) and not (is_canceled() or (task and task.cancelling()))
+
+
+async def check_approval(await_id: str, task: ToolTask) -> ToolResult | None:
+    """The result of an approved call whose tool is not the one that was shown; None where the approval holds.
+
+    A check that fails decides nothing: `ExecuteToolActivity` compares too.
+    """
+    shown = ApprovalTask(
+        name=task.name,
+        payload=task.payload,
+        raw=task.raw,
+        agent_id=task.agent_id,
+        spec_digest=task.spec_digest,
+        shown=task.shown,
+    )
+    try:
+        result: ToolResult = await workflow.execute_local_activity(
+            "CheckApprovalActivity",
+            shown,
+            activity_id=await_id,
+            result_type=ToolResult,
+            start_to_close_timeout=CHECK_LIMIT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            summary=task.name,
+        )
+    except (ActivityError, ApplicationError):
+        stop_if_canceled()
+        return None
+    return result if result.error else None
 
 
 def _lost_under(error: ApplicationError) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sojourn.cli.screen.text import plain
 from sojourn.contracts import raised
 from sojourn.errors import (
+    ApprovalVoid,
     DefinitionError,
     InvalidInput,
     RunCanceled,
@@ -144,7 +145,12 @@ def _more_of(error: SojournError) -> dict[str, Any]:
     if isinstance(error, CommandError):
         return error.more
     run_id = getattr(error, "run_id", None)
-    return {"run_id": run_id} if run_id else {}
+    more: dict[str, Any] = {"run_id": run_id} if run_id else {}
+    return (
+        more | {"await_id": error.await_id, "changes": error.changes}
+        if isinstance(error, ApprovalVoid)
+        else more
+    )
 
 
 def _is_interrupt(error: BaseException) -> bool:

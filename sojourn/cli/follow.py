@@ -17,7 +17,7 @@ from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import event_line
 
 __all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
@@ -40,7 +40,6 @@ def code_of(event: Event, run: Run) -> int | None:
 async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.BRIEF) -> int:
     """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code."""
     code = OK
-    approved_tools: set[tuple[str, str]] = set()
     shown: set[tuple[str, str]] = set()
     with RunView(detail=detail) as view:
         async with aclosing(run.events(after=after, children=True, deltas=view.is_live)) as events:
@@ -59,13 +58,9 @@ async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.
                     if await _waits_for_people(run, shown):
                         await _print_waits(run, view)
                         return WAITING
-                elif not view_of(wait).is_for_people:
-                    continue
-                elif (
-                    not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in approved_tools
-                ):
+                elif view_of(wait).is_for_people:
                     view.pause()
-                    if not await _asked(Run(run.client, event.run_id), wait, approved_tools):
+                    if not await _asked(Run(run.client, event.run_id), wait):
                         return WAITING
                     view.resume()
     return code
@@ -143,11 +138,11 @@ async def _print_waits(run: Run, view: RunView) -> None:
             view.say(f"waiting; answer with: {answer_lines(run_id, wait)[0]}")
 
 
-async def _asked(run: Run, wait: Await, approved_tools: set[tuple[str, str]]) -> bool:
+async def _asked(run: Run, wait: Await) -> bool:
     """Ask the person, and send the answer; False at the end of input."""
     if isinstance(wait, AwaitClarification):
         return await _answer(run, wait)
-    return await _decide(run, wait, approved_tools)
+    return await _decide(run, wait)
 
 
 async def _answer(run: Run, question: AwaitClarification) -> bool:
@@ -165,8 +160,8 @@ async def _answer(run: Run, question: AwaitClarification) -> bool:
     return False
 
 
-async def _decide(run: Run, call: Await, approved_tools: set[tuple[str, str]]) -> bool:
-    """Ask for a decision, and add a tool that is approved for the run to `approved_tools`; False at the end of input."""
+async def _decide(run: Run, call: Await) -> bool:
+    """Ask for a decision, and say where an approval is void; False at the end of input."""
     assert isinstance(call, AwaitConfirmation)
     decision = await ask_approval(call)
     if decision is None:
@@ -177,9 +172,8 @@ async def _decide(run: Run, call: Await, approved_tools: set[tuple[str, str]]) -
             await run.deny(call, reason, by=by_or_user(None))
         else:
             await run.approve(call, reason=reason, for_run=letter == "a", by=by_or_user(None))
+    except ApprovalVoid as void:
+        print(f"  {plain(str(void), 1000)}")
     except AwaitClosed:
         print("  somebody else decided first")
-        return True
-    if letter == "a":
-        approved_tools.add((run.id, call.tool))
     return True

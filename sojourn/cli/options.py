@@ -22,8 +22,8 @@ __all__ = [
     "Verbose",
     "Why",
     "connected",
+    "connection_options",
     "encrypted",
-    "encryption_options",
     "load_app",
     "queue_for",
     "server_options",
@@ -182,7 +182,7 @@ def _extended(
     return with_options
 
 
-def encryption_options() -> str:
+def connection_options() -> str:
     """Return the options of server and encryption that were given, to append to a printed command line; empty without any."""
     return "".join([*_server_given, *_codec_given])
 

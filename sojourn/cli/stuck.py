@@ -16,7 +16,7 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.authoring.progress import BLOCKS_LOOP
-from sojourn.cli.options import encryption_options, server_options
+from sojourn.cli.options import connection_options, server_options
 from sojourn.cli.screen.text import shell_word
 from sojourn.client.client import Client
 from sojourn.connection.rpc_errors import translated
@@ -73,7 +73,7 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
             if is_plan(pending) and pending.attempt > ATTEMPTS and pending.HasField("last_failure"):
                 failure = await HistoryReader(client.temporal.data_converter).error_of(pending.last_failure)
                 reason = f"{failure}; attempt {pending.attempt} {when(pending)}"
-                mend = _WAIT.format(run=shell_word(run_id)) + encryption_options()
+                mend = _WAIT.format(run=shell_word(run_id)) + connection_options()
                 return _stuck(pending.attempt, pending.last_attempt_complete_time, reason, mend)
             if note.get(BLOCKS_LOOP) is True:
                 call = f"call {pending.activity_id} {note['note']}"
@@ -90,7 +90,7 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         return _stuck(
             *waits[0],
             f"no worker polls task queue {queue}",
-            _SERVE.format(queue=shell_word(queue)) + encryption_options(),
+            _SERVE.format(queue=shell_word(queue)) + connection_options(),
         )
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:

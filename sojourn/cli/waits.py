@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import encryption_options
+from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.screen.wait_views import VIEWS, view_of
 from sojourn.client.client import Client
@@ -69,7 +69,7 @@ class OpenWait:
 def answer_lines(run_id: str, wait: Await) -> list[str]:
     """Return the command lines that answer a wait, the usual one first, with placeholders in capitals."""
     lines = view_of(wait).commands(run_id, wait)
-    return [f"sojourn {line}{encryption_options()}" for line in lines]
+    return [f"sojourn {line}{connection_options()}" for line in lines]
 
 
 def open_waits(status: RunStatus) -> list[OpenWait]:
@@ -130,7 +130,7 @@ def require_worker(status: RunStatus) -> None:
     if hints:
         raise CommandError(
             f"{hints[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
-            f"--task-queue {shell_word(hints[0].rsplit(' ', 1)[-1])}{encryption_options()}`, and send it again",
+            f"--task-queue {shell_word(hints[0].rsplit(' ', 1)[-1])}{connection_options()}`, and send it again",
             run_id=status.run_id,
         )
 
@@ -139,7 +139,7 @@ def nothing_open(status: RunStatus) -> str:
     """Return what a run without open waits is doing, with its hints, as one sentence."""
     if status.status == "paused":
         clause = (
-            f"is paused; continue with `sojourn resume {shell_word(status.run_id)}{encryption_options()}`"
+            f"is paused; continue with `sojourn resume {shell_word(status.run_id)}{connection_options()}`"
         )
     elif status.status in ("running", "waiting"):
         clause = f"waits for nothing now: {PHASES.get(status.phase, 'it is working')}"

@@ -242,7 +242,9 @@ class Client(Access):
     ) -> AsyncIterator[RunStatus]:
         """Runs of this namespace, open ones before ended ones, each newest first, from Temporal's visibility store.
 
-        The store lags by about a second. `awaiting` has the id of the oldest wait of a run.
+        The store lags by about a second. A listing has the fields `run_id`, `agent_id`, `session_id`, `status`, `awaiting`,
+        `started_at` and `closed_at`, which are those that the store has; the others keep their defaults, since they are
+        in each run's history: `client.get_run(run_id).status()` reads it.
 
         Args:
             agent_id: Only runs of this agent.

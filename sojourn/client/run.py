@@ -36,10 +36,11 @@ from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.errors import (
+    ApprovalVoid,
     AwaitClosed,
     InvalidInput,
     NoWorker,
@@ -361,6 +362,7 @@ class Run:
             for_run: Whether to stop asking about this tool for the rest of the run; its other open calls run too.
 
         Raises:
+            ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
             AwaitClosed: The wait is not open, or the run has ended.
             InvalidInput: The decision names other arguments.
             NoWorker: No worker accepted the decision within 30 s.
@@ -492,6 +494,10 @@ class Run:
                 if refused in ("AwaitNotOpen", "NotBound") and time.monotonic() < deadline:
                     await asyncio.sleep(0.05)
                     continue
+                if refused == VOID:
+                    raise _void(
+                        f"{self.id}: {getattr(error.cause, 'message', '')}", self.id, error
+                    ) from error
                 kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
@@ -559,3 +565,11 @@ class Run:
                 asked = event.workflow_execution_cancel_requested_event_attributes
                 return asked.cause or None, sender_of(asked, parent) or None
         return None, None
+
+
+def _void(message: str, run_id: str, error: WorkflowUpdateFailedError) -> ApprovalVoid:
+    """The error of an approval that its run reports as void."""
+    (details,) = getattr(error.cause, "details", ()) or ({},)
+    return ApprovalVoid(
+        message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
+    )

@@ -145,7 +145,11 @@ PAUSED = "(paused)"
 
 
 class RunStatus(Record):
-    """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits."""
+    """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits.
+
+    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `started_at` and
+    `closed_at`; `Run.status()` knows all fields.
+    """
 
     run_id: str
     """The run."""

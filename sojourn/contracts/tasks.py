@@ -1,4 +1,4 @@
-"""The inputs and outputs of the workflow's two activities: internal, tolerant of unknown fields, small.
+"""The inputs and outputs of the workflow's activities: internal, tolerant of unknown fields, small.
 
 The history holds one of each per step, so every default is left out there.
 """
@@ -21,7 +21,7 @@ from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 
-__all__ = ["Limits", "PlanOutcome", "PlanTask", "ToolTask"]
+__all__ = ["ApprovalTask", "Limits", "PlanOutcome", "PlanTask", "ToolTask"]
 
 
 class PlanTask(Record):
@@ -176,3 +176,20 @@ class ToolTask(Record):
     """For a call executed outside: the `result`, or `error` and `retry_hint`, that was sent; the activity only checks it."""
     lost: int = 0
     """For a local call that is repeated as an ordinary activity: the number of workers it has lost."""
+
+
+class ApprovalTask(Record):
+    """The input of `CheckApprovalActivity`: an approved call, and what was shown of its tool."""
+
+    name: str
+    """The tool's id."""
+    payload: dict[str, Any] = {}
+    """The arguments."""
+    raw: str | None = None
+    """The arguments as the model wrote them; when set, the boundary parses them."""
+    agent_id: str
+    """The agent that requested the call."""
+    spec_digest: str | None = None
+    """The digest of the tool's declaration that was shown."""
+    shown: ShownTool | None = None
+    """What was shown of the tool."""

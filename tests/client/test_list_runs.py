@@ -4,8 +4,10 @@ import uuid
 
 import pytest
 
-from sojourn import Agent, App, AwaitClarification, InvalidInput, PlanResult, RunPolicy
+from sojourn import Agent, App, AwaitClarification, InvalidInput, PlanResult, RunPolicy, RunStatus
 from sojourn.testing.scripted import ScriptedPlanner
+
+LISTED = {"run_id", "agent_id", "session_id", "status", "awaiting", "started_at", "closed_at"}
 
 
 async def test_runs_are_found_by_agent_session_and_status(serve, until, status_when):
@@ -59,6 +61,11 @@ async def test_runs_are_found_by_agent_session_and_status(serve, until, status_w
     await becomes([ids["asks", session] for session in sessions], agent_id=asks, status="waiting")
     (found,) = [run async for run in client.list_runs(agent_id=asks, status="paused")]
     assert found.status == "paused"
+    async for found in client.list_runs(session_id=sessions[1]):  # one is paused, the other has ended
+        known = (await client.get_run(found.run_id).status()).model_dump(include=LISTED)
+        assert found == RunStatus(**known), (
+            "a listing has the fields of the status that the store knows, and no others"
+        )
     await paused.resume()
     await becomes([], agent_id=asks, status="paused")
     for session in sessions:

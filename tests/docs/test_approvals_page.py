@@ -10,6 +10,7 @@ from sojourn import (
     Annotations,
     App,
     ApprovalPolicy,
+    ApprovalVoid,
     AwaitClosed,
     Client,
     DefinitionError,
@@ -201,8 +202,10 @@ async def test_a_tool_that_changed_since_does_not_run(temporal_address, module_o
         update={"annotations": tool.spec.annotations.model_copy(update={"open_world": True})}
     )
     async with Worker(archive.app, client):
-        await run.approve()
-        (again,) = (await status_when(run, lambda status: status.notes and status.awaits)).awaits
+        with pytest.raises(ApprovalVoid) as void:
+            await run.approve()
+        (again,) = (await run.status()).awaits
+        assert (void.value.await_id, void.value.changes) == (again.id, again.changes)
         assert (again.id, again.changes) == ("confirm-delete#2", ["open_world: not declared → yes"])
         await run.approve(again)
         assert (await run.result()).text == "a.old is gone"

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from sojourn import (
     AgentTool,
     App,
     ApprovalPolicy,
+    ApprovalVoid,
     Await,
     AwaitClarification,
     InputForm,
@@ -154,6 +155,12 @@ async def charted(n: int) -> WithArtifacts[int]:
 @tools.tool(destructive=True, confirmation="Wipe {disk}?")
 async def wipe(disk: str) -> str:
     """Destroy."""
+    return f"wiped {disk}"
+
+
+@tools.tool(local=True, idempotent=True, destructive=True)
+async def wipe_near(disk: str) -> str:
+    """Destroy, beside the workflow."""
     return f"wiped {disk}"
 
 
@@ -319,6 +326,43 @@ async def approve_and_deny(run: Run) -> None:
     handle = run.client.temporal.get_workflow_handle(run.id)
     bound = {"id": third.id, "payload_digest": third.payload_digest}
     await handle.signal("provide_confirmation", {**bound, "approved": True})
+
+
+@contextlib.contextmanager
+def changed() -> Iterator[None]:
+    """Declare the tools that destroy otherwise, as a deploy does."""
+    shown = [(tool, tool.spec) for tool in (wipe, wipe_near)]
+    for tool, spec in shown:
+        annotations = spec.annotations.model_copy(update={"open_world": True})
+        tool.spec = spec.model_copy(update={"annotations": annotations})
+    yield
+    for tool, spec in shown:
+        tool.spec = spec
+
+
+async def approve_changed(run: Run) -> None:
+    """Approve calls whose tools were changed since they were shown, then what is asked again."""
+    first = await waits(run, 2)
+    with changed():
+        for wait in first:
+            with contextlib.suppress(ApprovalVoid):
+                await run.approve(wait.id)
+        for wait in await waits(run, 2):
+            await run.approve(wait.id)
+        await event(run, "run_stream_end")
+
+
+async def approve_before_a_change(run: Run) -> None:
+    """Approve calls whose tools are changed before the calls begin, then what is asked again."""
+    first = await waits(run, 2)
+    await run.pause()
+    for wait in first:
+        await run.approve(wait.id)
+    with changed():
+        await run.resume()
+        for wait in await waits(run, 2):
+            await run.approve(wait.id)
+        await event(run, "run_stream_end")
 
 
 async def approve_for_run(run: Run) -> None:
@@ -499,6 +543,16 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=approve_for_run,
+    ),
+    "approval_void": Scenario(
+        [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
+        policy=ASKING,
+        deed=approve_changed,
+    ),
+    "asked_again": Scenario(
+        [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
+        policy=ASKING,
+        deed=approve_before_a_change,
     ),
     "approval_expires": Scenario(
         [calls(call("wipe", "c1", disk="a"), call("add", "c2", a=1, b=1)), FINAL],

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from temporalio.client import WorkflowUpdateFailedError
 
 from sojourn import (
     Agent,
     AgentTool,
     App,
+    ApprovalVoid,
     AwaitClosed,
     Client,
     PlanResult,
@@ -79,6 +81,13 @@ async def asked_again(status_when, run, await_id: str = "confirm-c1#2"):
     return status.awaits[0]
 
 
+async def void(run, *decided, **options: Any) -> ApprovalVoid:
+    """Approve a call whose tool was changed; returns the error that says so."""
+    with pytest.raises(ApprovalVoid) as raised:
+        await run.approve(*decided, **options)
+    return raised.value
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -119,7 +128,9 @@ async def test_a_changed_tool_is_asked_about_again(deployed, status_when, traces
     done: list[str] = []
     here = await deployed(release(done, **before))
     async with Worker(release(done, **after), here.client):
-        await here.run.approve(here.wait)
+        told = await void(here.run, here.wait)
+        assert (told.await_id, told.changes) == ("confirm-c1#2", changes)
+        assert f"({changes[0]})" in str(told)
         again = await asked_again(status_when, here.run)
         assert (done, again.changes, again.payload) == ([], changes, {"disk": "a"})
         assert (await here.run.status()).notes == [
@@ -144,7 +155,7 @@ async def test_a_changed_tool_may_be_denied(deployed, status_when, traces):
     done: list[str] = []
     here = await deployed(release(done))
     async with Worker(release(done, open_world=True), here.client):
-        await here.run.approve(here.wait)
+        await void(here.run, here.wait)
         await here.run.deny(await asked_again(status_when, here.run), "not out there")
         assert (await here.run.result()).text == "denied: not out there"
     assert done == []
@@ -158,7 +169,7 @@ async def test_a_run_is_canceled_while_it_asks_again(deployed, status_when, trac
     done: list[str] = []
     here = await deployed(release(done))
     async with Worker(release(done, open_world=True), here.client):
-        await here.run.approve(here.wait)
+        await void(here.run, here.wait)
         await asked_again(status_when, here.run)
         await here.run.cancel("enough")
         with pytest.raises(Exception, match="enough"):
@@ -182,7 +193,7 @@ async def test_a_call_that_does_not_fit_the_changed_tool_is_answered(deployed, t
 
     now = App(agents=[Agent("test.agent", planner=planner(), uses=[disks], policy=ASKS)])
     async with Worker(now, here.client):
-        await here.run.approve(here.wait)
+        assert (await void(here.run, here.wait)).await_id is None
         text = (await here.run.result()).text
     assert "changed since this call was shown for approval (arguments: disk changed)" in text
     assert done == []
@@ -197,7 +208,7 @@ async def test_a_tool_that_is_gone_is_said_to_be_gone(deployed, traces):
     here = await deployed(release(done))
     now = App(agents=[Agent("test.agent", planner=planner(), policy=ASKS)])
     async with Worker(now, here.client):
-        await here.run.approve(here.wait)
+        assert "(the tool is gone)" in str(await void(here.run, here.wait))
         assert "(the tool is gone), so that the call did not run" in (await here.run.result()).text
     assert done == []
     assert await traces(here.run).failed_tasks() == []
@@ -212,7 +223,7 @@ async def test_a_tool_that_changes_at_every_deploy_is_asked_about_three_more_tim
     wait = here.wait
     for number in range(2, 6):
         async with Worker(release(done, open_world=number % 2 == 0), here.client):
-            await here.run.approve(wait)
+            assert (await void(here.run, wait)).await_id == (None if number == 5 else f"confirm-c1#{number}")
             if number == 5:
                 text = (await here.run.result()).text
                 break
@@ -232,7 +243,7 @@ async def test_an_approval_for_the_run_covers_the_tool_as_it_was_shown(deployed,
         assert (await here.run.result()).text == "wiped a | wiped a"
     here = await deployed(release(done, steps=steps))
     async with Worker(release(done, steps=steps, open_world=True), here.client):
-        await here.run.approve(here.wait, for_run=True)
+        await void(here.run, here.wait, for_run=True)
         again = await asked_again(status_when, here.run)
         await here.run.approve(again)
         later = await asked_again(status_when, here.run, "confirm-c2")
@@ -272,7 +283,7 @@ async def test_a_child_runs_call_is_asked_about_again(deployed, status_when, tra
 
     here = await deployed(nested())
     async with Worker(nested(open_world=True), here.client):
-        await here.waiting.approve(here.wait)
+        await void(here.waiting, here.wait)
         again = await asked_again(status_when, here.waiting)
         assert done == []
         await here.waiting.approve(again)
@@ -285,10 +296,55 @@ async def test_a_local_call_is_asked_about_again(deployed, status_when, traces):
     done: list[str] = []
     here = await deployed(release(done, local=True, idempotent=True))
     async with Worker(release(done, local=True, idempotent=True, open_world=True), here.client):
-        await here.run.approve(here.wait)
+        await void(here.run, here.wait)
         await here.run.approve(await asked_again(status_when, here.run))
         assert (await here.run.result()).text == "wiped a"
     assert done == ["a"]
     kinds = [event.type async for event in here.run.events()]
     assert kinds.count("tool_start") == kinds.count("tool_end") == 1
     assert await traces(here.run).failed_tasks() == []
+
+
+async def test_an_approval_is_checked_before_a_paused_run_goes_on(deployed, traces):
+    """The sender learns of a changed tool at once, although the call would begin only after the pause."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    async with Worker(release(done, open_world=True), here.client):
+        await here.run.pause()
+        assert (await void(here.run, here.wait)).changes == ["open_world: not declared → yes"]
+        assert (await here.run.status()).paused is not None
+        await here.run.resume()
+        await here.run.approve()
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_temporals_own_update_is_told_too(deployed, traces):
+    """An update by any Temporal client fails with what was changed and what to decide on now."""
+    here = await deployed(release([]))
+    answer = {"id": here.wait.id, "approved": True, "payload_digest": here.wait.payload_digest}
+    async with Worker(release([], open_world=True), here.client):
+        with pytest.raises(WorkflowUpdateFailedError) as failed:
+            await traces(here.run).handle.execute_update("provide_confirmation", answer)
+        assert "open_world: not declared → yes" in str(failed.value.cause)
+        assert "look at confirm-c1#2" in str(failed.value.cause)
+
+
+@pytest.mark.parametrize("options", [{}, {"local": True, "idempotent": True}], ids=["activity", "local"])
+async def test_a_deploy_between_approval_and_call_is_noticed_by_the_call(deployed, status_when, options):
+    """The approval held when it arrived; the call itself compares again, and the person is asked again."""
+    done: list[str] = []
+    here = await deployed(release(done, **options))
+    async with Worker(release(done, **options), here.client):
+        await here.run.pause()
+        await here.run.approve(here.wait)
+    async with Worker(release(done, open_world=True, **options), here.client):
+        await here.run.resume()
+        again = await asked_again(status_when, here.run)
+        assert (done, again.changes) == ([], ["open_world: not declared → yes"])
+        await here.run.approve(again)
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+    kinds = [event.type async for event in here.run.events()]
+    assert kinds.count("tool_start") == kinds.count("tool_end") == 1

@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 import sojourn
 from sojourn.cli.checks import Check
-from sojourn.cli.options import encryption_options
+from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
@@ -49,7 +49,7 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
             name,
             False,
             f"no worker polls it for {' and '.join(missing)}",
-            f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{encryption_options()}",
+            f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{connection_options()}",
         )
     versions = await _sdk_versions(client, queue)
     lines = [_line(poller, versions) for poller in for_runs]

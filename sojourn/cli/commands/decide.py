@@ -11,13 +11,14 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
-from sojourn.cli.options import By, Json, RunId, connected, encryption_options
+from sojourn.cli.options import By, Json, RunId, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
     from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent
+    from sojourn.errors import ApprovalVoid
 
 __all__ = ["approve", "deny"]
 
@@ -135,6 +136,7 @@ def _decide(decision: Decision) -> int:
         from sojourn.cli.screen.wait_views import call_lines
         from sojourn.cli.waits import find_wait
         from sojourn.contracts.awaits import AwaitConfirmation
+        from sojourn.errors import ApprovalVoid
 
         try:
             found = await find_wait(
@@ -160,9 +162,12 @@ def _decide(decision: Decision) -> int:
             return WAITING
         run = client.get_run(found.run_id)
         if decision.approved:
-            await run.approve(
-                call.id, payload_digest=digest, by=who, reason=decision.why, for_run=decision.for_run
-            )
+            try:
+                await run.approve(
+                    call.id, payload_digest=digest, by=who, reason=decision.why, for_run=decision.for_run
+                )
+            except ApprovalVoid as void:
+                raise _with_command(void, run.id) from void
         else:
             await run.deny(call.id, decision.why, payload_digest=digest, by=who)
         return print_done(
@@ -202,9 +207,12 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
     """Return the event of an earlier decision that was the same; None if nothing was decided under this id.
 
     Raises:
-        CommandError: The earlier decision was the opposite, is void since the tool was changed, or was about other arguments than those of the digest.
+        ApprovalVoid: The tool was changed since the earlier approval.
+        CommandError: The earlier decision was the opposite, or was about other arguments than those of the digest.
         RunNotFound: There is no such run.
     """
+    from sojourn.errors import ApprovalVoid
+
     if decision.await_id is None:
         return None
     run_id, await_id, about = decision.run_id, decision.await_id, ""
@@ -214,13 +222,15 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
             about = event.confirmation.payload_digest
         elif event.type == "await_confirmation" and earlier and _asks_again(event, earlier):
             again = event.confirmation
-            raise CommandError(
-                f"the approval of {plain(await_id)} is void, and the call did not run: the tool was changed since it was shown; "
-                f"see what waits now with: sojourn show {shell_word(event.run_id)}",
+            changed = "; ".join(again.changes)
+            void = ApprovalVoid(
+                f"the approval is void: the tool was changed since it was shown ({changed}); "
+                f"look at {again.id}, and decide on it",
                 run_id=event.run_id,
                 await_id=again.id,
                 changes=again.changes,
             )
+            raise _with_command(void, event.run_id)
         elif event.type == "await_answered" and event.await_id == await_id and event.approved is not None:
             if event.approved != decision.approved:
                 by = f" by {plain(event.by)}" if event.by else ""
@@ -232,6 +242,14 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
                 )
             earlier = event
     return earlier
+
+
+def _with_command(void: "ApprovalVoid", run_id: str) -> "ApprovalVoid":
+    """The error with the command by which the call is shown and decided on anew, where it is asked about again."""
+    if void.await_id is None:
+        return void
+    line = f"sojourn approve {shell_word(run_id)} {shell_word(void.await_id)}{connection_options()}"
+    return type(void)(f"{void}: {line}", run_id=run_id, await_id=void.await_id, changes=void.changes)
 
 
 def _asks_again(event: "AwaitConfirmationEvent", earlier: "AwaitAnsweredEvent") -> bool:
@@ -250,7 +268,7 @@ async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str],
 
     if not decision.as_json:
         print("\n".join(lines), flush=True)
-    again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{encryption_options()}"
+    again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{connection_options()}"
     missing = ""
     if decision.approved and not is_whole:
         missing = f"the call was not shown whole; to see all of it and approve it, use `{again} --full`"

@@ -8,7 +8,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, WAITING, CommandError, Interrupted
-from sojourn.cli.options import Json, RunId, connected, encryption_options
+from sojourn.cli.options import Json, RunId, connected, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def result(
         try:
             return await _print_result(run, patient=patient, as_json=as_json)
         except asyncio.CancelledError:
-            line = f"sojourn result {shell_word(run_id)}{encryption_options()}"
+            line = f"sojourn result {shell_word(run_id)}{connection_options()}"
             text = f"interrupted; the run continues; wait for its answer with: {line}"
             raise Interrupted(text, run_id=run_id) from None
 

@@ -11,7 +11,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
-from sojourn.cli.options import Deltas, Json, RunId, Verbose, connected, encryption_options
+from sojourn.cli.options import Deltas, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists
 
@@ -144,7 +144,7 @@ async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run"
     try:
         return await client.start(agent, **given)
     except RunAlreadyExists as error:
-        line = f"sojourn watch {shell_word(run_id or '')}{encryption_options()}"
+        line = f"sojourn watch {shell_word(run_id or '')}{connection_options()}"
         raise RunAlreadyExists(
             f"run id {run_id!r} was used before; choose another --run-id, or follow that run with `{line}`",
             run_id=run_id,
@@ -152,7 +152,7 @@ async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run"
     except NoWorker as error:
         queue = client.task_queue
         named = f" --task-queue {shell_word(queue)}" if queue else ""
-        line = f"sojourn worker MODULE:APP{named}{encryption_options()}"
+        line = f"sojourn worker MODULE:APP{named}{connection_options()}"
         found = f"no worker polls task queue {queue!r}" if queue else str(error).rpartition("; ")[0]
         raise NoWorker(
             f"{found}; no run was started: start a worker with `{line}`, and try again",
@@ -199,6 +199,6 @@ async def _follow(run: "Run", *, as_json: bool, deltas: bool, verbose: int, afte
             return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
         return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)))
     except asyncio.CancelledError:
-        line = f"sojourn watch {shell_word(run.id)}{encryption_options()}"
+        line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
         text = f"interrupted; the run continues; follow it with: {line}"
         raise Interrupted(text, run_id=run.id) from None

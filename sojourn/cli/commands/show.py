@@ -8,7 +8,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.options import Json, RunId, Verbose, connected, encryption_options
+from sojourn.cli.options import Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import local, plain, shell_word, took
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
                 continue
             console.print(Text(f"answer with: {answer_lines(owner, wait)[0]}", "yellow"), soft_wrap=True)
     if status.paused is not None:
-        line = f"sojourn resume {shell_word(run_id)}{encryption_options()}"
+        line = f"sojourn resume {shell_word(run_id)}{connection_options()}"
         console.print(Text(f"resume with: {line}", "yellow"), soft_wrap=True)
     if status.safeguards:
         console.print(Text("safeguards:", "dim"))

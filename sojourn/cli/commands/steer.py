@@ -6,7 +6,7 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import CommandError
-from sojourn.cli.options import By, Json, RunId, Why, connected, encryption_options
+from sojourn.cli.options import By, Json, RunId, Why, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def resume(
         run, count = client.get_run(run_id), len(messages or ())
         await run.resume(why, messages=messages or [], by=who)
         turn_id = (await run.status()).turn_id if count else None
-        line = f"sojourn watch {shell_word(run_id)}{encryption_options()}"
+        line = f"sojourn watch {shell_word(run_id)}{connection_options()}"
         begun = (
             f"{count} message{'' if count == 1 else 's'} for the planner, turn {plain(turn_id or '')}; "
             if count

@@ -15,6 +15,7 @@ from sojourn.core.values.visible import fence, visible
 
 __all__ = [
     "CONFIRMATION",
+    "VOID",
     "Decided",
     "changed_since",
     "decided_against",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 CONFIRMATION = "provide_confirmation"
+
+VOID = "ApprovalVoid"
+"""The type of the error by which an approval is reported as void."""
 
 _MAX_WHOLE = 64_000
 """Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that."""

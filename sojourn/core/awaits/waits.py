@@ -6,7 +6,7 @@ of the waits.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.ids import matches_any
@@ -20,7 +20,7 @@ from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.unread import Unread
 
-__all__ = ["Released", "Repeated", "Waits", "is_malformed", "unique_await_id"]
+__all__ = ["Released", "Repeated", "Waits", "asks_again", "is_malformed", "unique_await_id"]
 
 MAX_TRIES = 3
 """Most results of one external call that may fail the tool's schema; the last failure goes to the planner."""
@@ -191,7 +191,7 @@ class Waits:
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._is_repeated(known_id, fields):
                 return Repeated(known_id)
-            again = next((wait for wait in of_kind if _asks_again(wait, known_id)), None)
+            again = next((wait for wait in of_kind if asks_again(wait, known_id)), None)
             if again:
                 return Refused(
                     f"{shown} is void, since the tool was changed; look at {again.id}, and decide on it",
@@ -265,7 +265,7 @@ def _names(released: Released, wait: AwaitConfirmation) -> bool:
     return matches_any(wait.tool, released.tools) or any(tag in released.tags for tag in wait.tags)
 
 
-def _asks_again(wait: Await, await_id: str) -> bool:
+def asks_again(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
     """Whether a wait asks about the call of an earlier one again, because its tool was changed."""
     return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
 

@@ -205,6 +205,8 @@ class Fold:
         """Read the marker of a local activity, which holds its id and its result or failure."""
         opened = self._step.local.pop(record.key, None)
         if not opened:
+            if isinstance(record.value, ToolResult):
+                yield from self._step.checked(record, record.key, record.value)
             return
         self._step.end_work(record.time)
         if isinstance(record.value, ToolResult):

@@ -81,8 +81,12 @@ class StepFold:
         """The further forms of a tool's request for input, after the open one, by call id."""
         self._asked_by: dict[str, int] = {}
         """How often a call asked for input, by call id."""
-        self._again: dict[str, list[datetime]] = {}
-        """When a call began whose tool was changed, once for each time that a person was asked about it again, by call id."""
+        self._approved: dict[str, ToolRequest] = {}
+        """Approved calls, by the id of the wait, which is the id of the check of the approval."""
+        self._again: dict[str, int] = {}
+        """How often a person was asked again about a call whose tool was changed, by call id."""
+        self._begun: dict[str, datetime] = {}
+        """When a call began that a person was asked about again, by call id; its start is told already."""
         self._confirms: dict[str, AwaitConfirmation] = {}
         """The confirmations of the plan, by call id."""
         self._plan = PlanOutcome()
@@ -105,7 +109,7 @@ class StepFold:
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
-        self._again = {}
+        self._approved, self._again, self._begun = {}, {}, {}
         self._confirms = {
             call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
         }
@@ -213,26 +217,48 @@ class StepFold:
         elif needed:
             result = outcomes.no_input(call, needed.server)
         elif result.confirm:
-            asked, result = result.confirm, result.model_copy(update={"confirm": None})
-            first, times = self._confirms.get(call.tool_call_id), len(self._again.get(call.tool_call_id, []))
-            if first and times < MAX_ASKED_AGAIN:
-                yield from self._asked_again(record, opened, asked_about_again(asked, first))
-                return
+            self._begun.setdefault(call.tool_call_id, opened.since)
+            yield from self._voided(record, opened, result)
+            return
         if opened.external:
             yield from self._checked(record, opened, result)
         else:
             yield from self.answer(record, result, opened.since)
+
+    def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
+        """Take in the check of an approval; where it is void, the call did not begin."""
+        call = self._approved.pop(await_id, None)
+        if call is None or result.error is None:
+            return
+        result = outcomes.attach_call(call, result, self._fold.run_id)
+        opened = self.local.pop(call.tool_call_id, None)
+        if opened:  # its start is told
+            self.end_work(record.time)
+            self._begun.setdefault(call.tool_call_id, opened.since)
+        self.unstarted.pop(call.tool_call_id, None)
+        self.asking.pop(call.tool_call_id, None)
+        since = self._began_before(call) or record.time
+        yield from self._voided(record, opened or OpenCall(call, since), result)
+
+    def _voided(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
+        """Ask about a call again whose approval is void, or answer it."""
+        asked, result = result.confirm, result.model_copy(update={"confirm": None})
+        call = opened.call
+        first, times = self._confirms.get(call.tool_call_id), self._again.get(call.tool_call_id, 0)
+        if asked is None or first is None or times >= MAX_ASKED_AGAIN:
+            yield from self.not_run(record, call, opened.since, result)
+        elif self._fold.state.active.expired or self.is_canceling:
+            yield from self.not_run(record, call, opened.since, self.cut_short(call))
+        else:
+            yield from self._asked_again(record, opened, asked_about_again(asked, first))
 
     def _asked_again(
         self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
     ) -> Iterator[Event]:
         """Ask about a call again whose tool is not the one that was shown; its approval is void."""
         call = opened.call
-        if self._fold.state.active.expired or self.is_canceling:
-            yield from self.answer(record, self.cut_short(call), opened.since)
-            return
         self._asked_by.pop(call.tool_call_id, None)
-        self._again.setdefault(call.tool_call_id, []).append(opened.since)
+        self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
         self.waits, note = self.waits.voided(confirm), void(confirm)
         self._fold.state = self._fold.state.with_notes(note)
         yield self._fold.event(record, PlannerNoteEvent, text=note)
@@ -276,6 +302,7 @@ class StepFold:
     def approve(self, record: HistoryRecord, await_id: str, call: ToolRequest) -> Iterator[Event]:
         """Begin an approved call."""
         self._show(call, "running")
+        self._approved[await_id] = call
         yield from self._begin_approved(record, call, self.kinds.get(await_id))
 
     def _begin_approved(self, record: HistoryRecord, call: ToolRequest, kind: str | None) -> Iterator[Event]:
@@ -291,8 +318,8 @@ class StepFold:
             self.asking[call.tool_call_id] = (call, began)
 
     def _began_before(self, call: ToolRequest) -> datetime | None:
-        """When a call began that a person was asked about again; None for another call."""
-        return next(iter(self._again.get(call.tool_call_id, [])), None)
+        """When a call began that a person was asked about again; None for a call whose start is not told."""
+        return self._begun.get(call.tool_call_id)
 
     def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult

@@ -129,17 +129,23 @@ async def test_name_and_identity_of_a_decision_are_both_shown(served):
     assert [(event["by"], event["identity"]) for event in answers] == [(claimed, answered.identity)]
 
 
-async def test_an_approval_that_a_deploy_voids_is_not_told_as_done(served, desk, status_when, monkeypatch):
+async def test_an_approval_that_a_deploy_voids_is_not_told_as_done(served, desk, monkeypatch):
     """The void approval cannot be repeated, and the call is shown again with what was changed; then it runs."""
     run = await served.waiting("wipe")
     (wait,) = (await run.status()).awaits
     tool = desk.tools.tools["wipe"]
     changed = tool.spec.annotations.model_copy(update={"open_world": True})
     monkeypatch.setattr(tool, "spec", tool.spec.model_copy(update={"annotations": changed}))
-    assert (await served.sojourn("approve", run.id, wait.id, "--yes")).code == 0
-    (again,) = (await status_when(run, lambda status: status.notes and status.awaits)).awaits
-    void = await served.sojourn("approve", run.id, wait.id, "--yes")
-    assert (void.code, f"the approval of {wait.id} is void" in void.err) == (1, True), void.err
+    line = f"look at {wait.id}#2, and decide on it: sojourn approve {run.id} '{wait.id}#2'"
+    for _ in range(2):  # the second is a repetition of what was recorded as void
+        void = await served.sojourn("approve", run.id, wait.id, "--yes")
+        assert (void.code, "approved:" in void.out) == (1, False), void.out
+        assert "(open_world: not declared → yes)" in void.err
+        assert line in void.err
+    told = json.loads((await served.sojourn("approve", run.id, wait.id, "--yes", "--json")).err)
+    assert (told["error"], told["exit_code"]) == ("ApprovalVoid", 1)
+    assert (told["await_id"], told["changes"]) == (f"{wait.id}#2", ["open_world: not declared → yes"])
+    (again,) = (await run.status()).awaits
     shown = await served.sojourn("approve", run.id, again.id, "--yes")
     assert "  changed since it was shown: open_world: not declared → yes\n" in shown.out
     assert (await run.result()).text == "wiped it's a"

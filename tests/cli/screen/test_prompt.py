@@ -183,6 +183,21 @@ async def test_a_tool_approved_for_the_run_settles_its_other_open_calls(in_a_ter
     assert b"= wiped a; wiped b" in out
 
 
+async def test_an_approval_that_is_void_is_told_at_the_prompt(in_a_terminal, monkeypatch):
+    """The person learns what was changed, and is asked again at once, also after `a`."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?")
+    changed = wipe.spec.annotations.model_copy(update={"open_world": True})
+    monkeypatch.setattr(wipe, "spec", wipe.spec.model_copy(update={"annotations": changed}))
+    terminal.type(b"a\n")
+    await terminal.shows(
+        b"the approval is void", "(open_world: not declared → yes)".encode(), b"? Wipe disk a?"
+    )
+    terminal.type(b"a\n")
+    assert b"= wiped a; wiped b" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
 async def test_the_end_of_input_leaves_a_call_undecided(in_a_terminal):
     """Ctrl-D sends no decision, and exits with 4."""
     terminal = await in_a_terminal(wipe_all)

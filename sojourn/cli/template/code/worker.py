@@ -59,4 +59,4 @@ assistant = Agent(
     uses=[orders],
     policy=RunPolicy(interrupts_allowed=True),
 )
-app = App(agents=[assistant])
+app = App(name="my_project", agents=[assistant])

@@ -46,4 +46,4 @@ assistant = Agent(
     uses=[orders],
     policy=RunPolicy(interrupts_allowed=True, max_tokens=100_000),
 )
-app = App(agents=[assistant])
+app = App(name="my_project", agents=[assistant])

@@ -1,0 +1,35 @@
+"""CheckApprovalActivity: whether the tool of a call that was just approved is still the one that was shown.
+
+It runs as a local activity, before the sender of the approval gets an answer. `ExecuteToolActivity` compares again, since
+its worker may have another release.
+"""
+
+from temporalio import activity
+
+from sojourn.authoring.app import App
+from sojourn.contracts.tasks import ApprovalTask
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+
+from .asked_again import voided
+
+__all__ = ["CheckApprovalActivity"]
+
+
+class CheckApprovalActivity:
+    """Compares the tools of an app with what was shown of them."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    @activity.defn(name="CheckApprovalActivity")
+    async def check_approval(self, task: ApprovalTask) -> ToolResult:
+        """An empty result where the approval holds, else the result of the call, perhaps with the confirmation to open.
+
+        Empty too on a worker without the run's agent, which knows nothing of its tools.
+        """
+        if self._app.agent(task.agent_id) is None:
+            return ToolResult()
+        call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw)
+        void = await voided(self._app, call, task.agent_id, task.shown, task.spec_digest)
+        return (void or ToolResult()).model_copy(update={"name": "", "tool_call_id": ""})
