@@ -69,8 +69,13 @@ class Shell:
     activities: Sequence[Any]
 
 
-def shell(app: Served) -> Shell:
-    """Return the workflow and the activities, from the wheel's `sojourn.service` or from a source tree."""
+def shell(app: Served, *, transcripts: Any = None) -> Shell:
+    """Return the workflow and the activities, from the wheel's `sojourn.service` or from a source tree.
+
+    Args:
+        app: The app to serve.
+        transcripts: What knows the runs' transcripts; by default a cache that asks the runs.
+    """
     try:
         importlib.import_module("sojourn.service")
         prefix = "sojourn.service."
@@ -84,7 +89,7 @@ def shell(app: Served) -> Shell:
     return Shell(
         workflows=[agent_run.AgentRun],
         activities=[
-            plan.PlanActivity(app, first_time=first_time).plan,
+            plan.PlanActivity(app, transcripts, first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             check_approval.CheckApprovalActivity(app).check_approval,
         ],

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sojourn.testing.clock import skip_time
+    from sojourn.testing.replay import replays
     from sojourn.testing.scripted import ScriptedPlanner, Step
 
-__all__ = ["ScriptedPlanner", "Step", "skip_time"]
+__all__ = ["ScriptedPlanner", "Step", "replays", "skip_time"]
 
-_HOMES = {"ScriptedPlanner": "scripted", "Step": "scripted", "skip_time": "clock"}
+_HOMES = {"ScriptedPlanner": "scripted", "Step": "scripted", "replays": "replay", "skip_time": "clock"}
 
 
 def __getattr__(name: str) -> Any:

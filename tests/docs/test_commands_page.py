@@ -156,14 +156,20 @@ async def test_export(served, here):
     """The lines write the files of the table."""
     run = await served.start("below")
     await served.status_when(run, lambda status: status.child_awaits)
-    for words in lines_of("Export"):
-        filled = [run.id if word == "RUN" else word for word in words]
-        (done,) = await all_well(served, [[*filled, "--json"]])
+    *folders, history = [
+        [run.id if word == "RUN" else word for word in words] for words in lines_of("Export")
+    ]
+    for words in folders:
+        (done,) = await all_well(served, [[*words, "--json"]])
     files = re.findall(r"^\| `([\w.]+)` \| ", PAGE.split("## Export")[1].split("## Serve")[0], re.MULTILINE)
     assert sorted(files) == sorted(path.name for path in (here / run.id).iterdir())
     assert set(done.json) == set(
         re.findall(r"`(\w+)`", PAGE.split("With `--json` it prints `run_id`, ")[1].split("each the same")[0])
     ) | {"run_id"}
+    (written,) = await all_well(served, [[*history, "--json"]])
+    assert written.json["history"] == history[-1]
+    assert (here / history[-1]).is_file()
+    assert set(written.json) == {"run_id", "history", "events"}
 
 
 async def test_catalog_and_doctor(served, here):

@@ -1,8 +1,10 @@
 """docs/testing.md: its three files are a user's tests, which pytest runs in a process of its own."""
 
 import asyncio
+import importlib
 import os
 import re
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -64,16 +66,33 @@ def tested(project) -> Callable[..., Awaitable[str]]:
     return run
 
 
+@pytest.fixture
+async def histories(project, serve, monkeypatch) -> None:
+    """The history of a run of the page's app that a person answered, where the page's test looks for it."""
+    monkeypatch.syspath_prepend(project)
+    for name in ("lights", "test_lights"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    client = await serve(importlib.import_module("test_lights").caller)
+    run = await client.start("site.caller", "A site is dark.")
+    (question,) = await run.until_waiting()
+    await run.answer(question.id, "s-1")
+    await run.result()
+    history = await client.temporal.get_workflow_handle(run.id).fetch_history()
+    (project / "histories").mkdir()
+    (project / "histories" / "dark_site.json").write_text(history.to_json())
+
+
+@pytest.mark.usefixtures("histories")
 async def test_the_page_is_a_users_tests(project, tested):
     """Without a key all tests pass but the unrecorded one, which is recorded with a key and replayed without a provider."""
-    assert "4 passed, 1 error" in (printed := await tested()), printed
+    assert "8 passed, 1 error" in (printed := await tested()), printed
     assert "there is no recording; run the test once with SOJOURN_RECORD=1" in printed
     async with Standin(ANSWERS) as provider:
         provider.script = lambda request: ANSWERS[len(request.tool_results)]
         printed = await tested("-k", "why_s_1", SOJOURN_RECORD="1", **responses(provider))
         assert "1 passed" in printed, printed
         assert len(provider.requests) == 2
-    assert "5 passed" in (printed := await tested()), printed
+    assert "9 passed" in (printed := await tested()), printed
     await fails_as_the_page_shows(project, tested)
 
 

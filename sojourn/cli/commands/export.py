@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import typer
 
@@ -59,6 +59,14 @@ def export(
             help="The app whose storage has the artifacts that are too large for a history.",
         ),
     ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            "--history",
+            metavar="FILE",
+            help="Write Temporal's own history to this file, and nothing else: a test replays it.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -68,7 +76,12 @@ def export(
 
     \b
     sojourn export RUN --out archive/RUN --children
+    sojourn export RUN --history tests/histories/refund.json
     """
+    if history:
+        if out or children:
+            raise CommandError("--history writes one file; leave out --out and --children", exit_code=USAGE)
+        return _export_history(run_id, history, force=force, as_json=as_json)
     storage = load_app(target).storage if target else None
     folder = out or Path(_safe(run_id))
     _refuse_overwriting(folder, children=children, force=force)
@@ -95,6 +108,38 @@ def export(
         return _print_export(written, as_json=as_json)
 
     return with_client(main, storage=storage)
+
+
+def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> int:
+    """Write a run's history as Temporal's JSON, without stack traces, which name files of a worker."""
+    if file.exists() and not force:
+        raise CommandError(f"{file} exists; choose another, or overwrite it with --force", exit_code=USAGE)
+
+    async def main(client: "Client") -> int:
+        await client.get_run(run_id).status()  # an unknown run leaves no file behind
+        history = await client.temporal.get_workflow_handle(run_id).fetch_history()
+        stored = _without_traces(json.loads(history.to_json()))
+        try:
+            private_folder(file.parent)
+            write_private(file, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
+        if as_json:
+            print(json.dumps({"run_id": run_id, "history": str(file), "events": len(history.events)}))
+        else:
+            print(f"{file}: {len(history.events)} history events of {plain(run_id, 300)}")
+        return OK
+
+    return with_client(main)
+
+
+def _without_traces(value: Any) -> Any:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {name: _without_traces(inner) for name, inner in fields.items() if name != "stackTrace"}
+    return (
+        [_without_traces(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+    )
 
 
 @dataclass(slots=True)

@@ -141,3 +141,26 @@ async def test_a_folder_named_by_a_run_stays_where_it_is(served, tmp_path, run_i
     done = await served.sojourn("export", run_id)
     assert done.code == 1
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_history_for_tests_is_one_file(served, tmp_path):
+    """`--history` writes Temporal's own history, refuses to overwrite it, and takes no folder beside it."""
+    run = await served.start("add")
+    await run.result()
+    done = await served.sojourn("export", run.id, "--history", "histories/add.json", "--json")
+    assert done.code == 0, done.err
+    stored = json.loads((tmp_path / "histories" / "add.json").read_text())
+    assert done.json == {
+        "run_id": run.id,
+        "history": "histories/add.json",
+        "events": len(stored["events"]),
+    }
+    started = stored["events"][0]["workflowExecutionStartedEventAttributes"]
+    assert started["workflowId"] == run.id
+    again = await served.sojourn("export", run.id, "--history", "histories/add.json")
+    assert (again.code, "--force" in again.err) == (2, True)
+    both = await served.sojourn("export", run.id, "--history", "x.json", "--out", "y")
+    assert (both.code, "leave out --out" in both.err) == (2, True)
+    unknown = await served.sojourn("export", "nowhere", "--history", "x.json")
+    assert unknown.code != 0
+    assert not (tmp_path / "x.json").exists()

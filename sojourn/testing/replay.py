@@ -1,0 +1,150 @@
+"""replays: a recorded history as a test of an app as it is now.
+
+First Temporal's `Replayer` runs the workflow on the history. Then every recorded plan is made again, in Temporal's
+`ActivityEnvironment`: the planner gets what it got then. No server is needed.
+"""
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+
+from temporalio.client import WorkflowHistory
+from temporalio.converter import PayloadCodec
+from temporalio.testing import ActivityEnvironment
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from sojourn.authoring.app import App
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.converter.data_converter import data_converter
+from sojourn.testing.decision import difference
+from sojourn.testing.recorded_plans import RecordedPlan, RecordedTranscript, recorded_plans
+from sojourn.worker import shell
+
+__all__ = ["replays"]
+
+
+async def replays(
+    path: str | PathLike[str], app: App, *, plans: bool = True, codec: PayloadCodec | None = None
+) -> None:
+    """Assert that an app decides in recorded runs as it decided then.
+
+    Temporal's `Replayer` runs the workflow on each history. Then each planner gets every turn again that it got then,
+    and its decision is compared with the recorded one; policy engines and interceptors are asked too, tools do not run.
+    Each call that was accepted then has to fit its tool's schema now. Plans that failed then, or that the time
+    budget cut off, are not made again.
+
+    A `ModelPlanner` sends no request: give its planner another model with `use_model`, such as the recorded exchanges
+    of the run, or pass `plans=False`.
+
+    Args:
+        path: A history that `sojourn export RUN --history FILE` wrote, or a folder, for each `*.json` in it.
+        app: The app, as it is served.
+        plans: Whether the plans are made again; without it only the workflow is replayed.
+        codec: Decrypts the payloads of an encrypted history, as for `Client.connect`.
+
+    Raises:
+        AssertionError: A history does not replay, or the first difference: the plan, what was recorded and what is
+            decided now.
+        FileNotFoundError: There is no such file, or no history in the folder.
+        ValueError: A file is not a history, or it cannot be decoded.
+    """
+    converter = dataclasses.replace(data_converter, payload_codec=codec)
+    replayer = Replayer(
+        workflows=list(shell(app).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=converter,
+    )
+    async with _opened(app) if plans else contextlib.nullcontext():
+        for file in _files(Path(path)):
+            history = _read(file)
+            replayed = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+            if replayed.replay_failure:
+                raise AssertionError(f"{file} does not replay: {replayed.replay_failure}")
+            for plan in await recorded_plans(history, converter) if plans else ():
+                await _compare(file, app, history, plan)
+
+
+def _files(path: Path) -> Sequence[Path]:
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise FileNotFoundError(f"{path} has no history; write one with: sojourn export RUN --history FILE")
+    return files
+
+
+def _read(file: Path) -> WorkflowHistory:
+    """Return a stored history; its first event names the run."""
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        run_id = stored["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
+    except (KeyError, IndexError, TypeError):
+        raise ValueError(
+            f"{file} is not a history; write one with: sojourn export RUN --history FILE"
+        ) from None
+    return WorkflowHistory.from_json(run_id, stored)
+
+
+@contextlib.asynccontextmanager
+async def _opened(app: App) -> AsyncGenerator[None]:
+    """Open the app as a worker does, and let no model send a request."""
+    with contextlib.ExitStack() as stack:
+        if models := sys.modules.get("pydantic_ai.models"):
+            stack.enter_context(models.override_allow_model_requests(allow_model_requests=False))
+        try:
+            await app.open()
+            yield
+        finally:
+            await app.close()
+
+
+async def _compare(file: Path, app: App, history: WorkflowHistory, plan: RecordedPlan) -> None:
+    where = f"{file}: plan {plan.task.plan} of {history.workflow_id}"
+    try:
+        present = await _planned(app, history, plan)
+    except Exception as error:
+        raise AssertionError(
+            f"{where} fails now, and did not then: {type(error).__name__}: {error}"
+        ) from error
+    if changed := difference(plan.outcome, present):
+        raise AssertionError(f"{where} is another one now\n{changed}")
+    for call in plan.outcome.calls[: len(plan.outcome.dispatches)]:
+        if why := _refused_now(app, plan, call):
+            payload = json.dumps(call.payload, ensure_ascii=False) if call.raw is None else call.raw
+            raise AssertionError(
+                f"{where}: its call {call.tool_call_id} is refused now\n{call.name} {payload}\n{why}"
+            )
+
+
+async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> PlanOutcome:
+    """Make a plan again; return the decision as a history would have it."""
+    environment, now = ActivityEnvironment(), datetime.now(UTC)
+    environment.info = dataclasses.replace(
+        environment.info,
+        activity_type="PlanActivity",
+        workflow_id=history.workflow_id,
+        workflow_run_id=history.run_id,
+        scheduled_time=now,
+        started_time=now,
+        current_attempt_scheduled_time=now,
+    )
+    plan_activity, *_ = shell(app, transcripts=RecordedTranscript(plan.messages)).activities
+    outcome: PlanOutcome = await environment.run(plan_activity, plan.task)
+    return PlanOutcome.model_validate_json(outcome.model_dump_json(by_alias=True, exclude_defaults=True))
+
+
+def _refused_now(app: App, plan: RecordedPlan, call: ToolRequest) -> str:
+    """Return why a call that was accepted then is refused now; empty where it is not, or was refused too."""
+    then = plan.results.get(call.tool_call_id)
+    if app.interceptors or then is None:
+        return ""  # an interceptor may complete a payload before it is checked
+    tool = app.tools_of(plan.task.agent_id).get(call.name)
+    now = tool.check(call) if tool else None
+    if not isinstance(now, ToolResult) or now.error is None:
+        return ""
+    return "" if then.error and then.error.code == now.error.code else now.error.message
