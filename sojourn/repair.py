@@ -5,10 +5,12 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any, cast
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, Turn
 from sojourn.core.repair.calls import Alternative, Defaults, ReadAnswer, Repairs
 from sojourn.core.repair.payload import RepairedPayload, repair_payload
+from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner
 
 __all__ = [
@@ -54,6 +56,7 @@ class RepairingPlanner:
         read_answer: ReadAnswer | None = None,
     ) -> None:
         self.inner = as_planner(inner, "RepairingPlanner")
+        check_repair_options("RepairingPlanner", defaults, max_repairs, max_wait, read_answer)
         self._read_answer = read_answer
         self._defaults = defaults
         self._alternatives = alternatives
@@ -75,6 +78,28 @@ class RepairingPlanner:
         repair = Repairs(turn, defaults, self._max_repairs, self._read_answer)
         plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
         return plan or await self.inner.plan_resume(repair.for_inner(turn))
+
+
+def check_repair_options(
+    place: str, defaults: Any, max_repairs: Any, max_wait: Any, read_answer: Any
+) -> None:
+    """Raise a `DefinitionError` for an option of a wrong kind, which would otherwise fail a run at its first repair."""
+    if not isinstance(max_repairs, int) or isinstance(max_repairs, bool) or max_repairs < 0:
+        raise DefinitionError(f"{place}: max_repairs is a number from 0, not {max_repairs!r}")
+    if not isinstance(max_wait, timedelta):
+        raise DefinitionError(f"{place}: max_wait is a timedelta, not {max_wait!r}")
+    if read_answer is not None and not callable(read_answer):
+        raise DefinitionError(
+            f"{place}: read_answer is a function of a text and the fields, not {read_answer!r}"
+        )
+    if defaults is None or callable(defaults):
+        return
+    if not isinstance(defaults, Mapping) or not all(
+        isinstance(v, Mapping) for v in cast("Any", defaults).values()
+    ):
+        raise DefinitionError(
+            f"{place}: defaults is a mapping of fields by tool id, such as {{find.id: {{'limit': 3}}}}, not {defaults!r}"
+        )
 
 
 def repair_calls(

@@ -11,7 +11,7 @@ from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeIn
 from sojourn.core.repair.calls import Defaults, ReadAnswer
 from sojourn.errors import CallFailed, DefinitionError
 from sojourn.flows.case import Case, Leave
-from sojourn.repair import MAX_REPAIRS, RepairingPlanner
+from sojourn.repair import MAX_REPAIRS, MAX_WAIT, RepairingPlanner, check_repair_options
 
 __all__ = ["Flow", "FlowFunction", "flow"]
 
@@ -162,4 +162,16 @@ def flow_of(function: FlowFunction, options: Options) -> Flow:
     """The planner of a function; see `flow`."""
     if not inspect.isroutine(function):
         raise DefinitionError(f"flow: {function!r} is no function; a flow is a function of a Case")
+    name = getattr(function, "__name__", "flow")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError(f"flow {name}: a flow returns its answer, and yields nothing")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise DefinitionError(
+            f"flow {name}: a flow takes one argument; write def {name}(case: Case)"
+        ) from None
+    check_repair_options(f"flow {name}", options.defaults, options.max_repairs, MAX_WAIT, options.read_answer)
+    if options.restart_on is not None and not callable(options.restart_on):
+        raise DefinitionError(f"flow {name}: restart_on is a function of a text, not {options.restart_on!r}")
     return Flow(function, options)

@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.errors import DefinitionError
 
 __all__ = ["ToolReference"]
 
@@ -20,10 +21,22 @@ class ToolReference(Generic[T]):
     Args:
         id: The tool's id.
         result: The type of the result, such as a model with the fields that the planner reads.
+
+    Raises:
+        DefinitionError: `id` is no tool id, or `result` no type.
     """
 
     def __init__(self, id: str, result: type[T]) -> None:
-        self.id = ToolId(id)
+        if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(
+                f"ToolReference takes a tool's id, not {id!r}; a tool itself needs no reference"
+            )
+        try:
+            self.id = ToolId(id)
+        except ValueError as error:
+            raise DefinitionError(f"ToolReference: {error}") from None
+        if isinstance(result, str):
+            raise DefinitionError(f"ToolReference {id}: result is a type, not {result!r}")
         self.result = result
         self._adapter = TypeAdapter(result)
 
