@@ -1,6 +1,5 @@
-"""Planners of the reference deployment: rules in code, or a model (see `models`).
+"""Planners of the reference deployment: flows (see `operations`), or a model (see `models`).
 
-A plan may be retried on another machine, so the rules keep nothing between plans. For each plan
-a flow runs from its top, with the results in the transcript, up to the first result that is
-missing; the plan is to get it.
+Begin with `operations.py`; `dark_site.py` has the longest flow. `tools.py` names the tools, `failures.py`
+says why a call gave no result, and `replies.py` reads what people write.
 """

@@ -1,30 +1,25 @@
 """Contacts of a site: name them, ask for one, and register one."""
 
+from dataclasses import asdict
 from typing import Any
 
-from planners.case import Case, Stuck
 from planners.facts import Profile, Site
+from planners.failures import sentence_of
 from planners.questions import RegisterContact
-from planners.tool_ids import UPSERT_PROFILE
+from planners.replies import read_reply
+from planners.tools import UPSERT_PROFILE
 from planners.wording import person
-from sojourn import AwaitClarification
+from sojourn import AwaitClarification, CallFailed, Case
 
 __all__ = ["name_contact", "register_contact"]
 
-_ROLE = "operations"
-"""The role of a contact if none is given."""
+_WANTED = ["name", "email"]
 
 
 def register_contact(case: Case, question: RegisterContact) -> dict[str, Any]:
     """Register the contact of the question; the tool's hint names the fields that are missing, which are asked for."""
-    profile = _upsert(
-        case,
-        site_id=question.site_id,
-        name=question.name,
-        email=question.email,
-        role=question.role,
-        phone=question.phone,
-    )
+    profile = case.call(UPSERT_PROFILE, **asdict(question))
+    case.say(_registered(profile))
     return profile.model_dump(mode="json")
 
 
@@ -33,36 +28,39 @@ def name_contact(case: Case, site: Site) -> None:
     valid = [contact for contact in site.contacts if not contact.expired]
     if valid:
         case.say(f"Contact: {person(valid[0])}.")
-        return
-    if not case.offers(UPSERT_PROFILE):
-        return
-    case.say(_nobody(site))
-    values = case.ask(
-        AwaitClarification(
-            id=f"contact-{site.site_id}",
-            question=f"{_nobody(site)} Whom shall I register (name and email)? Say no to leave it.",
-            missing_fields=["name", "email"],
-            restrict_to_tool=UPSERT_PROFILE,
-            example_input=case.example(UPSERT_PROFILE),
-        )
-    )
+    elif case.offers(UPSERT_PROFILE):
+        case.say(_nobody(site))
+        case.say(_ask_for_contact(case, site))
+
+
+def _ask_for_contact(case: Case, site: Site) -> str:
+    if not case.may_ask:
+        return "Nobody may be asked in this run, so it stays at that."
+    reply = case.ask(_question(case, site))
+    values = read_reply(reply, _WANTED) if reply else None
     if values is None:
-        case.say("Nobody was registered, as you said.")
-        return
+        return "Nobody was registered, as you said." if reply else "Nobody was registered."
     try:
-        _upsert(case, **{"site_id": site.site_id, **values})
-    except Stuck as stuck:
-        case.say(str(stuck))
+        return _registered(case.call(UPSERT_PROFILE, **{"site_id": site.site_id, **values}))
+    except CallFailed as failed:
+        return sentence_of(case, failed)
 
 
-def _upsert(case: Case, **payload: Any) -> Profile:
-    case.defaults["role"] = _ROLE
-    profile = case.call(UPSERT_PROFILE, Profile, **payload)
-    replaced = f", in place of {profile.replaced}" if profile.replaced else ""
-    case.say(
-        f"{profile.name} ({profile.email}) is registered as {profile.role} contact of {profile.site_id}{replaced}."
+def _question(case: Case, site: Site) -> AwaitClarification:
+    spec = next((spec for spec in case.turn.tools if spec.id == UPSERT_PROFILE.id), None)
+    return AwaitClarification(
+        id=f"contact-{site.site_id}",
+        question=f"{_nobody(site)} Whom shall I register (name and email)? Say no to leave it.",
+        missing_fields=_WANTED,
+        restrict_to_tool=UPSERT_PROFILE.id,
+        example_input=spec.payload.example if spec else None,
     )
-    return profile
+
+
+def _registered(profile: Profile) -> str:
+    replaced = f", in place of {profile.replaced}" if profile.replaced else ""
+    who = f"{profile.name} ({profile.email})"
+    return f"{who} is registered as {profile.role} contact of {profile.site_id}{replaced}."
 
 
 def _nobody(site: Site) -> str:

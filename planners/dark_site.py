@@ -1,34 +1,38 @@
 """Why a site is dark, from its devices, its battery, a scan of the month and its work orders; and what to do."""
 
-from typing import Any
+from typing import Any, TypeVar
 
-from planners.case import Case
 from planners.contact import name_contact
 from planners.diagnosis import Diagnosis, diagnose
-from planners.facts import Advice, DeviceList, Scan, Series, Site
+from planners.facts import Advice, DeviceList, Site
+from planners.failures import sentence_of
 from planners.questions import WhyDark
-from planners.tool_ids import ASK_ADVICE, GET_SITE, GET_TIME_SERIES, LIST_DEVICES, SCAN_SITE
-from planners.windows import WEEK, Window
+from planners.tools import ASK_ADVICE, GET_SITE, GET_TIME_SERIES, LIST_DEVICES, SCAN_SITE
 from planners.wording import count, device_line, moment
 from planners.work_orders import planned_outage
+from sojourn import CallFailed, Case
+from sojourn.flows import Begun
 
 __all__ = ["why_dark"]
+
+T = TypeVar("T")
 
 
 def why_dark(case: Case, question: WhyDark) -> dict[str, Any]:
     """Say what is wrong, what to do, and who is the contact; if none is valid, ask for one."""
-    site = case.call(GET_SITE, Site, site_id=question.site_id)
-    offline = case.call(LIST_DEVICES, DeviceList, site_id=site.site_id, status="offline")
+    site = case.call(GET_SITE, site_id=question.site_id)
+    offline = case.call(LIST_DEVICES, site_id=site.site_id, status="offline")
     if site.online_count:
         _say_not_dark(case, site, offline)
         return {"site_id": site.site_id, "dark": False}
-    case.say(
+    _find(
+        case,
         f"{site.site_id} ({site.name}) is dark: {offline.known_total} of {count(site.device_count, 'device')} "
-        f"offline as of {moment(site.as_of)}."
+        f"offline as of {moment(site.as_of)}.",
     )
     diagnosis = _diagnosis(case, question, site)
     for sentence in diagnosis.sentences:
-        case.say(sentence)
+        _find(case, sentence)
     outage = planned_outage(case, site, diagnosis)
     advice = _advice(case, site, diagnosis)
     name_contact(case, site)
@@ -50,22 +54,33 @@ def _say_not_dark(case: Case, site: Site, offline: DeviceList) -> None:
         case.say(device_line(device))
 
 
+def _find(case: Case, sentence: str) -> None:
+    """Add a finding to the answer, and as a note for people who follow the run."""
+    case.say(sentence)
+    case.note(sentence)
+
+
 def _diagnosis(case: Case, question: WhyDark, site: Site) -> Diagnosis:
-    """Read the gateway's battery, over the question's window or else the last week, and scan the site in parallel."""
-    asked = question.window.bounds(site.as_of) if question.window else {}
-    case.defaults |= Window(length=WEEK).bounds(site.as_of)
-    case.ahead(SCAN_SITE, site_id=site.site_id)
-    battery = case.attempt(GET_TIME_SERIES, Series, device_id=site.gateway_id, **asked)
-    scan = case.attempt(SCAN_SITE, Scan, site_id=site.site_id)
-    return diagnose(site.gateway_id, battery, scan)
+    """Read the gateway's battery over the question's window, and scan the site in parallel."""
+    window = question.window.bounds(site.as_of) if question.window else {}
+    battery = case.begin(GET_TIME_SERIES, device_id=site.gateway_id, **window)
+    scan = case.begin(SCAN_SITE, site_id=site.site_id)
+    return diagnose(site.gateway_id, _result(case, battery), _result(case, scan))
 
 
 def _advice(case: Case, site: Site, diagnosis: Diagnosis) -> Advice | None:
     if not case.offers(ASK_ADVICE):
         return None
-    advice = case.attempt(ASK_ADVICE, Advice, question=diagnosis.query, site_id=site.site_id)
-    if advice is not None:
-        case.say(advice.answer)
-        for number, step in enumerate(advice.steps, start=1):
-            case.say(f"{number}. {step}")
+    advice = _result(case, case.begin(ASK_ADVICE, question=diagnosis.query, site_id=site.site_id))
+    for line in [advice.answer, *advice.numbered] if advice else []:
+        case.say(line)
     return advice
+
+
+def _result(case: Case, begun: Begun[T]) -> T | None:
+    """The result of a call; None, with a sentence of the answer, if it failed."""
+    try:
+        return begun.result()
+    except CallFailed as failed:
+        case.say(sentence_of(case, failed))
+        return None

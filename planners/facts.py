@@ -201,3 +201,8 @@ class Advice(Fact):
     """The runbook it comes from; none when no runbook fits."""
     steps: list[str] = []
     """What to do, in order."""
+
+    @property
+    def numbered(self) -> list[str]:
+        """The steps as numbered lines."""
+        return [f"{number}. {step}" for number, step in enumerate(self.steps, start=1)]

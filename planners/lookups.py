@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from planners.case import Case
-from planners.facts import DeviceList, DeviceRecord, Series, SiteList, WorkOrderList
+from planners.facts import DeviceList, SiteList, WorkOrderList
 from planners.questions import ListDevices, ListSites, ShowReadings
-from planners.tool_ids import GET_DEVICE, GET_TIME_SERIES, LIST_DEVICES, LIST_SITES
-from planners.windows import WEEK, Window
+from planners.tools import GET_DEVICE, GET_TIME_SERIES, LIST_DEVICES, LIST_SITES
 from planners.wording import count, device_line, moment
+from sojourn import Case
 
 __all__ = ["list_devices", "list_sites", "say_truncated", "show_readings"]
 
@@ -17,7 +16,7 @@ _MAX_LINES = 20
 
 def list_sites(case: Case, question: ListSites) -> None:
     """List the sites, all or those in one condition."""
-    found = case.call(LIST_SITES, SiteList, condition=question.condition)
+    found = case.call(LIST_SITES, condition=question.condition)
     adjective = f"{question.condition} " if question.condition else ""
     case.say(
         f"{count(found.known_total, adjective + 'site')} as of {moment(found.as_of)}"
@@ -31,9 +30,7 @@ def list_sites(case: Case, question: ListSites) -> None:
 
 def list_devices(case: Case, question: ListDevices) -> None:
     """List the devices of a site, all or those of one status."""
-    found = case.call(
-        LIST_DEVICES, DeviceList, site_id=question.site_id, status=question.status, limit=question.limit
-    )
+    found = case.call(LIST_DEVICES, site_id=question.site_id, status=question.status, limit=question.limit)
     adjective = f"{question.status} " if question.status else ""
     site_id = found.devices[0].site_id if found.devices else question.site_id
     case.say(
@@ -48,10 +45,9 @@ def list_devices(case: Case, question: ListDevices) -> None:
 
 def show_readings(case: Case, question: ShowReadings) -> dict[str, Any]:
     """Summarize what a device reported, over the question's window or else the last week of the data."""
-    device = case.call(GET_DEVICE, DeviceRecord, device_id=question.device_id)
+    device = case.call(GET_DEVICE, device_id=question.device_id)
     asked = question.window.bounds(device.as_of) if question.window else {}
-    case.defaults |= Window(length=WEEK).bounds(device.as_of)
-    series = case.call(GET_TIME_SERIES, Series, device_id=device.device_id, metric=question.metric, **asked)
+    series = case.call(GET_TIME_SERIES, device_id=device.device_id, metric=question.metric, **asked)
     metric = series.metric.replace("_", " ")
     if series.last_time is None:
         case.say(f"{device.device_id} ({device.name}) reported no {metric} in this time.")

@@ -1,10 +1,11 @@
 """The planner of `ops.assistant`: operations questions about sites and field devices, answered by rules."""
 
-from functools import partial
+from typing import Any
 
-from planners.case import Flow, decide
 from planners.contact import register_contact
 from planners.dark_site import why_dark
+from planners.defaults import defaults
+from planners.failures import sentence_of
 from planners.lookups import list_devices, list_sites, show_readings
 from planners.questions import (
     EXAMPLES,
@@ -18,40 +19,42 @@ from planners.questions import (
     WhyDark,
     question_of,
 )
+from planners.replies import read_reply
 from planners.work_orders import list_work_orders, open_work_order
-from sojourn import PlanResult, PlanResumeInput, Turn
+from sojourn import CallFailed, Case, PlanResult, flow
 
 __all__ = ["plan"]
 
 
-async def plan(turn: Turn) -> PlanResult:
-    """Plan the next step towards the answer to the latest question.
+@flow(defaults=defaults, read_answer=read_reply, restart_on=lambda text: question_of(text) is not None)
+def plan(case: Case) -> PlanResult:
+    """Answer the latest question; a question in place of an answer replaces the one before."""
+    question = question_of(case.text)
+    if question is None:
+        examples = "\n".join(f"- {example}" for example in EXAMPLES)
+        return PlanResult.final(
+            f"I do not understand the question. I can answer questions such as:\n{examples}"
+        )
+    try:
+        return PlanResult.final("", result=_answer(case, question))
+    except CallFailed as failed:
+        return PlanResult.final(sentence_of(case, failed))
 
-    A run starts with its question. Later messages of people are answers, unless one is itself
-    a question, which replaces the first.
-    """
-    positions = [number for number, message in enumerate(turn.messages) if message.role == "user"]
-    for start in reversed(positions if isinstance(turn, PlanResumeInput) else positions[-1:]):
-        question = question_of(turn.messages[start].text)
-        if question is not None:
-            return decide(turn, start, _flow(question))
-    examples = "\n".join(f"- {example}" for example in EXAMPLES)
-    return PlanResult.final(f"I do not understand the question. I can answer questions such as:\n{examples}")
 
-
-def _flow(question: Question) -> Flow:
+def _answer(case: Case, question: Question) -> Any:
+    """Say the answer; returns the typed one."""
     match question:
         case WhyDark():
-            return partial(why_dark, question=question)
+            return why_dark(case, question)
         case RegisterContact():
-            return partial(register_contact, question=question)
+            return register_contact(case, question)
         case ListSites():
-            return partial(list_sites, question=question)
+            return list_sites(case, question)
         case ListDevices():
-            return partial(list_devices, question=question)
+            return list_devices(case, question)
         case ShowReadings():
-            return partial(show_readings, question=question)
+            return show_readings(case, question)
         case ListWorkOrders():
-            return partial(list_work_orders, question=question)
+            return list_work_orders(case, question)
         case OpenWorkOrder():
-            return partial(open_work_order, question=question)
+            return open_work_order(case, question)

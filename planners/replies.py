@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from planners.questions import EMAIL, PHONE
 
-__all__ = ["declines", "values_of"]
+__all__ = ["declines", "read_reply", "values_of"]
 
 _NO = frozenset(
     {"no", "nobody", "none", "nothing", "skip", "cancel", "stop", "leave it", "never mind", "no thanks"}
@@ -25,6 +25,11 @@ _LOWER = frozenset({"role", "site_id", "device_id"})
 def declines(text: str) -> bool:
     """Whether the answer is a no, such as `nobody` or `never mind`."""
     return text.strip().strip(".!").lower() in _NO
+
+
+def read_reply(text: str, wanted: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of an answer; None for a no."""
+    return None if declines(text) else values_of(text, wanted)
 
 
 def values_of(text: str, wanted: Collection[str]) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from planners.facts import Contact, Device
-from sojourn import RetryReason, ToolResult
 
-__all__ = ["count", "device_line", "failure", "joined", "moment", "person"]
+__all__ = ["count", "device_line", "joined", "moment", "person"]
 
 
 def moment(time: datetime) -> str:
@@ -34,22 +33,3 @@ def person(contact: Contact) -> str:
     """Return the name of a contact, with email and phone."""
     ways = [way for way in (contact.email, contact.phone) if way]
     return f"{contact.name} ({', '.join(ways)})"
-
-
-def failure(title: str, result: ToolResult) -> str:
-    """Return why a tool gave no result, as a sentence for a person."""
-    hint, reason = result.retry_hint, str(result.error or "no reason given")
-    if result.error and result.error.code == "denied":
-        return f"{title}: not approved, so it was not done ({reason.removeprefix('denied: ')})."
-    if hint and hint.reason == RetryReason.TIMEOUT:
-        return f"{title} did not answer in time."
-    if hint and hint.reason == RetryReason.RATE_LIMITED:
-        again = (
-            f" Try again in {hint.retry_after.total_seconds():g} s."
-            if hint.retry_after
-            else " Try again later."
-        )
-        return f"{title} is over its limit.{again}"
-    if hint and hint.reason == RetryReason.TOOL_UNAVAILABLE:
-        return f"{title} is not available now: {reason.removeprefix(f'{result.name} is unavailable: ')}."
-    return f"{title} failed: {reason}."

@@ -3,21 +3,22 @@
 from datetime import datetime
 from typing import Any
 
-from planners.case import Case, Stuck
 from planners.diagnosis import Diagnosis
-from planners.facts import OpenedWorkOrder, Site, WorkOrder, WorkOrderList
+from planners.facts import Site, WorkOrder
+from planners.failures import sentence_of
 from planners.lookups import say_truncated
 from planners.questions import ListWorkOrders, OpenWorkOrder
-from planners.tool_ids import GET_SITE, LIST_WORK_ORDERS, OPEN_WORK_ORDER
+from planners.tools import GET_SITE, LIST_WORK_ORDERS, OPEN_WORK_ORDER
 from planners.wording import count, moment
+from sojourn import CallFailed, Case
 
 __all__ = ["explains", "list_work_orders", "open_work_order", "planned_outage"]
 
 
 def list_work_orders(case: Case, question: ListWorkOrders) -> dict[str, Any]:
     """List the work orders of a site, all or those of one status."""
-    site = case.call(GET_SITE, Site, site_id=question.site_id)
-    found = case.call(LIST_WORK_ORDERS, WorkOrderList, site_id=site.site_id, status=question.status)
+    site = case.call(GET_SITE, site_id=question.site_id)
+    found = case.call(LIST_WORK_ORDERS, site_id=site.site_id, status=question.status)
     adjective = f"{question.status} " if question.status else ""
     case.say(
         f"{site.site_id} ({site.name}) has {count(found.known_total, adjective + 'work order')}"
@@ -31,10 +32,9 @@ def list_work_orders(case: Case, question: ListWorkOrders) -> dict[str, Any]:
 
 def open_work_order(case: Case, question: OpenWorkOrder) -> dict[str, Any]:
     """Open a work order at a site; a summary that the question lacks is asked for."""
-    site = case.call(GET_SITE, Site, site_id=question.site_id)
+    site = case.call(GET_SITE, site_id=question.site_id)
     order = case.call(
         OPEN_WORK_ORDER,
-        OpenedWorkOrder,
         site_id=site.site_id,
         summary=question.summary,
         priority=question.priority,
@@ -50,9 +50,9 @@ def open_work_order(case: Case, question: OpenWorkOrder) -> dict[str, Any]:
 def planned_outage(case: Case, site: Site, diagnosis: Diagnosis) -> WorkOrder | None:
     """Say which open work order explains that a site is dark, and return it; None without one, or if they cannot be read."""
     try:
-        found = case.call(LIST_WORK_ORDERS, WorkOrderList, site_id=site.site_id, status="open")
-    except Stuck as stuck:
-        case.say(f"Its work orders could not be read. {stuck}")
+        found = case.call(LIST_WORK_ORDERS, site_id=site.site_id, status="open")
+    except CallFailed as failed:
+        case.say(f"Its work orders could not be read. {sentence_of(case, failed)}")
         return None
     outage = next((order for order in found.work_orders if explains(order, diagnosis, site.as_of)), None)
     others = [order for order in found.work_orders if order != outage]

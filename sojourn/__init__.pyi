@@ -84,7 +84,7 @@ from .errors import (
     ToolUnavailable as ToolUnavailable,
 )
 from .events import Event as Event
-from .flows import Case as Case, flow as flow
+from .flows import Case as Case, ToolReference as ToolReference, flow as flow
 from .mcp import McpToolset as McpToolset
 from .models import ModelPlanner as ModelPlanner
 from .network import (

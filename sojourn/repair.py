@@ -3,12 +3,14 @@
 `RepairingPlanner` wraps a planner; the functions that it calls can be used alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any, cast
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, Turn
-from sojourn.core.repair.calls import Alternative, Defaults, Repairs
+from sojourn.core.repair.calls import Alternative, Defaults, ReadAnswer, Repairs
 from sojourn.core.repair.payload import RepairedPayload, repair_payload
+from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner
 
 __all__ = [
@@ -29,12 +31,15 @@ class RepairingPlanner:
 
     Args:
         inner: A planner, or one async function of the turn.
-        defaults: Values of fields by tool id, for calls that lack them.
+        defaults: Values of fields by tool id, for calls that lack them; or a function of the turn that returns them.
         alternatives: The tool to call instead, by tool id, when a tool is rate-limited, unavailable or, if it is
             read-only, too slow.
         max_repairs: Most calls in place of one refused call. The run's limits hold too: three failed steps in a
             row, three similar errors.
         max_wait: The longest `retry_after` that is waited for; the inner planner gets a longer one.
+        read_answer: Reads a person's answer to a question about missing fields: it takes the text and the names of the
+            fields, and returns values by name, or None if the person declines. Without it only JSON, or the bare
+            value of the one missing field, is understood.
 
     Raises:
         DefinitionError: `inner` is not a planner.
@@ -44,12 +49,15 @@ class RepairingPlanner:
         self,
         inner: Planner | PlanFunction,
         *,
-        defaults: Defaults | None = None,
+        defaults: Defaults | Callable[[Turn], Defaults] | None = None,
         alternatives: Mapping[str, Alternative] | None = None,
         max_repairs: int = MAX_REPAIRS,
         max_wait: timedelta = MAX_WAIT,
+        read_answer: ReadAnswer | None = None,
     ) -> None:
         self.inner = as_planner(inner, "RepairingPlanner")
+        check_repair_options("RepairingPlanner", defaults, max_repairs, max_wait, read_answer)
+        self._read_answer = read_answer
         self._defaults = defaults
         self._alternatives = alternatives
         self._max_repairs = max_repairs
@@ -66,9 +74,32 @@ class RepairingPlanner:
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
         """Repair, wait or ask; else return the inner planner's plan."""
-        repair = Repairs(turn, self._defaults, self._max_repairs)
+        defaults = self._defaults(turn) if callable(self._defaults) else self._defaults
+        repair = Repairs(turn, defaults, self._max_repairs, self._read_answer)
         plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
         return plan or await self.inner.plan_resume(repair.for_inner(turn))
+
+
+def check_repair_options(
+    place: str, defaults: Any, max_repairs: Any, max_wait: Any, read_answer: Any
+) -> None:
+    """Raise a `DefinitionError` for an option of a wrong kind, which would otherwise fail a run at its first repair."""
+    if not isinstance(max_repairs, int) or isinstance(max_repairs, bool) or max_repairs < 0:
+        raise DefinitionError(f"{place}: max_repairs is a number from 0, not {max_repairs!r}")
+    if not isinstance(max_wait, timedelta):
+        raise DefinitionError(f"{place}: max_wait is a timedelta, not {max_wait!r}")
+    if read_answer is not None and not callable(read_answer):
+        raise DefinitionError(
+            f"{place}: read_answer is a function of a text and the fields, not {read_answer!r}"
+        )
+    if defaults is None or callable(defaults):
+        return
+    if not isinstance(defaults, Mapping) or not all(
+        isinstance(v, Mapping) for v in cast("Any", defaults).values()
+    ):
+        raise DefinitionError(
+            f"{place}: defaults is a mapping of fields by tool id, such as {{find.id: {{'limit': 3}}}}, not {defaults!r}"
+        )
 
 
 def repair_calls(

@@ -6,5 +6,6 @@ declare and the repair of calls, neither Temporal nor a client. Begin with `case
 
 from sojourn.flows.case import Begun, Case
 from sojourn.flows.flow import Flow, flow
+from sojourn.flows.reference import ToolReference
 
-__all__ = ["Begun", "Case", "Flow", "flow"]
+__all__ = ["Begun", "Case", "Flow", "ToolReference", "flow"]

@@ -1,4 +1,4 @@
-"""Case: what a flow calls, asks and says.
+"""Case: what a flow calls, asks, waits for and says.
 
 A flow runs from its top for each plan. A step whose outcome is in the transcript returns it; the first one without an
 outcome leaves the flow with the plan that gets it. A call is known by its tool and its arguments, and by its number
@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from datetime import timedelta
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from sojourn.contracts.awaits import AwaitClarification
@@ -92,6 +93,12 @@ class Case:
         """Why this is the last turn, in which nothing more can be called or asked; None while it is not."""
         return self.turn.finalize
 
+    def offers(self, tool: str | TypedTool[Any]) -> bool:
+        """Whether the run may call a tool, by its id or itself; true also of a tool that it has called, and in the last turn."""
+        id = tool if isinstance(tool, str) else tool.id
+        listed = any(spec.id == id for spec in self.turn.tools)
+        return listed or id in self._done.tools or self.finalize is not None
+
     # Calls.
 
     @overload
@@ -134,6 +141,8 @@ class Case:
             self._leave(PlanResult.calls(*self._open, notes=self.notes))
         result, place = found
         self._seen = max(self._seen, place)
+        if self.finalize and result.retry_hint and place == self._done.newest:
+            self._leave(PlanResult.calls())  # its repair is not made in the last turn
         if result.error:
             raise CallFailed(f"{result.name}: {result.error}", result=result)
         return result
@@ -178,6 +187,28 @@ class Case:
         """Ask a person for a yes; `yes`, `y`, `ok`, `okay` and `true` are one, anything else is a no."""
         answer = self.ask(question)
         return answer is not None and answer.strip().strip(".!").lower() in YES
+
+    # Sleeps.
+
+    def sleep(self, duration: timedelta) -> None:
+        """Sleep durably; no worker is needed meanwhile, and the time is not active time.
+
+        A sleep is known by its duration; one of the same duration a second time is a second sleep.
+
+        Raises:
+            ValueError: `duration` is no `timedelta` above zero.
+        """
+        if not isinstance(duration, timedelta) or duration <= timedelta(0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(
+                f"case.sleep({duration!r}): a sleep is a timedelta above zero, such as timedelta(hours=1)"
+            )
+        number = self._equal[f"~ {duration}"]
+        self._equal[f"~ {duration}"] += 1
+        place = self._done.sleep(duration, number)
+        if place is None:
+            self.settle()
+            self._leave(PlanResult.wait(duration, notes=self.notes))
+        self._seen = max(self._seen, place)
 
     # What people read.
 

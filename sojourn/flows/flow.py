@@ -3,36 +3,64 @@
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, overload
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
 
+from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeInput, Turn
-from sojourn.core.repair.calls import Defaults
+from sojourn.core.repair.calls import Defaults, ReadAnswer
 from sojourn.errors import CallFailed, DefinitionError
 from sojourn.flows.case import Case, Leave
-from sojourn.repair import MAX_REPAIRS, RepairingPlanner
+from sojourn.repair import MAX_REPAIRS, MAX_WAIT, RepairingPlanner, check_repair_options
 
 __all__ = ["Flow", "FlowFunction", "flow"]
+
+AnyTurn = TypeVar("AnyTurn", bound=PlanInput)
 
 FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | None] | None]
 """A function of a case, sync or async; it returns the answer as text or as a `PlanResult`, or None if it said all."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of a flow; see `flow`."""
+
+    defaults: Defaults | Callable[[Turn], Defaults] | None = None
+    max_repairs: int = MAX_REPAIRS
+    read_answer: ReadAnswer | None = None
+    restart_on: Callable[[str], bool] | None = None
+
+
 class Flow:
     """A planner made by `flow` from a function; `Agent(planner=...)` takes it."""
 
-    def __init__(self, function: FlowFunction, *, defaults: Defaults | None, max_repairs: int) -> None:
+    def __init__(self, function: FlowFunction, options: Options) -> None:
         self.__doc__ = function.__doc__
         self._function = function
         self._name = getattr(function, "__name__", "flow")
-        self._planner = RepairingPlanner(self._plan, defaults=defaults, max_repairs=max_repairs)
+        self._restart_on = options.restart_on
+        self._planner = RepairingPlanner(
+            self._plan,
+            defaults=options.defaults,
+            max_repairs=options.max_repairs,
+            read_answer=options.read_answer,
+        )
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
         """Return the first plan of a run."""
-        return await self._planner.plan_start(turn)
+        return await self._planner.plan_start(self._since(turn, lambda _: True))
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
         """Repair what the last step's failures allow; else run the function up to its next step."""
-        return await self._planner.plan_resume(turn)
+        return await self._planner.plan_resume(self._since(turn, self._restart_on))
+
+    def _since(self, turn: AnyTurn, restarts: Callable[[str], bool] | None) -> AnyTurn:
+        """The turn with the messages since the newest one of a person that starts the function."""
+        if self._restart_on is None or restarts is None:
+            return turn
+        people = (place for place, message in enumerate(turn.messages) if message.role == "user")
+        start = max((place for place in people if restarts(turn.messages[place].text)), default=0)
+        return turn.model_copy(update={"messages": turn.messages[start:]})
 
     async def _plan(self, turn: Turn) -> PlanResult:
         case = Case(turn)
@@ -54,12 +82,30 @@ class Flow:
 
     def _answered(self, case: Case, answer: Any) -> PlanResult:
         if isinstance(answer, PlanResult):
-            return answer
+            return self._planned(case, answer)
         if isinstance(answer, str) or (answer is None and case.said):
-            text = "\n".join(filter(None, [case.said, answer]))
-            return PlanResult.final(text, notes=case.notes)
+            return PlanResult.final(_text(case, answer), notes=case.notes)
         kind = type(answer).__name__
         return PlanResult.fail(f"the flow {self._name} returned {kind}; it returns a text or a PlanResult")
+
+    def _planned(self, case: Case, plan: PlanResult) -> PlanResult:
+        """The plan that a flow returned, with what it said before; only an answer or a failure ends a flow."""
+        notes = [*case.notes, *plan.notes]
+        if plan.failure:
+            return plan.model_copy(update={"notes": notes})
+        if plan.final_response is None:
+            why = f"the flow {self._name} returned a plan that does not end the run"
+            return PlanResult.fail(
+                f"{why}; it calls with case.call, asks with case.ask, sleeps with case.sleep"
+            )
+        final = plan.final_response
+        if case.said:
+            final = Message.assistant(_text(case, final.text))
+        return plan.model_copy(update={"final_response": final, "notes": notes})
+
+
+def _text(case: Case, answer: str | None) -> str:
+    return "\n".join(filter(None, [case.said, answer]))
 
 
 def _stopped(case: Case, why: Finalize) -> PlanResult:
@@ -72,14 +118,20 @@ def _stopped(case: Case, why: Finalize) -> PlanResult:
 def flow(function: FlowFunction, /) -> Flow: ...
 @overload
 def flow(
-    *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
+    *,
+    defaults: Defaults | Callable[[Turn], Defaults] | None = None,
+    max_repairs: int = MAX_REPAIRS,
+    read_answer: ReadAnswer | None = None,
+    restart_on: Callable[[str], bool] | None = None,
 ) -> Callable[[FlowFunction], Flow]: ...
 def flow(
     function: FlowFunction | None = None,
     /,
     *,
-    defaults: Defaults | None = None,
+    defaults: Defaults | Callable[[Turn], Defaults] | None = None,
     max_repairs: int = MAX_REPAIRS,
+    read_answer: ReadAnswer | None = None,
+    restart_on: Callable[[str], bool] | None = None,
 ) -> Flow | Callable[[FlowFunction], Flow]:
     """Make a planner from a function that runs from top to bottom and whose steps are done once.
 
@@ -89,19 +141,37 @@ def flow(
 
     Args:
         function: A function of a `Case`, sync or async.
-        defaults: Values of fields by tool id, for calls that lack them.
+        defaults: Values of fields by tool id, for calls that lack them; or a function of the turn that returns them.
         max_repairs: Most calls in place of one failed call; 0 repairs nothing.
+        read_answer: Reads the values of the missing fields from a person's answer in words, as for `RepairingPlanner`.
+        restart_on: Whether a person's message starts the function anew, with this message as `case.text`. A run
+            begins with the newest message.
 
     Raises:
-        DefinitionError: `function` is not a function.
+        DefinitionError: `function` is not a function of one case.
     """
+    options = Options(
+        defaults=defaults, max_repairs=max_repairs, read_answer=read_answer, restart_on=restart_on
+    )
     if function is None:
-        return functools.partial(flow_of, defaults=defaults, max_repairs=max_repairs)
-    return flow_of(function, defaults=defaults, max_repairs=max_repairs)
+        return functools.partial(flow_of, options=options)
+    return flow_of(function, options)
 
 
-def flow_of(function: FlowFunction, *, defaults: Defaults | None, max_repairs: int) -> Flow:
+def flow_of(function: FlowFunction, options: Options) -> Flow:
     """The planner of a function; see `flow`."""
     if not inspect.isroutine(function):
         raise DefinitionError(f"flow: {function!r} is no function; a flow is a function of a Case")
-    return Flow(function, defaults=defaults, max_repairs=max_repairs)
+    name = getattr(function, "__name__", "flow")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError(f"flow {name}: a flow returns its answer, and yields nothing")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise DefinitionError(
+            f"flow {name}: a flow takes one argument; write def {name}(case: Case)"
+        ) from None
+    check_repair_options(f"flow {name}", options.defaults, options.max_repairs, MAX_WAIT, options.read_answer)
+    if options.restart_on is not None and not callable(options.restart_on):
+        raise DefinitionError(f"flow {name}: restart_on is a function of a text, not {options.restart_on!r}")
+    return Flow(function, options)

@@ -34,6 +34,11 @@ class HalfPlanning:
 async def plan(turn): ...
 def sync_plan(turn): ...
 async def plan_nothing(): ...
+def nothing(): ...
+def two(case, more): ...
+def desk(case): ...
+def many(case): yield 1
+async def many_async(case): yield 1
 def wipe(args: Wipe) -> str: ...
 admin = Toolset("sites.admin")
 away = Toolset("sites.away", external=True)
@@ -602,8 +607,47 @@ PLANNERS = [
     ),
 ]
 
+# Flows, repairs, and tools by their id.
+FLOWS = [
+    ("flow(nothing)", "flow nothing: a flow takes one argument; write def nothing(case: Case)"),
+    ("flow(two)", "flow two: a flow takes one argument; write def two(case: Case)"),
+    ("flow(Sites.wipe)", "flow wipe: a flow takes one argument; write def wipe(case: Case)"),
+    ("flow(many)", "flow many: a flow returns its answer, and yields nothing"),
+    ("flow(many_async)", "flow many_async: a flow returns its answer, and yields nothing"),
+    ("flow(3)", "flow: 3 is no function; a flow is a function of a Case"),
+    ("flow(max_repairs=-1)(desk)", "flow desk: max_repairs is a number from 0, not -1"),
+    ('flow(max_repairs="3")(desk)', "flow desk: max_repairs is a number from 0, not '3'"),
+    (
+        'flow(defaults={"role": "x"})(desk)',
+        "flow desk: defaults is a mapping of fields by tool id, such as {find.id: {'limit': 3}}, not {'role': 'x'}",
+    ),
+    ('flow(read_answer="x")(desk)', "flow desk: read_answer is a function of a text and the fields, not 'x'"),
+    ('flow(restart_on="why")(desk)', "flow desk: restart_on is a function of a text, not 'why'"),
+    (
+        "RepairingPlanner(plan, max_repairs=True)",
+        "RepairingPlanner: max_repairs is a number from 0, not True",
+    ),
+    ("RepairingPlanner(plan, max_wait=5)", "RepairingPlanner: max_wait is a timedelta, not 5"),
+    (
+        "RepairingPlanner(plan, defaults=[1])",
+        "RepairingPlanner: defaults is a mapping of fields by tool id, such as {find.id: {'limit': 3}}, not [1]",
+    ),
+    (
+        "RepairingPlanner(plan, read_answer=3)",
+        "RepairingPlanner: read_answer is a function of a text and the fields, not 3",
+    ),
+    (
+        'ToolReference("find", str)',
+        "ToolReference: 'find' is not a tool id; it has the form <service>.<toolset>.<tool>",
+    ),
+    ("ToolReference(3, str)", "ToolReference takes a tool's id, not 3; a tool itself needs no reference"),
+    ('ToolReference("a.b.c", "str")', "ToolReference a.b.c: result is a type, not 'str'"),
+]
 
-@pytest.mark.parametrize(("declaration", "message"), [*OPTIONS, *VALUES, *FIELDS, *FUNCTIONS, *PLANNERS])
+
+@pytest.mark.parametrize(
+    ("declaration", "message"), [*OPTIONS, *VALUES, *FIELDS, *FUNCTIONS, *PLANNERS, *FLOWS]
+)
 def test_a_mistake_is_a_definition_error(declaration: str, message: str) -> None:
     """Each mistake raises a `DefinitionError` with exactly this sentence, where it is declared."""
     names = {"__name__": __name__}
@@ -617,6 +661,6 @@ def test_the_page_shows_these_sentences() -> None:
     """Each sentence in the table of docs/authoring.md is one of those above."""
     page = (Path(__file__).parents[2] / "docs/authoring.md").read_text()
     rows = re.findall(r"^\| `[^`]+` \| `([^`]+)` \|$", page.partition("## Mistakes")[2], re.MULTILINE)
-    known = {message for _, message in [*OPTIONS, *VALUES, *FIELDS, *FUNCTIONS, *PLANNERS]}
+    known = {message for _, message in [*OPTIONS, *VALUES, *FIELDS, *FUNCTIONS, *PLANNERS, *FLOWS]}
     assert len(rows) == 5
     assert set(rows) <= known

@@ -1,5 +1,7 @@
 """A flow on a real server: its steps are done once, its failures are exceptions, its questions are answered."""
 
+from datetime import timedelta
+
 import pytest
 from pydantic import BaseModel
 
@@ -11,7 +13,9 @@ from sojourn import (
     RunFailed,
     RunPolicy,
     ToolFailed,
+    ToolReference,
     Toolset,
+    Turn,
     flow,
 )
 
@@ -209,3 +213,186 @@ def test_a_flow_is_made_of_a_function():
     """Anything else is refused where it is declared."""
     with pytest.raises(DefinitionError, match="is no function"):
         flow("desk")  # type: ignore[call-overload]
+
+
+@tools.tool
+async def label(name: str, colour: str) -> str:
+    """Paint a label."""
+    return f"{name} in {colour}"
+
+
+async def test_a_sleep_is_slept_once(serve):
+    """A flow sleeps durably and goes on after it; an equal sleep is a second one."""
+
+    @flow
+    def patient(case: Case) -> str:
+        """Look, sleep, look again, sleep, and answer."""
+        first = case.call(level, metres=1)
+        case.sleep(timedelta(seconds=1))
+        again = case.call(level, metres=1)
+        case.sleep(timedelta(seconds=1))
+        return f"{first.name} {again.name}"
+
+    client = await serve(planner=patient, uses=(tools,))
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "l1 l1"
+    slept = [m.text for m in await run.transcript() if m.role == "system"]
+    assert slept == ["Waited 1 s.", "Waited 1 s."]
+
+
+async def test_a_sleep_is_a_timedelta(serve):
+    """A number is refused, and the run fails with what a sleep takes."""
+
+    @flow
+    def hasty(case: Case) -> str:
+        """Sleep for a number."""
+        case.sleep(3)  # type: ignore[arg-type]
+        return "never"
+
+    client = await serve(planner=hasty)
+    with pytest.raises(RunFailed, match=r"case\.sleep\(3\): a sleep is a timedelta"):
+        await client.execute("test.agent", "go")
+
+
+async def test_what_was_said_comes_before_a_final_plan(serve):
+    """A `PlanResult` adds to the lines and notes before it, and replaces none."""
+
+    @flow
+    def wordy(case: Case) -> PlanResult:
+        """Say something, then answer with a plan."""
+        case.say("first")
+        case.note("seen")
+        return PlanResult.final("second", result=2)
+
+    client = await serve(planner=wordy)
+    output = await client.execute("test.agent", "go")
+    assert (output.text, output.notes, output.result) == ("first\nsecond", ["seen"], 2)
+
+
+async def test_a_plan_that_does_not_end_the_run_is_refused(serve):
+    """A flow that returns calls would return them again for ever, so it fails at once and names the way."""
+
+    @flow
+    def raw(case: Case) -> PlanResult:
+        """Return a call."""
+        return PlanResult.calls(level.call(metres=1))
+
+    client = await serve(planner=raw, uses=(tools,))
+    with pytest.raises(
+        RunFailed, match=r"raw returned a plan that does not end the run; it calls with case\.call"
+    ):
+        await client.execute("test.agent", "go")
+
+
+def colour_in(text: str, wanted: list[str]) -> dict[str, str] | None:
+    """Read a colour from a sentence; None for a no."""
+    return None if text == "never mind" else {name: text.rsplit(maxsplit=1)[-1] for name in wanted}
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"), [("make it blue", "lid in blue"), ("never mind", "failed"), (None, "failed")]
+)
+async def test_an_answer_in_words_fills_what_a_call_lacks(serve, answer: str | None, outcome: str):
+    """`read_answer` reads the missing field from words; after a no, and after a declined question, the call has failed."""
+
+    @flow(read_answer=colour_in)
+    def paint(case: Case) -> str:
+        """Paint without a colour."""
+        try:
+            return case.call("ops.flow.label", name="lid")
+        except CallFailed:
+            return "failed"
+
+    client = await serve(planner=paint, uses=(tools,), policy=ASKING)
+    run = await client.start("test.agent", "go")
+    asked = 0
+    async for event in run.events():
+        if event.type == "await_clarification":
+            asked += 1
+            await (run.answer(event.question.id, answer) if answer else run.decline(event.question.id))
+    assert (await run.result()).text == outcome
+    assert asked == 1
+
+
+async def test_a_declined_question_fills_nothing_in(serve, status_when):
+    """Also without `read_answer` a declined question about one field of text is no empty answer."""
+
+    @flow
+    def paint(case: Case) -> str:
+        """Paint without a colour."""
+        try:
+            return case.call("ops.flow.label", name="lid")
+        except CallFailed as failed:
+            return f"{failed.result.retry_hint and failed.result.retry_hint.missing_fields}"
+
+    client = await serve(planner=paint, uses=(tools,), policy=ASKING)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await run.decline(None, "no idea")
+    output = await run.result()
+    assert (output.text, output.tool_calls) == ("['colour']", 1)
+
+
+async def test_defaults_follow_from_the_turn(serve):
+    """A function of the turn gives the value that a call lacks, from the result of an earlier call."""
+
+    def colours(turn: Turn) -> dict[str, dict[str, str]]:
+        known = turn.last(level)
+        return {label.id: {"colour": known.name}} if known else {}
+
+    @flow(defaults=colours)
+    def paint(case: Case) -> str:
+        """Look at a level, then paint without a colour."""
+        case.call(level, metres=7)
+        return case.call("ops.flow.label", name="lid")
+
+    client = await serve(planner=paint, uses=(tools,))
+    assert (await client.execute("test.agent", "go")).text == "lid in l7"
+
+
+async def test_another_question_starts_the_flow_anew(serve):
+    """A question in place of an answer replaces it, also the same one again: its calls are new calls."""
+
+    @flow(restart_on=lambda text: text.startswith("roll"))
+    def roller(case: Case) -> str:
+        """Roll, and ask whether that is enough."""
+        number = case.call(roll, die=case.text)
+        return f"{number} {case.ask('Enough?')}"
+
+    rolled.clear()
+    client = await serve(planner=roller, uses=(tools,), policy=ASKING)
+    run = await client.start("test.agent", "roll red")
+    answers = iter(["roll red", "yes"])
+    async for event in run.events():
+        if event.type == "await_clarification":
+            await run.answer(event.question.id, next(answers))
+    assert (await run.result()).text == "2 yes"
+    assert rolled == ["roll red", "roll red"]
+
+
+async def test_a_tool_by_its_id_has_a_typed_result(serve):
+    """A reference calls a tool that is not imported; a run offers a tool only if its agent uses it."""
+    read, nowhere = ToolReference("ops.flow.level", Level), ToolReference("ops.nowhere.level", Level)
+
+    @flow
+    def typed(case: Case) -> str:
+        """Call by reference, with a field left out."""
+        found = case.call(read, metres=3, unit=None)
+        return f"{found.name} {case.offers(read)} {case.offers(nowhere)} {case.turn.last(read) == found}"
+
+    client = await serve(planner=typed, uses=(tools,))
+    assert (await client.execute("test.agent", "go")).text == "l3 True False True"
+
+
+async def test_a_result_of_another_type_is_named(serve):
+    """A result that does not fit the reference's type fails the run, with the tool and the field."""
+    read = ToolReference("ops.flow.roll", Level)
+
+    @flow
+    def mistyped(case: Case) -> str:
+        """Take a number for a level."""
+        return case.call(read, die="red").name
+
+    client = await serve(planner=mistyped, uses=(tools,))
+    with pytest.raises(RunFailed, match=r"the result of ops\.flow\.roll does not have the reference's type"):
+        await client.execute("test.agent", "go")

@@ -133,7 +133,9 @@ class Rehearsal:
                 self.messages.append(Message.assistant(text))
                 return plan
             calls = [
-                call.model_copy(update={"tool_call_id": f"c{len(self.results) + n}"})
+                call
+                if call.tool_call_id
+                else call.model_copy(update={"tool_call_id": f"c{len(self.results) + n}"})
                 for n, call in enumerate(plan.tool_calls)
             ]
             results = [await self.execute(call) for call in calls]

@@ -45,6 +45,6 @@ async def test_without_a_question():
     turn = PlanInput(
         run=RunContext(run_id="r", agent_id="ops.advisor"), messages=[Message.system("You advise.")], tools=[]
     )
-    plan = await advisor.plan(turn)
+    plan = await advisor.plan.plan_start(turn)
     assert plan.final_response
     assert plan.result["steps"] == []

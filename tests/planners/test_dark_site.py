@@ -53,7 +53,7 @@ async def test_window_is_repaired_without_a_person(run: Any):
     end = datetime.fromisoformat(run.result("get_site")["as_of"])
     assert datetime.fromisoformat(second["end_time"]) == end
     assert datetime.fromisoformat(second["start_time"]) == end - timedelta(days=7)
-    assert run.plans[3].notes == ["repaired ops.devices.get_time_series: start_time and end_time"]
+    assert run.plans[3].notes == ["repaired ops.devices.get_time_series: start_time, end_time"]
 
 
 async def test_call_beside_a_refused_call_is_used(run: Any):
@@ -151,7 +151,7 @@ async def test_last_turn_answers_with_the_findings(run: Any, steps: int):
     """In the last turn the answer has the findings so far, after any number of steps."""
     run.stop_before_step = steps
     answer = await run.finish("why is s-7 dark")
-    assert "I had to stop here (max_tool_rounds)" in answer
+    assert "I had to stop here: Answer now." in answer
     assert ("13 of 13 devices offline" in answer) is (steps >= 2)
     assert ("So the gateway lost power" in answer) is (steps >= 4)
 

@@ -99,7 +99,7 @@ def outcome(*, without_extra: bool = False, **environment: str) -> tuple[str, st
 def test_a_key_without_the_extra_means_rules():
     """With a key but without the extra, rules decide, and one warning says what to install."""
     planners, err = outcome(without_extra=True, OPENAI_API_KEY="sk-secret")
-    assert planners == "_FunctionPlanner _FunctionPlanner"
+    assert planners == "Flow Flow"
     assert err.count("OPENAI_API_KEY is set, and rules decide") == 1
     assert "pip install 'sojourn[models]'" in err
     assert "sk-secret" not in err

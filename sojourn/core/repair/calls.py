@@ -4,7 +4,7 @@ A planner's turn may run again on another worker, so no state is kept between tu
 question of these repairs are recognised in the transcript, since both follow from the failures before them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -20,13 +20,16 @@ from sojourn.core.repair.last_step import LastStep
 from sojourn.core.repair.payload import RepairedPayload, issues_in_hint, name_of, repair_payload
 from sojourn.core.schema.validate import Validator
 
-__all__ = ["Alternative", "Defaults", "Repairs"]
+__all__ = ["Alternative", "Defaults", "ReadAnswer", "Repairs"]
 
 Alternative = str | Callable[[ToolRequest], ToolRequest]
 """The id of another tool that takes the same payload, or a function that makes its call from the failed one."""
 
 Defaults = Mapping[str, Mapping[str, Any]]
 """By tool id: the values of fields that nobody gave."""
+
+ReadAnswer = Callable[[str, Sequence[str]], Mapping[str, Any] | None]
+"""Reads the values of the wanted fields from a person's answer in words; None if the person declines."""
 
 _MENDABLE = (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS)
 _AWAY = (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE, RetryReason.TIMEOUT)
@@ -39,10 +42,14 @@ class Repairs:
         turn: The planner's turn.
         defaults: See `Defaults`.
         max_repairs: Most calls in place of one failed call.
+        read_answer: See `ReadAnswer`; None leaves an answer in words to the inner planner.
     """
 
-    def __init__(self, turn: Turn, defaults: Defaults | None, max_repairs: int) -> None:
+    def __init__(
+        self, turn: Turn, defaults: Defaults | None, max_repairs: int, read_answer: ReadAnswer | None = None
+    ) -> None:
         self._defaults = defaults or {}
+        self._read_answer = read_answer
         self._max_repairs = max_repairs
         self._may_ask = turn.run.interrupts_allowed
         self._may_call = 0 not in (turn.caps.rounds, turn.caps.tool_calls)
@@ -67,9 +74,14 @@ class Repairs:
         return state
 
     def _take(self, result: ToolResult, question: AwaitClarification, text: str) -> bool:
-        """Whether an answer gives a field that was asked for; free text is left to the inner planner."""
+        """Whether an answer gives a field that was asked for; an answer in words needs `read_answer`."""
         form = form_of(self._specs[result.name], question.missing_fields)
-        values = values_of(form, text) if form else None
+        if not text:  # declined, or not answered in time
+            values = None
+        elif self._read_answer:
+            values = self._read_answer(text, question.missing_fields)
+        else:
+            values = values_of(form, text) if form else None
         known = self._answers.get(result.tool_call_id, {})
         self._answers[result.tool_call_id] = {**known, **(values or {})}
         return self._repaired(result).missing != question.missing_fields

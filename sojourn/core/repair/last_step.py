@@ -14,7 +14,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["LastStep", "stem"]
+__all__ = ["LastStep", "is_repair", "stem"]
 
 _REPAIR = re.compile(r"(.{1,54})-repair\d+")
 
@@ -28,7 +28,7 @@ class LastStep:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._calls = {call.tool_call_id: call for message in messages for call in message.tool_calls}
-        self._stems = {stem(call_id) for call_id in self._calls if not _REPAIR.fullmatch(call_id)}
+        self._stems = {stem(call_id) for call_id in self._calls if not is_repair(call_id)}
         steps = [number for number, message in enumerate(messages) if message.tool_results]
         self.results = self._ended([messages[number].tool_results for number in reversed(steps)])
         """The results in call order, each of the call itself or of the last call in its place."""
@@ -79,7 +79,12 @@ class LastStep:
         return call.model_copy(update={"tool_call_id": f"{stem(result.tool_call_id)}-repair{number}"})
 
     def _is_repair(self, call_id: str) -> bool:
-        return bool(_REPAIR.fullmatch(call_id)) and stem(call_id) in self._stems
+        return is_repair(call_id) and stem(call_id) in self._stems
+
+
+def is_repair(call_id: str) -> bool:
+    """Whether an id is that of a call in place of another."""
+    return _REPAIR.fullmatch(call_id) is not None
 
 
 def stem(call_id: str) -> str:

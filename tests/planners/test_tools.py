@@ -2,25 +2,13 @@ from typing import Any
 
 import pytest
 
-from planners import facts, tool_ids
+from planners import tools
+from sojourn import ToolReference
 from worker import app
 
 pytestmark = pytest.mark.usefixtures("mcp_server")
 
-READ_AS = {
-    tool_ids.ASK_ADVICE: facts.Advice,
-    tool_ids.GET_DEVICE: facts.DeviceRecord,
-    tool_ids.GET_RUNBOOK: facts.Runbook,
-    tool_ids.GET_SITE: facts.Site,
-    tool_ids.GET_TIME_SERIES: facts.Series,
-    tool_ids.LIST_DEVICES: facts.DeviceList,
-    tool_ids.LIST_SITES: facts.SiteList,
-    tool_ids.LIST_WORK_ORDERS: facts.WorkOrderList,
-    tool_ids.OPEN_WORK_ORDER: facts.OpenedWorkOrder,
-    tool_ids.SCAN_SITE: facts.Scan,
-    tool_ids.SEARCH_RUNBOOKS: facts.RunbookList,
-    tool_ids.UPSERT_PROFILE: facts.Profile,
-}
+REFERENCES: list[ToolReference[Any]] = [getattr(tools, name) for name in tools.__all__]
 
 
 def fields(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
@@ -33,17 +21,12 @@ def fields(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
     return found
 
 
-def test_every_tool_is_known():
-    """Each tool id of the planners has one type for its result."""
-    assert set(READ_AS) == {getattr(tool_ids, name) for name in tool_ids.__all__}
-
-
-@pytest.mark.parametrize("tool", READ_AS)
-def test_facts_are_in_the_results(tool: str):
+@pytest.mark.parametrize("tool", REFERENCES, ids=lambda tool: tool.id)
+def test_facts_are_in_the_results(tool: ToolReference[Any]):
     """Every field that the planners read is in the result schema of its tool."""
-    schemas = app.tool_schema(tool)
+    schemas = app.tool_schema(tool.id)
     assert schemas
-    read = READ_AS[tool].model_json_schema()
+    read = tool.result.model_json_schema()
     assert fields(read, read) <= fields(schemas["result"], schemas["result"])
 
 
