@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from sojourn.connection.announced import announced
 from sojourn.contracts.dispatch import WRONG_WORKER
 
-__all__ = ["pass_on"]
+__all__ = ["leave", "pass_on"]
 
 PAUSE = timedelta(milliseconds=100)
 """Before the attempt fails, and again before the next one: this worker might get that one too."""
@@ -38,7 +38,7 @@ async def pass_on(agent_id: str) -> list[str]:
         return []  # the server does not answer; or no server knows this activity
     if info.task_queue not in serving:
         return sorted({*serving})
-    await _leave(client, info)
+    await leave(client, info)
     await asyncio.sleep(PAUSE.total_seconds())
     raise ApplicationError(
         f"no agent {agent_id!r} on this worker; another worker of task queue {info.task_queue} serves it",
@@ -48,7 +48,7 @@ async def pass_on(agent_id: str) -> list[str]:
     )
 
 
-async def _leave(client: Client, info: activity.Info) -> None:
+async def leave(client: Client, info: activity.Info) -> None:
     """Have the run's next workflow task offered to all workers of its queue."""
     execution = WorkflowExecution(workflow_id=info.workflow_id or "", run_id=info.workflow_run_id or "")
     request = ResetStickyTaskQueueRequest(namespace=client.namespace, execution=execution)

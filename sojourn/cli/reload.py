@@ -53,6 +53,7 @@ class Reloader:
         self._tell = tell
         self._on_first = on_first
         self._is_told = False
+        self._queue = ""
         self._current: Program | None = None
         self._programs: set[Program] = set()
         self._loading: set[Program] = set()
@@ -112,9 +113,11 @@ class Reloader:
         before, self._current = self._current, program
         if before is not None:
             before.terminate()
-        at = f" on task queue {queue}" if before is None else ""
+        moved = self._queue and self._queue != queue
+        at = f" on task queue {queue}; open runs on {self._queue} wait for a worker there" if moved else ""
+        self._queue = queue
         more = {"changed": changed, "pid": program.pid, "task_queue": queue}
-        self._tell(event, f"{event} {self._target}{at}{because}", more)
+        self._tell(event, f"{event} {self._target}{because}{at}", more)
         if not self._is_told:
             self._is_told = True
             self._on_first(agent_id)

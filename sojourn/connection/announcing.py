@@ -24,6 +24,9 @@ _PAUSE = 2.0
 _FAREWELL = 0.05
 """Seconds that a worker which stops at once gives its farewell to reach the server."""
 
+_SHOWN = 5
+"""Most agents named in a warning."""
+
 _log = structlog.get_logger("sojourn.worker")
 
 
@@ -89,8 +92,13 @@ class Announcing:
                 _log.warning(
                     "task_queue_shared",
                     task_queue=self._worker.task_queue,
-                    serves=sorted(self._worker.agents),
+                    serves=_few(self._worker.agents),
                     other_app=other.app,
-                    other_serves=sorted(other.agents),
+                    other_serves=_few(other.agents),
                     mend="give one of the two apps a task queue of its own: --task-queue, or App(name=...)",
                 )
+
+
+def _few(agents: frozenset[str]) -> list[str]:
+    more = [f"and {len(agents) - _SHOWN} more"] if len(agents) > _SHOWN else []
+    return [*sorted(agents)[:_SHOWN], *more]

@@ -13,6 +13,7 @@ import json
 import logging
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,21 @@ from scenarios import SCENARIOS, Scenario, make_app, settled  # noqa: E402
 
 import activities.dispatch  # noqa: E402
 import activities.heartbeat  # noqa: E402
+import activities.wrong_worker  # noqa: E402
 import sojourn.core.run.retry  # noqa: E402
-from sojourn import Client, Message, Run, RunInput, Worker, data_converter  # noqa: E402
+from sojourn import (  # noqa: E402
+    Agent,
+    App,
+    Client,
+    Message,
+    PlanResult,
+    Run,
+    RunInput,
+    Worker,
+    data_converter,
+)
 from sojourn.server import Server  # noqa: E402
+from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 
 QUEUE = "replay"
 
@@ -45,9 +58,13 @@ async def main(names: list[str]) -> None:
         client = Client(temporal, task_queue=QUEUE)
         async with Worker(make_app(), client):
             for name in names or SCENARIOS:
+                if name == "moved":
+                    continue
                 await record(client, name, SCENARIOS[name])
             if not names:
                 await record_nothing(client)
+    while "moved" in (names or SCENARIOS) and not await record_moved():
+        pass  # the tasks happened to reach the right worker only
 
 
 def hurry() -> None:
@@ -87,6 +104,33 @@ async def record_nothing(client: Client) -> None:
     await client.temporal.start_workflow("AgentRun", id="no_input", task_queue=QUEUE)
     await settled(client.get_run("no_input"))
     await store(client, "no_input")
+
+
+async def record_moved() -> bool:
+    """Record a run whose calls reach a worker of another app on its task queue first; returns whether they did."""
+    activities.wrong_worker.leave = leave_for_tools
+    planner = ScriptedPlanner([PlanResult.final("other")])
+    other = App(name="other", agents=[Agent("other.agent", planner=planner)])
+    async with Server(port=0, ui=False, attach=False) as server:
+        one, two = [await Client.connect(server.address, task_queue=QUEUE) for _ in range(2)]
+        async with Worker(make_app(), one), Worker(other, two):
+            run = await started(one, "moved", SCENARIOS["moved"])
+            await settled(run)
+            history = await one.temporal.get_workflow_handle(run.id).fetch_history()
+            is_moved = any(
+                event.HasField("activity_task_failed_event_attributes") for event in history.events
+            )
+            if is_moved:
+                await store(one, run.id)
+            return is_moved
+
+
+async def leave_for_tools(
+    client: Any, info: Any, leave: Callable[[Any, Any], Awaitable[None]] = activities.wrong_worker.leave
+) -> None:
+    """Leave the run's workflow at the wrong worker after a plan, so that its calls are started there."""
+    if info.activity_type != "PlanActivity":
+        await leave(client, info)
 
 
 async def store(client: Client, run_id: str) -> None:

@@ -125,6 +125,12 @@ async def doze() -> None:
 
 
 @tools.tool(idempotent=False)
+async def stamp() -> str:
+    """Succeed, once."""
+    return "stamped"
+
+
+@tools.tool(idempotent=False)
 async def hang() -> str:
     """Never answer."""
     await asyncio.Event().wait()
@@ -438,6 +444,9 @@ SCENARIOS = {
             calls(call("inspect", site_id="s-1")),
             PlanResult.final("done", result={"sum": 10}),
         ]
+    ),
+    "moved": Scenario(
+        [calls(call("stamp", "s1")), calls(call("near", "l1", n=1)), calls(call("stamp", "s2")), FINAL]
     ),
     "own_message": Scenario([calls_with_own_message, FINAL]),
     "failing_calls": Scenario(

@@ -5,8 +5,11 @@ import uuid
 from collections import Counter
 
 import pytest
+import temporalio.client
+from temporalio import activity
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+from activities import wrong_worker
 from sojourn import Agent, App, Client, PlanResult, RunFailed, Toolset, Turn, Worker, data_converter
 from workflows.agent_run import AgentRun
 
@@ -54,9 +57,21 @@ async def test_apps_side_by_side_never_meet(temporal_address, names):
         assert {each.attempt for each in started if each.attempt} == {1}
 
 
+@pytest.mark.parametrize("stays", [False, True])
 @KINDS
-async def test_runs_on_a_shared_queue_find_their_worker(temporal_address, names, kind):
-    """On one queue each run is answered by its own app, each call has one effect, and the event stream tells it once."""
+async def test_runs_on_a_shared_queue_find_their_worker(temporal_address, names, kind, stays, monkeypatch):
+    """On one queue each run is answered by its own app, each call has one effect, and the event stream tells it once.
+
+    With `stays` the workflow stays at the wrong worker after a plan, so that its calls are started there.
+    """
+    leave, refused = wrong_worker.leave, []
+
+    async def leave_for_tools(client: temporalio.client.Client, info: activity.Info) -> None:
+        refused.append(info.activity_type)
+        if not stays or info.activity_type != "PlanActivity":
+            await leave(client, info)
+
+    monkeypatch.setattr(wrong_worker, "leave", leave_for_tools)
     made = Counter[str]()
     clients = [await Client.connect(temporal_address, task_queue=f"q-{names[0]}") for _ in names]
     one, two = (app(name, made, kind) for name in names)
@@ -76,6 +91,7 @@ async def test_runs_on_a_shared_queue_find_their_worker(temporal_address, names,
             await replayer.replay_workflow(
                 await clients[0].temporal.get_workflow_handle(run.id).fetch_history()
             )
+    assert {*refused} >= ({"PlanActivity", "ExecuteToolActivity"} if stays else {"PlanActivity"})
 
 
 async def test_a_run_on_a_queue_of_other_agents_is_told_where_its_own_is(temporal_address, names):

@@ -127,6 +127,22 @@ async def test_the_next_command_can_be_pasted(start_command, here, shell, option
     assert (here / ".sojourn" / ".gitignore").read_text() == "*\n"
 
 
+async def test_a_change_of_the_task_queue_is_told(here, start_command, temporal_address):
+    """When a change gives the app another task queue, `dev` says where the open runs of the old one are left."""
+    named = APP.replace("App(", "App(name={name!r}, ")
+    write_app(here, named.format(answer="one", name="before"))
+    dev = await start_command("dev", "dev_app:app", "--port", temporal_address.rpartition(":")[2])
+    while not (line := (await dev.stdout.readline()).decode()).startswith("next"):
+        assert line, "dev ended"
+    write_app(here, named.format(answer="one", name="after"))
+    line = (await dev.stdout.readline()).decode()
+    assert line == (
+        "reloaded dev_app:app (dev_app.py) on task queue after; open runs on before wait for a worker there\n"
+    )
+    dev.send_signal(signal.SIGINT)
+    await dev.communicate()
+
+
 async def test_the_worker_ends_with_its_parent(here, start_dev, until):
     """The worker ends, even if its parent is killed with SIGKILL."""
     dev = await start_dev()
