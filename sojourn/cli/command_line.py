@@ -17,6 +17,7 @@ from sojourn.cli.commands.decide import approve, deny
 from sojourn.cli.commands.dev import dev
 from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
+from sojourn.cli.commands.init import init
 from sojourn.cli.commands.list import list_
 from sojourn.cli.commands.provide import provide
 from sojourn.cli.commands.result import result
@@ -30,6 +31,7 @@ from sojourn.cli.failure import FAILED, INTERRUPT, INTERRUPTED, OK, USAGE, failu
 __all__ = ["app", "main"]
 
 _GROUPS = {
+    "Begin": (init,),
     "Start and follow": (run, watch, result),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
@@ -74,7 +76,7 @@ app = typer.Typer(
 )
 
 
-_READING = ("catalog", "cost", "doctor", "export", "list", "result", "show", "watch")
+_READING = ("catalog", "cost", "doctor", "export", "init", "list", "result", "show", "watch")
 """Commands that only read, of which there are no spans: they load no OpenTelemetry, and say nothing about it."""
 
 

@@ -15,6 +15,12 @@ from tests.walk.installation import bare_environment, build_wheel, install
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+TEMPLATE = {
+    path.relative_to(ROOT).as_posix()
+    for folder in ("code", "model")
+    for path in (ROOT / "sojourn" / "cli" / "template" / folder).rglob("*")
+    if path.is_file() and "__pycache__" not in path.parts
+}
 QUEUE = "wheel"
 
 APP = '''
@@ -138,8 +144,15 @@ def test_the_wheel_is_typed_and_licensed(names: set[str]) -> None:
 
 
 def test_the_wheel_has_no_caches_tests_or_secrets(names: set[str]) -> None:
-    """The wheel has no cache, test, secret or database."""
-    assert [name for name in names if re.search(r"__pycache__|\.pyc$|/tests?/|\.env|\.db$", name)] == []
+    """The wheel has no cache, secret or database, and only the tests of the template."""
+    assert [name for name in names if re.search(r"__pycache__|\.pyc$|\.env|\.db$", name)] == []
+    assert {name for name in names if re.search(r"/tests?/", name)} <= TEMPLATE
+
+
+def test_the_wheel_has_the_template(names: set[str]) -> None:
+    """Every file that `sojourn init` writes is in the wheel, its `.gitignore` too."""
+    assert names >= TEMPLATE
+    assert "sojourn/cli/template/code/.gitignore" in TEMPLATE
 
 
 @pytest.mark.slow
@@ -185,3 +198,29 @@ def test_the_wheel_installs_no_development_tools(installed: Path) -> None:
     }
     assert "temporalio" in packages
     assert packages.isdisjoint({"pytest", "ruff", "mypy", "pyright", "hatchling", "hypothesis", "uv"})
+
+
+@pytest.mark.slow
+def test_make_wheel_builds_it(tmp_path: Path, wheel: Path) -> None:
+    """`make wheel` builds the wheel that is tested here."""
+    settings = {name: value for name, value in bare_environment().items() if not name.startswith("MAKE")}
+    make = ["make", "wheel", f"ARGS=--outdir {tmp_path}"]
+    done = subprocess.run(make, cwd=ROOT, env=settings, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
+
+
+@pytest.mark.slow
+def test_an_extra_is_added_to_what_is_installed(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    """`pip install 'sojourn[redis]'`, as error messages advise, installs the extra and leaves Sojourn as it is."""
+    pip = [sys.executable, "-m", "pip", "--python", installed / "python", "install", "--no-compile"]
+    command = [*pip, "--constraint", installed.parents[1] / "pins.txt", "sojourn[redis]"]
+    here = {"cwd": tmp_path, "env": bare_environment(), "text": True}
+    done = subprocess.run(command, check=False, capture_output=True, **here)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Requirement already satisfied: sojourn[redis] in " in done.stdout
+    told = (
+        "import importlib.metadata as m, redis; print(m.distribution('sojourn').read_text('direct_url.json'))"
+    )
+    origin = subprocess.run([installed / "python", "-c", told], check=True, capture_output=True, **here)
+    assert wheel.name in origin.stdout

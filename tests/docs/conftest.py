@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import importlib.util
+import os
 import re
 import shlex
 import sys
@@ -13,7 +14,11 @@ from typing import Any
 
 import pytest
 
-from sojourn import Run
+from sojourn import Client, Run
+from tests.cli.conftest import command, start_command
+from tests.programs import Command
+
+__all__ = ["command", "start_command"]  # fixtures
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -55,6 +60,22 @@ def module_of(tmp_path, monkeypatch) -> Callable[..., ModuleType]:
         return importlib.import_module(name)
 
     return load
+
+
+@pytest.fixture
+def output_of(tmp_path, temporal_address) -> Callable[..., Awaitable[str]]:
+    """Run a whole program of a page with the server and the queue of a client; return what it prints."""
+
+    async def execute(program: str, client: Client) -> str:
+        env = {**os.environ, "TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
+        (tmp_path / "client.py").write_text(program)
+        with open(os.devnull) as nothing:
+            process = await Command.start("client.py", cwd=tmp_path, env=env, stdin=nothing.fileno())
+        out, err = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == 0, err.decode()
+        return out.decode()
+
+    return execute
 
 
 @pytest.fixture

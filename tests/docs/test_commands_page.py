@@ -72,6 +72,19 @@ def test_every_option_is_on_the_page():
     assert {each for each in options if each[1] not in PAGE} == set()
 
 
+async def test_begin(command, tmp_path):
+    """Each line makes a project, with the files and the agent's id that the page names."""
+    (tmp_path / "shop").mkdir()
+    for words in lines_of("Begin"):
+        folder = tmp_path / "shop" if words[1] == "." else tmp_path
+        done = await command(*words, cwd=folder)
+        assert done.code == 0, done.err
+        files = [path for path in (folder / words[1]).rglob("*") if path.is_file()]
+        assert all(f"`{path.relative_to(folder / words[1])}`" in PAGE for path in files)
+        assert len(files) == 5
+    assert '"support_desk.assistant"' in (tmp_path / "support-desk" / "worker.py").read_text()
+
+
 async def test_start_and_follow(served, here):
     """The lines start, follow and show a run."""
     first, second, limited, detached, *others = lines_of("Start and follow")

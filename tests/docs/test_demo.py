@@ -1,6 +1,7 @@
 """The demo, without a terminal and in a terminal; only one demo may run in a folder at a time."""
 
 import asyncio
+import importlib
 import os
 import re
 import signal
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+import sojourn
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.durability
@@ -86,6 +89,42 @@ async def test_the_demo_leaves_no_process_when_interrupted():
     assert process.returncode == 130
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
+
+
+@pytest.mark.parametrize("ask", ["answer", "decide"])
+async def test_a_prompt_that_nobody_answers_ends_its_line(ask, monkeypatch, capsys):
+    """After the time-out of a prompt, what is printed next begins in a line of its own, and the demo answers."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    demo = importlib.import_module("demo")
+    monkeypatch.setattr(demo, "PATIENCE", 0.01)
+    call = sojourn.AwaitConfirmation(
+        id="c", tool="ops.sites.close", tool_call_id="1", payload={"site": "s-7"}
+    )
+    question = sojourn.AwaitClarification(id="q", question="Which site?")
+    person = Absent()
+    keyboard, terminal = os.openpty()
+    with os.fdopen(keyboard), os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        await getattr(demo, ask)(person, call if ask == "decide" else question, person)
+    assert re.search(r"(> |Approve\? \[y/n/a\] )\n$", capsys.readouterr().out)
+    assert person.sent == ["demo"]
+
+
+class Absent:
+    """A run and a view in one, with nobody who answers; it keeps who sent the answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    async def answer(self, *_: object, by: str) -> None:
+        self.sent.append(by)
+
+    async def approve(self, *_: object, by: str, **more: object) -> None:
+        self.sent.append(by)
 
 
 async def test_the_demos_screen_is_as_written(capturing):

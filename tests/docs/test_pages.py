@@ -1,7 +1,6 @@
 """The examples of authoring.md, clients.md and durability.md work as written, and every public name is documented."""
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,11 @@ from sojourn.authoring.toolset import ToolOptions
 ROOT = Path(__file__).parents[2]
 
 
-async def test_authoring_and_clients_are_one_working_program(
-    serve, temporal_address, module_of, blocks, monkeypatch, capsys
-):
+async def test_authoring_and_clients_are_one_working_program(serve, module_of, blocks, output_of):
     """The module of authoring.md is served, and the program of clients.md starts a run of it, answers and prints the output."""
     client = await serve(module_of("authoring.md", "clinic").app)
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
-    monkeypatch.setenv("SOJOURN_TASK_QUEUE", client.task_queue)
     (program,) = blocks("clients.md")
-    scope: dict = {}
-    exec(f"async def main():\n{textwrap.indent(program, '    ')}", scope)
-    await scope["main"]()
-    question, answer = capsys.readouterr().out.strip().splitlines()
+    question, answer = (await output_of(program, client)).splitlines()
     assert "day" in question
     assert answer == "Booked for 2027-01-05. 2"
 
