@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import textwrap
 import zipfile
 from collections.abc import Generator

@@ -209,3 +209,18 @@ def test_a_flow_is_made_of_a_function():
     """Anything else is refused where it is declared."""
     with pytest.raises(DefinitionError, match="is no function"):
         flow("desk")  # type: ignore[call-overload]
+
+
+async def test_what_is_said_is_a_text(serve):
+    """A result that is no text fails the run where it is said, and not where the answer is put together."""
+
+    @flow
+    def tell(case: Case) -> None:
+        """Say a result as JSON."""
+        case.say(case.call("ops.flow.level", metres=7))
+
+    client = await serve(planner=tell, uses=(tools,))
+    with pytest.raises(RunFailed) as failed:
+        await client.execute("test.agent", "go")
+    assert "case.say takes a text, not dict" in str(failed.value)
+    assert "test_flow.py" in str(failed.value)

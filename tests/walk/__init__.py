@@ -14,6 +14,6 @@ A block says in its first line what a reader does with it:
 | `text` | reads what the commands above have printed |
 | `text NAME` | waits until the terminal NAME shows it |
 
-Other blocks are only read. In a `text` block a line `...` stands for any lines, and `...` in a line for any text. Ids, times, ports
+A new terminal is opened in the folder in which the commands without a terminal are. Other blocks are only read. In a `text` block a line `...` stands for any lines, and `...` in a line for any text. Ids, times, ports
 and durations may differ.
 """

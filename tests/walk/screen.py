@@ -2,7 +2,10 @@
 
 import re
 
-__all__ = ["pattern_of", "steady"]
+__all__ = ["IN_PROGRESS", "pattern_of", "steady"]
+
+IN_PROGRESS = "⠋"
+"""Stands before a line that is not at its end, whatever the spinner shows."""
 
 _UNSTEADY = (
     (r"TEMPORAL_ADDRESS=\S+ ", ""),  # named where it is not the usual one
@@ -14,7 +17,8 @@ _UNSTEADY = (
     (r"\b\d\d:\d\d:\d\d(\.\d+)?", "12:00:00"),
     (r"\b\d+ min \d+ s\b|\b\d+(\.\d+)? m?s\b|\b\d+\.\d+s\b", "9 ms"),
     (r"\b(PID|pid) \d+|\b\d+@[\w.-]+", "1234"),
-    ("[⠁-⣿]", "⠋"),
+    (r"\b\d+ tokens", "9 tokens"),
+    ("[⠁-⣿]", IN_PROGRESS),
     ("─+", "─"),
     ("[ \t]+", " "),
 )

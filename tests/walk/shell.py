@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from tests.programs.terminal import Terminal
-from tests.walk.screen import pattern_of, steady
+from tests.walk.screen import IN_PROGRESS, pattern_of, steady
 
 __all__ = ["Shell"]
 
@@ -88,7 +88,8 @@ class Shell:
                     await self._terminal.changes()
         except TimeoutError:
             raise AssertionError(f"the screen does not show\n{shown}\nbut\n{self._terminal.text}") from None
-        self._read = found.end()
+        # A line in progress is drawn anew when it has ended.
+        self._read = found.start() + len(found[0].partition(IN_PROGRESS)[0])
 
     @property
     def _text(self) -> str:

@@ -98,5 +98,5 @@ class Walk:
 
     async def _shell(self, name: str) -> Shell:
         if name not in self._shells:
-            self._shells[name] = await Shell.open(self.folder, self.env)
+            self._shells[name] = await Shell.open(self._here, self.env)
         return self._shells[name]
