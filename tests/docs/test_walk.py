@@ -8,6 +8,7 @@ from tests.walk.newcomer import walk
 
 @pytest.mark.slow
 @pytest.mark.durability
+@pytest.mark.timeout(600)
 async def test_a_newcomer_comes_through(tmp_path):
     """Each file, command and screen of the pages is as written, in order; a worker is killed on the way."""
     for walked in await walk(tmp_path, ROOT / "README.md", ROOT / "docs" / "tutorial.md"):
