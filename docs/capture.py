@@ -11,20 +11,15 @@ import contextlib
 import difflib
 import io
 import os
-import pty
 import re
 import signal
-import struct
 import sys
 import tempfile
-import termios
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from fcntl import ioctl
 from pathlib import Path
 
-import pyte
 from rich.console import Console
 from rich.text import Text
 
@@ -32,13 +27,12 @@ from sojourn import Client
 from sojourn.cli.checks.application import MODEL_VARIABLES
 from sojourn.process import Program
 from sojourn.server import Server
+from tests.programs.terminal import COLUMNS, Terminal
 
-__all__ = ["Terminal", "capture", "demo", "screens"]
+__all__ = ["capture", "demo", "screens"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SCREENS = ROOT / "docs" / "screens"
-COLUMNS, LINES = 140, 45
-HISTORY = 500
 WIDTHS = (60, 80, 120)
 """Columns of the terminals in which the commands of `WIDE` are captured too."""
 WIDE = {"show": ["show", "dark"], "list": ["list"], "catalog": ["catalog", "worker:app"]}
@@ -78,77 +72,6 @@ _UNSTEADY = (
     (r": \d open, none", ": 1 open, none"),  # visibility lags
 )
 """Patterns of what differs between two captures, each with its replacement."""
-
-
-class Terminal:
-    """A command in a pseudo-terminal, and its screen."""
-
-    def __init__(self, process: asyncio.subprocess.Process, end: int, columns: int = COLUMNS) -> None:
-        self.process = process
-        self._end = end
-        self._columns = columns
-        self._screen = pyte.HistoryScreen(columns, LINES, history=HISTORY, ratio=0.5)
-        self._stream = pyte.ByteStream(self._screen)
-        self._changed = asyncio.Event()
-        self._over = asyncio.Event()
-        os.set_blocking(end, False)
-        asyncio.get_running_loop().add_reader(end, self._read)
-
-    @classmethod
-    async def run(
-        cls, *command: str, columns: int = COLUMNS, env: dict[str, str] | None = None
-    ) -> "Terminal":
-        """Start a command in a new pseudo-terminal of so many columns, with `env` added to this process's environment."""
-        end, inside = pty.openpty()
-        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=inside, stdout=inside, stderr=inside, cwd=ROOT, start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(LINES), **(env or {})},
-        )  # fmt: skip
-        os.close(inside)
-        return cls(process, end, columns)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._end, 65536)
-        except BlockingIOError:
-            return
-        except OSError:  # EIO: the other end is closed
-            data = b""
-        if data:
-            self._stream.feed(data)
-            self._changed.set()
-        else:
-            asyncio.get_running_loop().remove_reader(self._end)
-            self._over.set()
-            self._changed.set()
-
-    @property
-    def text(self) -> str:
-        """The screen and the lines scrolled off it, without trailing spaces."""
-        above = [
-            "".join(row[column].data for column in range(self._columns)) for row in self._screen.history.top
-        ]
-        return "\n".join(line.rstrip() for line in [*above, *self._screen.display]).rstrip() + "\n"
-
-    async def shows(self, pattern: str) -> None:
-        """Wait until the last 2,000 characters match a pattern."""
-        while not re.search(pattern, self.text.rstrip()[-2_000:]):
-            if self._over.is_set():
-                raise RuntimeError(f"no {pattern!r} before the end:\n{self.text}")
-            self._changed.clear()
-            await self._changed.wait()
-
-    def type(self, keys: str) -> None:
-        """Send keys to the command."""
-        os.write(self._end, keys.encode())
-
-    async def end(self) -> str:
-        """Wait for the command's end and return its last screen."""
-        await self.process.wait()
-        await self._over.wait()
-        os.close(self._end)
-        return self.text
 
 
 def steady(text: str) -> str:
@@ -194,7 +117,7 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
 
 async def finished(*command: str, env: dict[str, str], columns: int = COLUMNS) -> str:
     """The last screen of a command that asks nothing."""
-    return await (await Terminal.run(*command, columns=columns, env=env)).end()
+    return await (await Terminal.run(*command, columns=columns, env={**os.environ, **env})).end()
 
 
 async def away(env: dict[str, str], folder: Path, columns: int) -> str:
@@ -208,7 +131,7 @@ async def away(env: dict[str, str], folder: Path, columns: int) -> str:
             while not await client.has_worker(queue):
                 await asyncio.sleep(0.1)
             words = ["run", "desk.clerk", "Is there stock?", "--run-id", queue, "--task-queue", queue]
-            following = await Terminal.run(*sojourn(*words), columns=columns, env=env)
+            following = await Terminal.run(*sojourn(*words), columns=columns, env={**os.environ, **env})
             await following.shows(r"attempt 4 after[^;]*; next\s+try\s+in")
             shown = following.text
             following.process.send_signal(signal.SIGINT)
@@ -229,7 +152,8 @@ def picture(text: str, title: str) -> str:
 async def answered(env: dict[str, str]) -> str:
     """The last screen of a `sojourn run` whose questions are answered at the prompt."""
     terminal = await Terminal.run(
-        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "dark"), env=env
+        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "dark"),
+        env={**os.environ, **env},
     )
     await terminal.shows(r"\n>$")
     terminal.type("Mara Lindt, mara.lindt@example.org\n")
@@ -241,7 +165,8 @@ async def answered(env: dict[str, str]) -> str:
 async def waiting(env: dict[str, str]) -> str:
     """The screen of `sojourn show` for a run that waits."""
     asked = await Terminal.run(
-        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "waits"), env=env
+        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "waits"),
+        env={**os.environ, **env},
     )
     await asked.shows(r"\n>$|\[y/n/a\]$")
     asked.process.send_signal(signal.SIGINT)

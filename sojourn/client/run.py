@@ -29,7 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.client.access import Access
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
@@ -317,12 +317,16 @@ class Run:
     # Answer.
 
     async def answer(
-        self, await_id: str | None, answer: str | dict[str, Any], *, by: str | None = None
+        self,
+        await_id: AwaitClarification | str | None,
+        answer: str | dict[str, Any],
+        *,
+        by: str | None = None,
     ) -> str:
         """Answer a question of the run; returns the await's id.
 
         Args:
-            await_id: The wait's id; None while exactly one question is open.
+            await_id: The wait, or its id; None while exactly one question is open.
             answer: Text, or values by field.
             by: Name of the person who answers, recorded unchecked.
 
@@ -332,11 +336,13 @@ class Run:
             NoWorker: No worker accepted the answer within 30 s.
             RunNotFound: There is no such run.
         """
-        return await self._send(CLARIFICATION, {"id": await_id or "", "answer": answer, "by": by})
+        return await self._send(CLARIFICATION, {"id": _id_of(await_id), "answer": answer, "by": by})
 
-    async def decline(self, await_id: str | None, reason: str = "", *, by: str | None = None) -> str:
+    async def decline(
+        self, await_id: AwaitClarification | str | None, reason: str = "", *, by: str | None = None
+    ) -> str:
         """Decline to answer a question; the planner, or the tool that asks, gets the reason. Raises as `answer`."""
-        sent = {"id": await_id or "", "declined": True, "reason": reason, "by": by}
+        sent = {"id": _id_of(await_id), "declined": True, "reason": reason, "by": by}
         return await self._send(CLARIFICATION, sent)
 
     async def approve(
@@ -573,3 +579,7 @@ def _void(message: str, run_id: str, error: WorkflowUpdateFailedError) -> Approv
     return ApprovalVoid(
         message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
     )
+
+
+def _id_of(wait: AwaitClarification | str | None) -> str:
+    return wait.id if isinstance(wait, AwaitClarification) else wait or ""

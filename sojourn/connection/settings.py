@@ -19,6 +19,7 @@ __all__ = [
     "connect_options",
     "encrypted_only",
     "live",
+    "local_port",
     "metrics_port",
     "task_queue",
 ]
@@ -26,7 +27,8 @@ __all__ = [
 DEFAULT_TASK_QUEUE = "sojourn"
 """The task queue of an app that has no name."""
 
-_DEFAULT_ADDRESS = "localhost:7233"
+_DEFAULT_PORT = 7233
+_DEFAULT_ADDRESS = f"localhost:{_DEFAULT_PORT}"
 
 
 def connect_options(address: str | None = None, namespace: str | None = None) -> dict[str, Any]:
@@ -49,6 +51,13 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     if namespace:
         options["namespace"] = namespace
     return options
+
+
+def local_port() -> int | None:
+    """The port of the address in the settings, if it is on this machine; None if it is elsewhere, or the default."""
+    host, _, port = connect_options()["target_host"].rpartition(":")
+    here = host in {"localhost", "127.0.0.1", "[::1]"} and port.isdecimal()
+    return int(port) if here and int(port) != _DEFAULT_PORT else None
 
 
 def task_queue(explicit: str | None = None) -> str | None:

@@ -217,7 +217,13 @@ class Case:
         self._notes.append((text, self._seen))
 
     def say(self, text: str) -> None:
-        """Add a line to the answer; it is part of the answer also when the run has to stop early."""
+        """Add a line to the answer; it is part of the answer also when the run has to stop early.
+
+        Raises:
+            TypeError: The line is no text, such as the result of a tool that returns JSON.
+        """
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - the result of a tool known by its id is Any
+            raise TypeError(f"case.say takes a text, not {type(text).__name__}: {text!r:.200}")
         self._said.append(text)
 
     @property

@@ -13,7 +13,7 @@ ASKS = PlanResult.ask(AwaitClarification(question="Which one?"))
 
 
 async def test_the_waits_of_a_run(serve):
-    """The wait is returned as soon as it is open, and can be answered."""
+    """The wait is returned as soon as it is open, and is enough to answer it."""
 
     def step(turn) -> PlanResult:
         return ASKS if len(turn.messages) == 1 else PlanResult.final("so be it")
@@ -22,7 +22,7 @@ async def test_the_waits_of_a_run(serve):
     run = await client.start("test.agent", "hello")
     (question,) = await run.until_waiting()
     assert question.question == "Which one?"
-    await run.answer(question.id, "the left one")
+    await run.answer(question, "the left one")
     with pytest.raises(AwaitClosed, match="ended without waiting, and answered 'so be it'"):
         await run.until_waiting()
 

@@ -1,7 +1,6 @@
 """The wheel alone serves an app: built, installed into a clean environment, started as a user would."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from tests.walk.installation import bare_environment, build_wheel, install
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -69,12 +70,7 @@ asyncio.run(main())
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel of the tree."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(build, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -87,36 +83,7 @@ def names(wheel: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel and what it needs, at the pinned versions, and return the environment's bin."""
-    folder = tmp_path_factory.mktemp("clean")
-    venv = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
-    subprocess.run(venv, check=True, env=bare_environment())
-    binaries = folder / "venv" / "bin"
-    # Pip refuses to install a local wheel beside hashed constraints; `make setup` has checked the hashes.
-    pins = folder / "pins.txt"
-    pins.write_text(re.sub(r" \\\n +--hash=\S+", "", (ROOT / "constraints.txt").read_text()))
-    options = ["--quiet", "--constraint", pins, wheel]
-    uv = [sys.executable, "-m", "uv", "pip", "install", "--python", binaries / "python", *options]
-    pip = [sys.executable, "-m", "pip", "--python", binaries / "python", "install", "--no-compile", *options]
-    done = run_installer(uv, folder, UV_DEFAULT_INDEX=index_of_pip())
-    if done.returncode != 0:  # pip may succeed by its other settings, which uv does not read
-        done = run_installer(pip, folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return binaries
-
-
-def run_installer(
-    command: list[str | Path], folder: Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run an installer in a folder and an environment in which nothing of this tree can be imported."""
-    settings = environment | bare_environment()
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=settings)
-
-
-def index_of_pip() -> str:
-    """Return the index URL in pip's settings, which uv does not read; empty if there is none."""
-    listed = [sys.executable, "-m", "pip", "config", "list"]
-    settings = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
-    return "".join(re.findall(r"\.index.url='(.*)'", settings)[-1:])
+    return install(wheel, tmp_path_factory.mktemp("clean"))
 
 
 @pytest.fixture(scope="module")
@@ -153,15 +120,6 @@ def worker(installed: Path, project: Path, environment: dict[str, str]) -> Gener
             yield process
         finally:
             process.kill()
-
-
-def bare_environment() -> dict[str, str]:
-    """Return this process's environment without what points into its own Python or server."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COV_", "TEMPORAL_", "SOJOURN_"))
-    }
 
 
 def test_the_only_package_is_sojourn(names: set[str]) -> None:

@@ -396,3 +396,18 @@ async def test_a_result_of_another_type_is_named(serve):
     client = await serve(planner=mistyped, uses=(tools,))
     with pytest.raises(RunFailed, match=r"the result of ops\.flow\.roll does not have the reference's type"):
         await client.execute("test.agent", "go")
+
+
+async def test_what_is_said_is_a_text(serve):
+    """A result that is no text fails the run where it is said, and not where the answer is put together."""
+
+    @flow
+    def tell(case: Case) -> None:
+        """Say a result as JSON."""
+        case.say(case.call("ops.flow.level", metres=7))
+
+    client = await serve(planner=tell, uses=(tools,))
+    with pytest.raises(RunFailed) as failed:
+        await client.execute("test.agent", "go")
+    assert "case.say takes a text, not dict" in str(failed.value)
+    assert "test_flow.py" in str(failed.value)

@@ -33,7 +33,10 @@ def dev(
         bool, typer.Option("--reload/--no-reload", help="Reload the app when a file changes.")
     ] = True,
     port: Annotated[
-        int | None, typer.Option(help="The port of the server to use or to start; default: 7233.")
+        int | None,
+        typer.Option(
+            help="The port of the server to use or to start; default: that of a local TEMPORAL_ADDRESS, else 7233."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -43,6 +46,7 @@ def dev(
     sojourn dev worker:app
     """
     from sojourn.cli.reload import Reloader
+    from sojourn.connection import settings
     from sojourn.server import Server
     from sojourn.target import check_target
 
@@ -56,9 +60,10 @@ def dev(
         reload = False
     if task_queue:
         os.environ["SOJOURN_TASK_QUEUE"] = task_queue
+    here = settings.local_port() if port is None else port
 
     async def main() -> int:
-        async with Server(db_filename=DATABASE, port=port) as server, _live_text(server.address):
+        async with Server(db_filename=DATABASE, port=here) as server, _live_text(server.address):
             os.environ["TEMPORAL_ADDRESS"] = server.address
             at = f"UI {server.ui_url}" if server.ui_url else "it was running, and its UI is elsewhere"
             tell(

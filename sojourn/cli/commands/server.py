@@ -19,7 +19,10 @@ __all__ = ["server"]
 
 
 def server(
-    port: Annotated[int | None, typer.Option(help="Frontend port; 7233 when free.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Frontend port; default: that of a local TEMPORAL_ADDRESS, else 7233 when free."),
+    ] = None,
     ui_port: Annotated[int | None, typer.Option(help="UI port; 1000 above the frontend's when free.")] = None,
     db: Annotated[Path, typer.Option(help="SQLite file for the server's data.")] = Path(
         ".sojourn/temporal.db"
@@ -33,12 +36,13 @@ def server(
     \b
     sojourn server --db .sojourn/temporal.db
     """
+    from sojourn.connection import settings
     from sojourn.server import Server
 
     server = Server(
         db_filename=None if in_memory else db,
         log_filename=None if in_memory else db.with_suffix(".log"),
-        port=port,
+        port=settings.local_port() if port is None else port,
         ui_port=ui_port,
         ui=not headless,
         attach=False,

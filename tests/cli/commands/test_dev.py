@@ -143,6 +143,14 @@ async def test_a_change_of_the_task_queue_is_told(here, start_command, temporal_
     await dev.communicate()
 
 
+async def test_the_port_is_that_of_a_local_address(start_command, here, temporal_address):
+    """`dev` uses the server at a local `TEMPORAL_ADDRESS`, as the commands in other terminals do."""
+    process = await start_command("dev", "dev_app:app", "--json", env={"TEMPORAL_ADDRESS": temporal_address})
+    assert json.loads(await process.stdout.readline())["address"] == temporal_address
+    process.send_signal(signal.SIGINT)
+    await process.communicate()
+
+
 async def test_the_worker_ends_with_its_parent(here, start_dev, until):
     """The worker ends, even if its parent is killed with SIGKILL."""
     dev = await start_dev()

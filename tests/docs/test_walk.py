@@ -1,0 +1,15 @@
+"""The pages that a newcomer follows hold, with the wheel alone, in an empty folder."""
+
+import pytest
+
+from tests.walk.installation import ROOT
+from tests.walk.newcomer import walk
+
+
+@pytest.mark.slow
+@pytest.mark.durability
+@pytest.mark.timeout(600)
+async def test_a_newcomer_comes_through(tmp_path):
+    """Each file, command and screen of the pages is as written, in order; a worker is killed on the way."""
+    for walked in await walk(tmp_path, ROOT / "README.md", ROOT / "docs" / "tutorial.md"):
+        print(walked)

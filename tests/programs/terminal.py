@@ -1,0 +1,126 @@
+"""Terminal: a command in a pseudo-terminal, with the screen that a person would see."""
+
+import asyncio
+import os
+import pty
+import re
+import signal
+import struct
+import termios
+from collections.abc import Mapping
+from fcntl import ioctl
+from pathlib import Path
+from typing import Self
+
+import pyte
+
+__all__ = ["COLUMNS", "Terminal"]
+
+COLUMNS, LINES = 140, 45
+HISTORY = 500
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Terminal:
+    """A command in a pseudo-terminal, and its screen."""
+
+    def __init__(self, process: asyncio.subprocess.Process, end: int, columns: int = COLUMNS) -> None:
+        self.process = process
+        self._end = end
+        self._columns = columns
+        self._screen = pyte.HistoryScreen(columns, LINES, history=HISTORY, ratio=0.5)
+        self._stream = pyte.ByteStream(self._screen)
+        self._changed = asyncio.Event()
+        self._over = asyncio.Event()
+        os.set_blocking(end, False)
+        asyncio.get_running_loop().add_reader(end, self._read)
+
+    @classmethod
+    async def run(
+        cls,
+        *command: str,
+        columns: int = COLUMNS,
+        cwd: Path = ROOT,
+        env: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """Start a command in a new pseudo-terminal, which Ctrl-C interrupts.
+
+        Args:
+            command: The command line.
+            columns: How wide the terminal is.
+            cwd: The working directory.
+            env: The whole environment.
+        """
+        end, inside = pty.openpty()
+        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
+            preexec_fn=_lead,
+            env={**env, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(LINES)},
+        )  # fmt: skip
+        os.close(inside)
+        return cls(process, end, columns)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._end, 65536)
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: the other end is closed
+            data = b""
+        if data:
+            self._stream.feed(data)
+            self._changed.set()
+        else:
+            asyncio.get_running_loop().remove_reader(self._end)
+            self._over.set()
+            self._changed.set()
+
+    @property
+    def text(self) -> str:
+        """The screen and the lines scrolled off it, without trailing spaces."""
+        above = [
+            "".join(row[column].data for column in range(self._columns)) for row in self._screen.history.top
+        ]
+        return "\n".join(line.rstrip() for line in [*above, *self._screen.display]).rstrip() + "\n"
+
+    async def shows(self, pattern: str) -> None:
+        """Wait until the last 2,000 characters match a pattern.
+
+        Raises:
+            RuntimeError: The command ended before.
+        """
+        while not re.search(pattern, self.text.rstrip()[-2_000:]):
+            await self.changes()
+
+    async def changes(self) -> None:
+        """Wait until the command writes.
+
+        Raises:
+            RuntimeError: The command has ended.
+        """
+        if self._over.is_set():
+            raise RuntimeError(f"the command has ended:\n{self.text}")
+        self._changed.clear()
+        await self._changed.wait()
+
+    def type(self, keys: str) -> None:
+        """Send keys to the command."""
+        os.write(self._end, keys.encode())
+
+    def clear(self) -> None:
+        """Empty the screen, and forget the lines scrolled off it."""
+        self._screen.reset()
+
+    async def end(self) -> str:
+        """Wait for the command's end and return its last screen."""
+        await self.process.wait()
+        await self._over.wait()
+        os.close(self._end)
+        return self.text
+
+
+def _lead() -> None:
+    """Make the terminal the one of this session, and heed Ctrl-C even if the parent ignores it."""
+    ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
