@@ -102,7 +102,6 @@ async def test_a_closed_pipe_ends_the_command_quietly(served, tmp_path):
         f"watch {run.id} | true",
         f"show {run.id} --events --json | true",
         f"show {run.id} | true",
-        f"result {run.id} | true",
         f"answer {run.id} blue --json | true",
         f"export {run.id} --force --out {tmp_path} | true",
         "cost | true",
@@ -111,6 +110,10 @@ async def test_a_closed_pipe_ends_the_command_quietly(served, tmp_path):
         f"show {run.id} --events | head -1",
     )
     ended = await asyncio.gather(*(_piped(served, line) for line in lines))
+    lines, ended = (
+        (*lines, f"result {run.id} | true"),
+        [*ended, await _piped(served, f"result {run.id} | true")],
+    )
     quiet = {(1, b""), (0, b"")}
     assert {line: end for line, end in zip(lines, ended, strict=True) if end not in quiet} == {}
 

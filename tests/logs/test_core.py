@@ -16,7 +16,7 @@ async def test_a_lost_server_is_logged_in_the_same_format(command, worker_of, un
     async with Server(port=0, ui=False, attach=False) as server:
         process = worker_of(command, TEMPORAL_ADDRESS=server.address, MEETING=str(tmp_path))
         await until(lambda: "worker_ready" in process.err)
-        client = await Client.connect(server.address, task_queue="sojourn")
+        client = await Client.connect(server.address)
         await client.execute("shop.agent", "nothing")
     core = await until(lambda: [line for line in process.lines if line["logger"] == "temporalio.core"])
     assert core[0]["level"] == "warning"
