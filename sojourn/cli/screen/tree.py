@@ -60,6 +60,7 @@ class RunTree:
         whole: Whether to show all of a wait and of an answer, however long.
         detail: How much of a call is shown.
         decisions: Who denied calls before this tree began; by default nobody did.
+        before: The tree that this one goes on from, whose calls may end here.
     """
 
     def __init__(
@@ -69,12 +70,15 @@ class RunTree:
         whole: bool = False,
         detail: Detail = Detail.BRIEF,
         decisions: Decisions | None = None,
+        before: "RunTree | None" = None,
     ) -> None:
         self.tree: Tree = _Indented("", hide_root=True)
         self._spins, self._whole, self._detail = spins, whole, detail
         self._decisions = decisions or Decisions()
         self._runs: dict[str, Tree] = {}
         self._calls: dict[tuple[str, str], tuple[Tree, ToolStartEvent]] = {}
+        self._begun: dict[tuple[str, str], ToolStartEvent] = before._begun if before else {}
+        """The calls in progress, also those that began in the tree before."""
         self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
         """The draft of each run: the branch that holds it, its node and its text."""
         self._plans: dict[str, tuple[Tree, Tree, PlanStartedEvent]] = {}
@@ -143,9 +147,11 @@ class RunTree:
             branch.children.remove(note)
             node.children.append(note)
         self._calls[event.run_id, event.tool_call_id] = (node, event)
+        self._begun[event.run_id, event.tool_call_id] = event
 
     def _end(self, event: ToolEndEvent) -> None:
-        node, begun = self._calls.pop((event.run_id, event.tool_call_id), (None, None))
+        node, _ = self._calls.pop((event.run_id, event.tool_call_id), (None, None))
+        begun = self._begun.pop((event.run_id, event.tool_call_id), None)
         node = node or self._branch(event.run_id).add("")  # the call began in the tree before a pause
         mark, style = ("✓", "green") if event.result.ok else ("✗", "red")
         tail = f" {ended(event, self._decisions.denied_by(event))}"

@@ -66,7 +66,7 @@ class RunView:
         """Stop drawing, so that a person can be asked; what was drawn stays."""
         if self._live:
             self._live.stop()
-            self._tree = self._grown()
+            self._tree = self._grown(before=self._tree)
 
     def resume(self) -> None:
         """Continue in a new tree, below what was asked."""
@@ -97,8 +97,8 @@ class RunView:
     def _drawing(self) -> Live:
         return Live(get_renderable=lambda: self._tree.tree, console=self.console, refresh_per_second=8)
 
-    def _grown(self) -> RunTree:
-        return RunTree(spins=True, detail=self._detail, decisions=self._decisions)
+    def _grown(self, before: RunTree | None = None) -> RunTree:
+        return RunTree(spins=True, detail=self._detail, decisions=self._decisions, before=before)
 
     def _lines(self, event: Event) -> list[Line]:
         """Return the lines of an event for plain output, and note the depth of a child run that starts."""

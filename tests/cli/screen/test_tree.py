@@ -57,6 +57,18 @@ def test_a_planner_that_is_tried_again_says_why_and_when():
     assert pending(due, event("tool_retry", recorded=False, **fields)).endswith("(desk.py:4)")
 
 
+def test_a_call_that_ends_after_a_pause_keeps_its_arguments():
+    """A call that began before a person was asked about it again ends in the tree below the question, with its arguments."""
+    before, out = RunTree(), io.StringIO()
+    begun = event("tool_start", call=WIPE.model_copy(update={"payload": {"disk": "a"}}))
+    before.feed(begun)
+    after = RunTree(before=before)
+    result = ToolResult(name=WIPE.name, tool_call_id="c1", result="wiped")
+    after.feed(event("tool_end", result=result, duration=timedelta(milliseconds=5)))
+    Console(file=out, width=60, color_system=None).print(after.tree)
+    assert out.getvalue().splitlines()[0].rstrip() == '✓ ops.disks.wipe(disk="a") (5 ms)'
+
+
 def test_notes_stand_below_the_first_call_of_their_step():
     """The notes of a plan move below its first call, past the message with the calls."""
     note = event("planner_note", text="the disk is full")
