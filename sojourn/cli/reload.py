@@ -10,6 +10,7 @@ started it, so when that process ends, in any way, the input ends too and the wo
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -22,7 +23,7 @@ from sojourn.cli.failure import OK, failure_of
 from sojourn.cli.options import load_app, queue_for
 from sojourn.process import Program
 
-__all__ = ["Reloader", "Tell"]
+__all__ = ["Reloader", "Tell", "quiet_worker"]
 
 WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
@@ -159,6 +160,11 @@ class Reloader:
                 self._tell("worker_ended", line, {"status": status})
 
 
+def quiet_worker() -> None:
+    """Log no start and end of a worker, which `dev` tells in a line of its own; warnings are logged as ever."""
+    logging.getLogger("sojourn.worker").setLevel(logging.WARNING)
+
+
 def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
     return sorted({os.path.relpath(path) for _, path in changes})
 
@@ -175,6 +181,7 @@ def _work(target: str, descriptor: int) -> int:
         os.write(descriptor, f"{queue} {next(iter(app.list_agents()), 'AGENT')}".encode())
         os.close(descriptor)
         threading.Thread(target=_end_with_parent, daemon=True).start()
+        quiet_worker()
         serve(app, task_queue=queue)
     except BaseException as error:  # noqa: BLE001 - reported as by every command
         failure = failure_of(error)

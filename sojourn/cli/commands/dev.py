@@ -115,12 +115,14 @@ def _run_line(agent_id: str, address: str) -> str:
 
 async def _serve(target: str, suggest: Callable[[str], None]) -> int:
     from sojourn.cli.checks.application import warn_of_models
+    from sojourn.cli.reload import quiet_worker
     from sojourn.logs import configure_logs
     from sojourn.worker import serve_forever
 
     app = load_app(target)
     warn_of_models(app)
     configure_logs()
+    quiet_worker()
     suggest(next(iter(app.list_agents()), "AGENT"))
     await serve_forever(app, task_queue=queue_for(app, target))
     return OK
