@@ -1,19 +1,27 @@
-"""The recipes of embedding.md: a service behind a real HTTP server whose client reconnects, and a notebook's cell."""
+"""The recipes of embedding.md: services as processes behind a real HTTP server whose client reconnects, and a notebook."""
 
-import ast
-import asyncio
 import contextlib
-import inspect
 import json
+import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import nbformat
 import pytest
-import uvicorn
+from nbclient import NotebookClient
 
 from sojourn.server.ports import pick
+from tests.programs import Program
+
+PAGE = (Path(__file__).parents[2] / "docs" / "embedding.md").read_text()
+
+
+def block(name: str) -> str:
+    """The block of the page with this name."""
+    (found,) = re.findall(rf"^```python {name}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return found
 
 
 @pytest.fixture
@@ -25,20 +33,25 @@ async def shop(serve, module_of, temporal_address, monkeypatch):
     return client
 
 
-@pytest.fixture
-async def http(shop, module_of) -> AsyncIterator[httpx.AsyncClient]:
-    """An HTTP client of the page's service."""
-    port = pick(0, 0)
-    module = module_of("embedding.md", "service")
-    server = uvicorn.Server(uvicorn.Config(module.web, host="127.0.0.1", port=port, log_level="warning"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        assert not serving.done()
-        await asyncio.sleep(0.01)
+@pytest.fixture(params=["service.py", "desk_site.py"])
+async def http(request, shop, tmp_path, until) -> AsyncIterator[httpx.AsyncClient]:
+    """An HTTP client of a service of the page, which is a process of its own."""
+    (tmp_path / request.param).write_text(block(request.param))
+    port, log = pick(0, 0), tmp_path / "log"
+    target = f"{Path(request.param).stem}:web"
+    words = ("-m", "uvicorn", target, "--port", str(port))
+    program = Program(*words, cwd=tmp_path, env=os.environ, out=log, err=log)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+
+        async def answers() -> bool:
+            assert program.poll() is None, log.read_text()
+            with contextlib.suppress(httpx.TransportError):
+                return (await client.get("/runs/nowhere/events")).status_code == 404
+            return False
+
+        await until(answers)
         yield client
-    server.should_exit = True
-    await serving
+    program.kill()
 
 
 async def read(http: httpx.AsyncClient, run_id: str, after: str, most: int) -> list[tuple[str, dict]]:
@@ -47,6 +60,7 @@ async def read(http: httpx.AsyncClient, run_id: str, after: str, most: int) -> l
     headers = {"Last-Event-ID": after} if after else {}
     async with http.stream("GET", f"/runs/{run_id}/events", headers=headers) as answer:
         assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
         async with contextlib.aclosing(answer.aiter_lines()) as lines:
             last = ""
             async for line in lines:
@@ -62,6 +76,7 @@ async def read(http: httpx.AsyncClient, run_id: str, after: str, most: int) -> l
 async def test_a_browser_that_reconnects_misses_nothing(http):
     """Read three events at a time, each connection from the last id: together they are what one connection reads."""
     started = await http.post("/runs", json={"message": "A-1 A-2"})
+    assert started.status_code == 201
     run_id = started.json()["run_id"]
     whole = await read(http, run_id, "", 1_000)
     parts = list[tuple[str, dict]]()
@@ -78,16 +93,15 @@ async def test_an_unknown_run_is_told_by_the_status(http):
     run_id = (await http.post("/runs", json={"message": "A-1"})).json()["run_id"]
     refused = await http.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "x"})
     assert refused.status_code == 400
-    assert "event_id" in refused.json()["error"]
+    assert "event_id" in refused.json()["detail"]
 
 
-async def test_the_cell_of_a_notebook(shop, capsys):
-    """The cell runs with top-level await, and its last value is the answer."""
-    page = (Path(__file__).parents[2] / "docs" / "embedding.md").read_text()
-    (cell,) = re.findall(r"^```python notebook\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    scope: dict = {}
-    running = eval(compile(cell, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), scope)
-    assert inspect.iscoroutine(running)
-    await running
-    assert scope["output"].text == "Together 60."
-    assert capsys.readouterr().out.splitlines()[-1] == "run_stream_end"
+async def test_the_cell_of_a_notebook(shop, tmp_path):
+    """The cell runs in a Jupyter kernel with top-level await, and its value is the answer."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(block("notebook"))])
+    await NotebookClient(
+        notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}
+    ).async_execute()
+    printed, value = notebook.cells[0].outputs
+    assert printed["text"].splitlines()[-1] == "run_stream_end"
+    assert value["data"]["text/plain"] == "'Together 60.'"
