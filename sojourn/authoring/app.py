@@ -12,6 +12,7 @@ from sojourn.authoring.app_name import APP_NAME, declaring_module, name_in_modul
 from sojourn.authoring.catalog_entry import entry_of
 from sojourn.authoring.interceptor import Interceptor
 from sojourn.authoring.options import FLAG, MAPPING, TEXT, Kind, declares, list_of, shown
+from sojourn.authoring.policy_names import check_policy_names
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
@@ -114,7 +115,15 @@ class App:
         for agent in agents:
             self._add(agent)
         self._check_toolsets()
+        remote = [toolset.id for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset)]
+        declared = [
+            str(tool.spec.id)
+            for toolset in self._toolsets.values()
+            if not isinstance(toolset, RemoteToolset)
+            for tool in toolset.tools.values()
+        ]
         for agent in agents:
+            check_policy_names(agent, declared, remote)
             self._check_asking(agent)
         for agent in agents:
             warn_of_tools(agent, stacklevel=3)  # this, the check of the options, and the line of App(...)

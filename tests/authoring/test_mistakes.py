@@ -140,6 +140,19 @@ OPTIONS = [
         "ApprovalPolicy: asks_for should be 'nothing', 'marked', 'changes' or 'everything'",
     ),
     (
+        '(admin.tool(wipe), App(agents=[Agent("sites.clerk", planner=plan, uses=[admin], policy=RunPolicy(denied_tools=["sites.admin.wip"]))]))',
+        "agent sites.clerk: RunPolicy(denied_tools=[...]) names 'sites.admin.wip', which is no tool of this app; did you mean 'sites.admin.wipe'?",
+    ),
+    (
+        '(admin.tool(wipe), App(agents=[Agent("sites.clerk", planner=plan, uses=[admin], policy=RunPolicy(approval=ApprovalPolicy(run_tools=["sites.admn.*"])))]))',
+        "agent sites.clerk: ApprovalPolicy(run_tools=[...]) names 'sites.admn.*', which is no tool of this app; did you mean 'sites.admin.wipe'?",
+    ),
+    (
+        'App(agents=[agent], name="a desk")',
+        "App(name='a desk'): a name begins with a letter or digit, has letters, digits and ._:@/+-, at most 200",
+    ),
+    ("App(agents=[agent], name=3)", "App: name is a text, not 3"),
+    (
         'ApprovalPolicy(denied_tools="sites.admin.wipe")',
         "ApprovalPolicy: denied_tools should be a valid list",
     ),

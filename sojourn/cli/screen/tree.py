@@ -77,7 +77,7 @@ class RunTree:
         self._decisions = decisions or Decisions()
         self._runs: dict[str, Tree] = {}
         self._calls: dict[tuple[str, str], tuple[Tree, ToolStartEvent]] = {}
-        self._begun: dict[tuple[str, str], ToolStartEvent] = before._begun if before else {}
+        self.begun: dict[tuple[str, str], ToolStartEvent] = before.begun if before else {}
         """The calls in progress, also those that began in the tree before."""
         self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
         """The draft of each run: the branch that holds it, its node and its text."""
@@ -147,11 +147,11 @@ class RunTree:
             branch.children.remove(note)
             node.children.append(note)
         self._calls[event.run_id, event.tool_call_id] = (node, event)
-        self._begun[event.run_id, event.tool_call_id] = event
+        self.begun[event.run_id, event.tool_call_id] = event
 
     def _end(self, event: ToolEndEvent) -> None:
         node, _ = self._calls.pop((event.run_id, event.tool_call_id), (None, None))
-        begun = self._begun.pop((event.run_id, event.tool_call_id), None)
+        begun = self.begun.pop((event.run_id, event.tool_call_id), None)
         node = node or self._branch(event.run_id).add("")  # the call began in the tree before a pause
         mark, style = ("✓", "green") if event.result.ok else ("✗", "red")
         tail = f" {ended(event, self._decisions.denied_by(event))}"
