@@ -19,10 +19,14 @@ POLL = timedelta(seconds=10)
 """How long one poll is open; a worker that was killed counts as present for two and a half."""
 
 _PAUSE = 2.0
-"""Seconds between two polls where a poll fails at once."""
+"""Seconds before the next poll where one fails at once; doubled each time."""
+
+_LONGEST_PAUSE = 60.0
 
 _FAREWELL = 0.05
 """Seconds that a worker which stops at once gives its farewell to reach the server."""
+
+_REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT)
 
 _SHOWN = 5
 """Most agents named in a warning."""
@@ -44,6 +48,7 @@ class Announcing:
         self._id = uuid.uuid4().hex[:12]
         self._tasks: list[asyncio.Task[None]] = []
         self._has_left = False
+        self._is_refused = False
 
     def begin(self) -> None:
         """Announce the worker, and warn of workers on its queue that serve other agents."""
@@ -75,16 +80,30 @@ class Announcing:
         request = PollActivityTaskQueueRequest(
             namespace=self._client.namespace, task_queue=TaskQueue(name=QUEUE), identity=identity
         )
+        pause = _PAUSE
         while True:
             try:
                 polled = await self._client.workflow_service.poll_activity_task_queue(request, timeout=POLL)
             except RPCError as error:
                 if error.status == RPCStatusCode.DEADLINE_EXCEEDED:
                     continue
+                self._tell(error)
             else:
                 if not polled.task_token:
+                    pause = _PAUSE
                     continue
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _tell(self, error: RPCError) -> None:
+        """Log once that the server refuses the announcement; one that is away is told by others."""
+        if not self._is_refused and error.status in _REFUSALS:
+            self._is_refused = True
+            _log.warning(
+                "worker_not_announced",
+                reason=error.message,
+                mend=f"allow the worker to poll task queue {QUEUE}, or name the task queue wherever runs are started",
+            )
 
     async def _look_for_others(self) -> None:
         with contextlib.suppress(RPCError):

@@ -7,6 +7,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
 from sojourn import Agent, App, Client, PlanResult, Worker
+from sojourn.connection import announcing
 from sojourn.connection.announced import (
     MAX_IDENTITY,
     QUEUE,
@@ -113,3 +114,14 @@ def test_which_workers_are_of_another_app(other, is_another):
     """A newer version of an app, and a copy of it, may share its queue; an app with other agents should not."""
     own = Announced("a", "f", "q", frozenset({"a.x"}))
     assert others_on(own, [own, other]) == ([other] if is_another else [])
+
+
+async def test_a_refused_announcement_is_logged_once(temporal_address, monkeypatch, caplog, until):
+    """A worker that may not poll the queue of announcements serves all the same, and says what to allow."""
+    monkeypatch.setattr(announcing, "QUEUE", "q" * 1_001)
+    monkeypatch.setattr(announcing, "_PAUSE", 0.01)
+    client = await Client.connect(temporal_address, task_queue="refused")
+    async with Worker(app("refused", "refused.a"), client):
+        await until(lambda: "worker_not_announced" in caplog.text)
+        assert (await client.execute("refused.a", "go")).text == "refused"
+    assert caplog.text.count("worker_not_announced") == 1

@@ -153,11 +153,11 @@ async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run"
         queue = client.task_queue
         named = f" --task-queue {shell_word(queue)}" if queue else ""
         line = f"sojourn worker MODULE:APP{named}{connection_options()}"
-        found = f"no worker polls task queue {queue!r}" if queue else str(error).rpartition("; ")[0]
-        raise NoWorker(
-            f"{found}; no run was started: start a worker with `{line}`, and try again",
-            run_id=error.run_id,
-        ) from error
+        if queue:
+            found = f"no worker polls task queue {queue!r}; start one with `{line}`"
+        else:
+            found = str(error).replace("sojourn worker MODULE:APP", line)
+        raise NoWorker(f"{found}; no run was started", run_id=error.run_id) from error
     except InvalidInput as error:
         text = str(error)
         for name, option in _OPTIONS.items():

@@ -1,0 +1,86 @@
+"""Task queues on the command line: `run` finds where an agent is served, and `doctor` says who shares a queue."""
+
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sojourn import Agent, App, Client, PlanResult, Worker
+from sojourn.testing.scripted import ScriptedPlanner
+from tests.programs.terminal import Terminal
+
+
+def app(name: str, *agents: str) -> App:
+    planner = ScriptedPlanner([PlanResult.final(f"from {name}")])
+    return App(name=name, agents=[Agent(agent, planner=planner) for agent in agents])
+
+
+@pytest.fixture
+async def mark(temporal_address) -> AsyncIterator[str]:
+    """A mark in the names of two apps that serve one agent on queues of their own, and a third one alone."""
+    mark = uuid.uuid4().hex[:6]
+    client = await Client.connect(temporal_address)
+    both, alone = f"both{mark}.desk", f"alone{mark}.desk"
+    async with (
+        Worker(app(f"east{mark}", both), client, task_queue=f"east{mark}"),
+        Worker(app(f"west{mark}", both, alone), client, task_queue=f"west{mark}"),
+    ):
+        yield mark
+
+
+@pytest.fixture
+def env(temporal_address, monkeypatch) -> dict[str, str]:
+    monkeypatch.delenv("SOJOURN_TASK_QUEUE", raising=False)
+    return {"TEMPORAL_ADDRESS": temporal_address}
+
+
+async def test_run_finds_the_queue_of_the_agent(command, mark, env):
+    """Without a named queue the run starts where its agent is served; `--detach --json` says where."""
+    done = await command("run", f"alone{mark}.desk", "go", env=env)
+    assert (done.code, f"from west{mark}" in done.out) == (0, True), done.err
+    done = await command("run", f"alone{mark}.desk", "go", "--detach", "--json", env=env)
+    assert done.json["task_queue"] == f"west{mark}"
+
+
+async def test_run_does_not_guess_between_two_queues(command, mark, env):
+    """Without a terminal the error names both queues and the option; with the option the run starts."""
+    done = await command("run", f"both{mark}.desk", "go", env=env)
+    assert done.code == 2
+    assert f"east{mark}, west{mark}; name one: --task-queue east{mark}" in done.err
+    done = await command("run", f"both{mark}.desk", "go", "--task-queue", f"west{mark}", env=env)
+    assert (done.code, f"from west{mark}" in done.out) == (0, True), done.err
+
+
+async def test_run_asks_which_queue_is_meant(mark, env):
+    """On a terminal `run` asks by number, again after a wrong answer."""
+    words = (sys.executable, "-m", "sojourn", "run", f"both{mark}.desk", "go")
+    terminal = await Terminal.run(*words, env={**os.environ, **env})
+    await terminal.shows(rf"which is meant\?\n  1: east{mark}\n  2: west{mark}\n>")
+    terminal.type("3\n")
+    await terminal.shows("a number from 1 to 2\n>")
+    terminal.type("2\n")
+    assert f"from west{mark}" in await terminal.end()
+    assert terminal.process.returncode == 0
+
+
+async def test_run_names_close_agents(command, mark, env):
+    """For a misspelt agent the error names the close one, without a word of the Python API."""
+    done = await command("run", f"alone{mark}.dusk", "go", env=env)
+    assert done.code == 1
+    assert f"did you mean alone{mark}.desk" in done.err
+
+
+async def test_doctor_names_the_apps_on_one_queue(command, temporal_address, env):
+    """Workers of two apps on one queue are wrong, and the line lists what each serves."""
+    mark = uuid.uuid4().hex[:6]
+    clients = [await Client.connect(temporal_address, task_queue=f"shared{mark}") for _ in range(2)]
+    async with Worker(app("north", f"n{mark}.a"), clients[0]), Worker(app("south", f"s{mark}.a"), clients[1]):
+        done = await command("doctor", "--task-queue", f"shared{mark}", env=env)
+    assert done.code == 1
+    line = next(line for line in done.out.splitlines() if f"agents on shared{mark}" in line)
+    assert line.startswith("✗")
+    assert f"north serves n{mark}.a" in line
+    assert f"south serves s{mark}.a" in line
+    assert "--task-queue NAME, or App(name=...)" in done.out
