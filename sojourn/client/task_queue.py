@@ -30,6 +30,8 @@ async def queues_serving(client: Client, agent_id: str) -> list[str]:
 async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool = False) -> str:
     """Return the task queue whose workers serve an agent; a worker that is just starting may take 2 s.
 
+    Where none does, it is the one whose workers did so up to 75 s ago.
+
     Args:
         client: The Temporal client.
         agent_id: The agent.
@@ -48,6 +50,10 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
         if queues or (not patient and time.monotonic() > deadline):
             break
         await asyncio.sleep(_PAUSE)
+    if not queues and len(lately := _queues(await announced(client, lately=True), agent_id)) == 1:
+        return lately[
+            0
+        ]  # its worker was stopped or killed a moment ago, as in a deploy: the run waits for the next one
     if len(queues) > 1:
         raise InvalidInput(
             f"agent_id: workers of several task queues serve {agent_id}: {', '.join(queues)}; "

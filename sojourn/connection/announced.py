@@ -28,7 +28,7 @@ SEEN = 25.0
 """Age of the last poll up to which a worker counts as present, in seconds; each of its polls lasts up to 10 s."""
 
 LONG_AGO = 75.0
-"""The same by this machine's clock, which may differ from the server's."""
+"""The same by this machine's clock, which may differ from the server's; and the age of a worker that served lately."""
 
 _KIND = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
@@ -94,8 +94,12 @@ def _written(about: _Poll, agents: list[str]) -> str:
     return about.model_copy(update={"agents": agents}).model_dump_json(exclude_defaults=True)
 
 
-async def announced(client: Client) -> list[Announced]:
+async def announced(client: Client, *, lately: bool = False) -> list[Announced]:
     """Return the workers that are present.
+
+    Args:
+        client: The Temporal client.
+        lately: Whether workers count that have stopped, or were last seen, at most 75 s ago.
 
     Raises:
         RPCError: The server does not answer.
@@ -113,7 +117,8 @@ async def announced(client: Client) -> list[Announced]:
     describe = client.workflow_service.describe_task_queue
     answers = await asyncio.gather(describe(about), describe(everywhere))
     by_version = [each.types_info[_KIND].pollers for each in answers[1].versions_info.values()]
-    return _present([poller for pollers in (answers[0].pollers, *by_version) for poller in pollers])
+    pollers = [poller for pollers in (answers[0].pollers, *by_version) for poller in pollers]
+    return _present(pollers, lately=lately)
 
 
 def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:
@@ -126,16 +131,16 @@ def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:
     return list(others.values())
 
 
-def _present(pollers: Sequence[PollerInfo]) -> list[Announced]:
+def _present(pollers: Sequence[PollerInfo], *, lately: bool) -> list[Announced]:
     """Read what was announced lately; anybody may poll the queue, so what cannot be read is left out."""
     newest = max((poller.last_access_time.seconds for poller in pollers), default=0)
-    oldest = max(newest - SEEN, time.time() - LONG_AGO)
+    oldest = max(newest - (LONG_AGO if lately else SEEN), time.time() - LONG_AGO)
     read = [_read(poller.identity) for poller in pollers if poller.last_access_time.seconds >= oldest]
     told = [each for each in read if each]
-    stopped = {each.id for each in told if each.left}
+    stopped = {each.id for each in told if each.left and not lately}
     found: dict[str, Announced] = {}
     for each in told:
-        if each.id not in stopped:
+        if each.id not in stopped and not each.left:
             before = found[each.id].agents if each.id in found else frozenset[str]()
             found[each.id] = Announced(each.app, each.folder, each.queue, before.union(each.agents))
     return list(found.values())

@@ -52,3 +52,12 @@ async def test_a_start_can_wait_for_a_worker(client):
     assert not starting.done()
     async with Worker(app("late", "late.desk"), client):
         assert (await starting).text == "late"
+
+
+async def test_a_run_that_starts_between_two_workers_waits_for_the_next(client):
+    """A moment after its only worker has stopped, as in a deploy, an agent's run starts on its queue and waits there."""
+    async with Worker(app("brief", "brief.desk"), client):
+        await client.execute("brief.desk", "go")
+    run = await client.start("brief.desk", "go")
+    async with Worker(app("brief", "brief.desk"), client):
+        assert (await run.result()).text == "brief"
