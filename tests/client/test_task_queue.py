@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from sojourn import Agent, App, Client, InvalidInput, NoWorker, PlanResult, Worker
+from sojourn.client.task_queue import queues_serving
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -27,9 +28,14 @@ async def test_a_run_starts_where_its_agent_is_served(client):
         assert queues == ["north", "south"]
 
 
-async def test_an_agent_that_two_queues_serve_is_not_guessed(client, temporal_address):
+async def test_an_agent_that_two_queues_serve_is_not_guessed(client, temporal_address, until):
     """Two queues that serve one agent are named, and nothing is started."""
+
+    async def are_announced() -> bool:
+        return len(await queues_serving(client.temporal, "both.desk")) == 2
+
     async with Worker(app("east", "both.desk"), client), Worker(app("west", "both.desk"), client):
+        await until(are_announced)
         with pytest.raises(InvalidInput, match=r"several task queues serve both\.desk: east, west; .*'east'"):
             await client.start("both.desk", "go")
         named = await Client.connect(temporal_address, task_queue="west")
