@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
+from sojourn.authoring.options import takes_options
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeInput, Turn
 from sojourn.core.repair.calls import Defaults, ReadAnswer
@@ -124,6 +125,7 @@ def flow(
     read_answer: ReadAnswer | None = None,
     restart_on: Callable[[str], bool] | None = None,
 ) -> Callable[[FlowFunction], Flow]: ...
+@takes_options(lambda _given: "flow")
 def flow(
     function: FlowFunction | None = None,
     /,

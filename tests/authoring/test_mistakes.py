@@ -151,6 +151,7 @@ OPTIONS = [
         'App(agents=[agent], name="a desk")',
         "App(name='a desk'): a name begins with a letter or digit, has letters, digits and ._:@/+-, at most 200",
     ),
+    ("flow(max_repair=3)", "flow: there is no option 'max_repair'; did you mean 'max_repairs'?"),
     ("App(agents=[agent], name=3)", "App: name is a text, not 3"),
     (
         'ApprovalPolicy(denied_tools="sites.admin.wipe")',
