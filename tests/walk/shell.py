@@ -1,6 +1,7 @@
 """Shell: a shell that a reader has open in a terminal."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ __all__ = ["Shell"]
 COLUMNS = 100
 PATIENCE = 60
 """Seconds until a command has ended, or a screen has appeared."""
+
+AGAIN = 10
+"""Seconds until Ctrl-C is pressed again."""
 
 _PROMPT = re.compile(r"\[(\d+)\] \$$")
 """The prompt, with the exit status of the last command."""
@@ -71,8 +75,12 @@ class Shell:
         self._terminal.type(f"{text}\n")
 
     async def interrupt(self) -> None:
-        """Press Ctrl-C, and wait until the command has ended."""
-        self._terminal.type("\x03")
+        """Press Ctrl-C, and wait until the command has ended; press it again where the command had not begun yet."""
+        for _ in range(PATIENCE // AGAIN):
+            self._terminal.type("\x03")
+            with contextlib.suppress(AssertionError):
+                await self._ended(within=AGAIN)
+                return
         await self._ended()
 
     async def shows(self, shown: str) -> None:
@@ -95,9 +103,9 @@ class Shell:
     def _text(self) -> str:
         return steady(self._terminal.text)
 
-    async def _ended(self) -> int:
+    async def _ended(self, within: float = PATIENCE) -> int:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(within):
                 await self._terminal.shows(_PROMPT.pattern)
         except TimeoutError:
             raise AssertionError(f"the command has not ended:\n{self._terminal.text}") from None
