@@ -30,7 +30,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.confirmation import Decided, decided_against, void
+from sojourn.core.awaits.confirmation import Decided, decided_against, is_void, void
 from sojourn.core.awaits.external_tools import not_supplied
 from sojourn.core.awaits.opened import (
     MAX_ASKED_AGAIN,
@@ -154,6 +154,8 @@ class Step:
             result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(
                 call, dispatch, task
             )
+            if first is not None and is_void(result):
+                self._awaits.waits = self._awaits.waits.voided(first)
             if result.confirm is None:
                 return result
             result, asked, times = result.model_copy(update={"confirm": None}), result.confirm, times + 1
@@ -202,7 +204,6 @@ class Step:
         """Void the approval of a call whose tool was changed; returns the confirmation to ask for."""
         stop_if_canceled()
         again = asked_about_again(asked, first)
-        self._awaits.waits = self._awaits.waits.voided(again)
         self._awaits.note(void(again))
         return again
 

@@ -3,7 +3,10 @@
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_spec import Annotations
 
-__all__ = ["ShownTool"]
+__all__ = ["APPROVAL_VOID", "ShownTool"]
+
+APPROVAL_VOID = "approval_void"
+"""The code of the error of a call that did not run, because its tool is not the one that a person was shown."""
 
 
 class ShownTool(Record):

@@ -15,6 +15,7 @@ from sojourn import (
     AgentTool,
     App,
     ApprovalVoid,
+    AwaitClarification,
     AwaitClosed,
     Client,
     PlanResult,
@@ -211,6 +212,34 @@ async def test_a_tool_that_is_gone_is_said_to_be_gone(deployed, traces):
         assert "(the tool is gone)" in str(await void(here.run, here.wait))
         assert "(the tool is gone), so that the call did not run" in (await here.run.result()).text
     assert done == []
+    assert await traces(here.run).failed_tasks() == []
+
+
+async def test_a_void_approval_cannot_be_repeated_where_nobody_is_asked_again(deployed, status_when, traces):
+    """Each repetition, by a client or by a signal, is refused while the run goes on."""
+    here = await deployed(release([]))
+    ask = PlanResult(await_=AwaitClarification(question="Which disk then?"))
+    now = App(
+        agents=[
+            Agent("test.agent", planner=ScriptedPlanner([PlanResult.calls(WIPE), ask, report]), policy=ASKS)
+        ]
+    )
+    answer = {"id": here.wait.id, "approved": True, "payload_digest": here.wait.payload_digest}
+    async with Worker(now, here.client):
+        assert "(the tool is gone)" in str(await void(here.run, here.wait))
+        await asked_again(status_when, here.run, "question")
+        for _ in range(2):
+            with pytest.raises(AwaitClosed, match="confirm-c1 is void: the tool was changed"):
+                await here.run.approve(here.wait)
+        await traces(here.run).handle.signal("provide_confirmation", answer)
+        status = await status_when(here.run, lambda status: status.notes)
+        assert status.notes == [
+            "answer refused: confirm-c1 is void: the tool was changed since it was shown, and the call did not run"
+        ]
+        notes = [event.text async for event in here.run.events(follow=False) if event.type == "planner_note"]
+        assert notes == status.notes
+        await here.run.answer("question", "none")
+        await here.run.result()
     assert await traces(here.run).failed_tasks() == []
 
 

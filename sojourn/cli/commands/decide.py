@@ -17,7 +17,7 @@ from sojourn.cli.screen.text import plain, shell_word
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
-    from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent
+    from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent, ToolEndEvent
     from sojourn.errors import ApprovalVoid
 
 __all__ = ["approve", "deny"]
@@ -216,9 +216,11 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
     if decision.await_id is None:
         return None
     run_id, await_id, about = decision.run_id, decision.await_id, ""
+    asked: AwaitConfirmationEvent | None = None
     earlier: AwaitAnsweredEvent | None = None
     async for event in client.get_run(run_id).events(follow=False, children=True):
         if event.type == "await_confirmation" and event.confirmation.id == await_id:
+            asked = event
             about = event.confirmation.payload_digest
         elif event.type == "await_confirmation" and earlier and _asks_again(event, earlier):
             again = event.confirmation
@@ -231,6 +233,10 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
                 changes=again.changes,
             )
             raise _with_command(void, event.run_id)
+        elif event.type == "tool_end" and asked and earlier and _is_void(event, asked):
+            raise ApprovalVoid(
+                f"the approval is void: {event.error and event.error.message}", run_id=event.run_id
+            )
         elif event.type == "await_answered" and event.await_id == await_id and event.approved is not None:
             if event.approved != decision.approved:
                 by = f" by {plain(event.by)}" if event.by else ""
@@ -278,3 +284,11 @@ async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str],
         raise CommandError(missing, exit_code=USAGE, **found.to_json(decision.verb), shown=lines)
     everything = " it and all calls of its tool" if decision.for_run else ""
     return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")
+
+
+def _is_void(event: "ToolEndEvent", asked: "AwaitConfirmationEvent") -> bool:
+    """Whether a call ended without having run, because its tool is not the one that was shown."""
+    from sojourn.core.awaits.confirmation import is_void
+
+    is_its_call = event.tool_call_id == asked.confirmation.tool_call_id and event.run_id == asked.run_id
+    return is_its_call and is_void(event.result)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -20,6 +21,7 @@ __all__ = [
     "changed_since",
     "decided_against",
     "denied",
+    "is_void",
     "read_confirmation",
     "sample_confirmation",
     "shown_confirmation",
@@ -157,6 +159,14 @@ def void(wait: AwaitConfirmation) -> str:
     """The note that the decision on a call is void, since its tool is not the one that was shown."""
     why = "".join(f": {line}" for line in changed_since(wait))
     return f"the approval of {wait.tool} ({wait.tool_call_id}) is void, and the call did not run{why}"
+
+
+def is_void(result: ToolResult) -> bool:
+    """Whether a call did not run because its tool is not the one that a person was shown."""
+    coded = result.error is not None and result.error.code == APPROVAL_VOID
+    return (
+        coded or result.confirm is not None
+    )  # results recorded by earlier versions have only the confirmation
 
 
 def changed_since(wait: AwaitConfirmation) -> list[str]:

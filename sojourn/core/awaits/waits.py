@@ -25,6 +25,9 @@ __all__ = ["Released", "Repeated", "Waits", "asks_again", "is_malformed", "uniqu
 MAX_TRIES = 3
 """Most results of one external call that may fail the tool's schema; the last failure goes to the planner."""
 
+_VOID = "void"
+"""In place of the digest of an approval that is void; no digest is equal to it."""
+
 MAX_ID_CHARS = 120
 """Most characters of an id that a refusal repeats."""
 
@@ -60,7 +63,7 @@ class Waits:
     open: Mapping[str, Await] = field(default_factory=dict[str, Await])
     """The open waits by id, in the order in which they were opened."""
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The digest of the answer by id of a closed wait; empty where nobody answered."""
+    """The digest of the answer by id of a closed wait; empty where nobody answered, `void` for a void approval."""
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
     """The digest of the arguments by id of a closed confirmation."""
     releases: tuple[Released, ...] = ()
@@ -151,12 +154,14 @@ class Waits:
         """Whether the call's tool was released, even if it was changed since."""
         return any(_names(released, confirm) for released in self.releases)
 
-    def voided(self, confirm: AwaitConfirmation) -> "Waits":
-        """The waits where an earlier approval of this call is void, so that a repetition of it is refused."""
-        again = f"{confirm.id}#"
+    def voided(self, first: AwaitConfirmation) -> "Waits":
+        """The waits where every approval of a call is void, so that a repetition of one is refused.
+
+        Args:
+            first: The call's first confirmation, with the id from which its later ones are made.
+        """
         answers = {
-            id: "" if id == confirm.id or id.startswith(again) else digest
-            for id, digest in self.answers.items()
+            id: _VOID if _first(id) == _first(first.id) else digest for id, digest in self.answers.items()
         }
         return changed(self, answers=answers)
 
@@ -195,6 +200,11 @@ class Waits:
             if again:
                 return Refused(
                     f"{shown} is void, since the tool was changed; look at {again.id}, and decide on it",
+                    "AwaitClosed",
+                )
+            if self.answers[known_id] == _VOID:
+                return Refused(
+                    f"{shown} is void: the tool was changed since it was shown, and the call did not run",
                     "AwaitClosed",
                 )
             return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")

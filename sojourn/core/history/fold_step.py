@@ -23,7 +23,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.confirmation import void
+from sojourn.core.awaits.confirmation import is_void, void
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.opened import (
     MAX_ASKED_AGAIN,
@@ -216,7 +216,7 @@ class StepFold:
             result = outcomes.too_much_input(call, needed.server)
         elif needed:
             result = outcomes.no_input(call, needed.server)
-        elif result.confirm:
+        elif is_void(result) and call.tool_call_id in self._confirms:
             self._begun.setdefault(call.tool_call_id, opened.since)
             yield from self._voided(record, opened, result)
             return
@@ -245,6 +245,8 @@ class StepFold:
         asked, result = result.confirm, result.model_copy(update={"confirm": None})
         call = opened.call
         first, times = self._confirms.get(call.tool_call_id), self._again.get(call.tool_call_id, 0)
+        if first is not None and is_void(result):
+            self.waits = self.waits.voided(first)
         if asked is None or first is None or times >= MAX_ASKED_AGAIN:
             yield from self.not_run(record, call, opened.since, result)
         elif self._fold.state.active.expired or self.is_canceling:
@@ -259,7 +261,7 @@ class StepFold:
         call = opened.call
         self._asked_by.pop(call.tool_call_id, None)
         self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
-        self.waits, note = self.waits.voided(confirm), void(confirm)
+        note = void(confirm)
         self._fold.state = self._fold.state.with_notes(note)
         yield self._fold.event(record, PlannerNoteEvent, text=note)
         kind = "local" if opened.is_local else "activity"

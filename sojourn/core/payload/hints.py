@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
+from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import Judge, example_for
@@ -185,12 +186,13 @@ def changed_since_shown(name: str, changes: Sequence[str]) -> Failure:
     error = (
         f"{name} was changed since this call was shown for approval ({what}), so that the call did not run"
     )
-    return _failure(
+    _, hint = _failure(
         RetryReason.TOOL_UNAVAILABLE,
         name,
         error=error,
         message=f"{error}. Look at the tool again, and make a new call.",
     )
+    return ToolError.new(clip(error, MAX_MESSAGE), code=APPROVAL_VOID), hint
 
 
 def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Failure:

@@ -149,3 +149,17 @@ async def test_an_approval_that_a_deploy_voids_is_not_told_as_done(served, desk,
     shown = await served.sojourn("approve", run.id, again.id, "--yes")
     assert "  changed since it was shown: open_world: not declared → yes\n" in shown.out
     assert (await run.result()).text == "wiped it's a"
+
+
+async def test_a_void_approval_that_is_not_asked_about_again_cannot_be_repeated(served, desk, monkeypatch):
+    """Whoever approves, at whatever time, a call whose tool is gone is told that it did not run."""
+    run = await served.waiting("wipe")
+    (wait,) = (await run.status()).awaits
+    monkeypatch.delitem(desk.app.tools_of("desk.clerk"), "desk.tools.wipe")
+    both = await asyncio.gather(*(served.sojourn("approve", run.id, wait.id, "--yes") for _ in range(2)))
+    await run.result()
+    later = await served.sojourn("approve", run.id, wait.id, "--yes")
+    for void in [*both, later]:
+        assert (void.code, "approved" in void.out) == (1, False), void.out
+    assert "the approval is void: " in later.err
+    assert "(the tool is gone), so that the call did not run" in later.err
