@@ -23,7 +23,7 @@ from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.tool import Tool
 from sojourn.authoring.tool_options import check_options, check_templates
 from sojourn.authoring.toolset import Toolset
-from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId
+from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.message import Message
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
@@ -291,6 +291,8 @@ class Agent:
             if isinstance(limit, timedelta) and (fault := duration_fault(f"policy.{name}", limit)):
                 raise DefinitionError(f"agent {id}: {fault}")
         self.description = description
+        if task_queue is not None and (fault := task_queue_fault(task_queue)):
+            raise DefinitionError(f"agent {id}: {fault}")
         self.task_queue = task_queue
 
     def __repr__(self) -> str:

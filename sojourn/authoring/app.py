@@ -18,6 +18,7 @@ from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
 from sojourn.authoring.toolset import Toolset
+from sojourn.contracts.ids import task_queue_fault
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
@@ -97,6 +98,8 @@ class App:
             raise DefinitionError(
                 f"App(name={shown(name)}): a name begins with a letter or digit, has letters, digits and ._:@/+-, at most 200"
             )
+        if name is not None and (fault := task_queue_fault(name)):
+            raise DefinitionError(f"App(name={shown(name)}): {fault}")
         self._name = name
         self._module = declaring_module()
         self.storage = storage

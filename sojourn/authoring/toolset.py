@@ -31,7 +31,7 @@ from sojourn.authoring.tool_options import (
     fillers_of,
     given_options,
 )
-from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId
+from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.injected_fields import advertised
@@ -92,6 +92,8 @@ class Toolset:
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
         self.id = id
         self.description = description
+        if task_queue is not None and (fault := task_queue_fault(task_queue)):
+            raise DefinitionError(f"toolset {id}: {fault}")
         self.task_queue = task_queue
         self.external = external
         self.tools: dict[str, Tool[..., Any]] = {}

@@ -26,7 +26,16 @@ from sojourn.cli.commands.server import server
 from sojourn.cli.commands.show import show
 from sojourn.cli.commands.steer import cancel, pause, resume
 from sojourn.cli.commands.worker import worker
-from sojourn.cli.failure import FAILED, INTERRUPT, INTERRUPTED, OK, USAGE, failure_of, wants_json
+from sojourn.cli.failure import (
+    FAILED,
+    INTERRUPT,
+    INTERRUPTED,
+    OK,
+    USAGE,
+    CommandError,
+    failure_of,
+    wants_json,
+)
 
 __all__ = ["app", "main"]
 
@@ -119,6 +128,7 @@ def main() -> None:
             # A character that the output's encoding lacks must not fail the command.
             stream.reconfigure(errors="replace")
     try:
+        _check_arguments(sys.argv[1:])
         code = app(prog_name="sojourn", standalone_mode=False) or OK
         failure = INTERRUPT if code == INTERRUPTED else None
     except BaseException as error:  # noqa: BLE001 - every error is reported in a sentence
@@ -127,6 +137,17 @@ def main() -> None:
     if failure:
         failure.tell(as_json=wants_json(sys.argv[1:]))
     _leave(code)
+
+
+def _check_arguments(arguments: list[str]) -> None:
+    """Refuse arguments that are no text: nothing that is sent to a server, or printed as JSON, can hold them.
+
+    Raises:
+        CommandError: An argument is not UTF-8.
+    """
+    for argument in arguments:
+        if argument.encode(errors="replace").decode() != argument:
+            raise CommandError(f"the argument {argument!a} is not UTF-8 text", exit_code=USAGE)
 
 
 def _leave(code: int) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.contracts.ids import task_queue_fault
+
 if TYPE_CHECKING:
     from sojourn.authoring.app import App
 
@@ -59,10 +61,19 @@ def complete_runs(incomplete: str) -> list[str]:
 
 
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, such as worker:app.")]
+
+
+def _checked_queue(name: str | None) -> str | None:
+    if name and (fault := task_queue_fault(name)):
+        raise typer.BadParameter(fault)
+    return name
+
+
 TaskQueue = Annotated[
     str | None,
     typer.Option(
         "--task-queue",
+        callback=_checked_queue,
         help="Default: SOJOURN_TASK_QUEUE, else the app's name, or where workers serve the agent.",
     ),
 ]

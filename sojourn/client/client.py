@@ -226,7 +226,11 @@ class Client(Access):
         return await run.result()
 
     def get_run(self, run_id: str) -> "Run":
-        """A handle of the run with this id; sends no request."""
+        """A handle of the run with this id; sends no request.
+
+        Raises:
+            InvalidInput: No run can have this id: it is empty, too long, or has invisible characters.
+        """
         return Run(self, run_id)
 
     def list_runs(

@@ -31,6 +31,7 @@ from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
+from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
@@ -112,6 +113,8 @@ class Run:
     """A handle of one run: cheap to make, and valid before the run starts, while it is open and after it ends."""
 
     def __init__(self, client: Access, run_id: str) -> None:
+        if fault := run_id_fault(run_id):
+            raise InvalidInput(fault)
         self.client = client
         self.id = run_id
 

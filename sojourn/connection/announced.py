@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pydantic import BaseModel, ValidationError
 from temporalio.api.enums.v1 import DescribeTaskQueueMode, TaskQueueType
@@ -16,10 +15,9 @@ from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
-__all__ = ["QUEUE", "Announced", "announced", "identities", "left", "others_on"]
+from sojourn.contracts.ids import WORKERS_QUEUE
 
-QUEUE: Final = "sojourn.workers"
-"""The task queue of the announcements."""
+__all__ = ["Announced", "announced", "identities", "left", "others_on"]
 
 MAX_IDENTITY = 1_000
 """Longest identity that a server takes by default, in bytes."""
@@ -106,7 +104,7 @@ async def announced(client: Client, *, lately: bool = False) -> list[Announced]:
     """
     about = DescribeTaskQueueRequest(
         namespace=client.namespace,
-        task_queue=TaskQueue(name=QUEUE),
+        task_queue=TaskQueue(name=WORKERS_QUEUE),
         task_queue_type=_KIND,
         task_queue_types=[_KIND],
         report_pollers=True,

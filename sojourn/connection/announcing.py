@@ -11,7 +11,8 @@ from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.connection.announced import QUEUE, Announced, announced, identities, left, others_on
+from sojourn.connection.announced import Announced, announced, identities, left, others_on
+from sojourn.contracts.ids import WORKERS_QUEUE
 
 __all__ = ["Announcing"]
 
@@ -78,7 +79,7 @@ class Announcing:
 
     async def _keep_polling(self, identity: str) -> None:
         request = PollActivityTaskQueueRequest(
-            namespace=self._client.namespace, task_queue=TaskQueue(name=QUEUE), identity=identity
+            namespace=self._client.namespace, task_queue=TaskQueue(name=WORKERS_QUEUE), identity=identity
         )
         pause = _PAUSE
         while True:
@@ -102,7 +103,7 @@ class Announcing:
             _log.warning(
                 "worker_not_announced",
                 reason=error.message,
-                mend=f"allow the worker to poll task queue {QUEUE}, or name the task queue wherever runs are started",
+                mend=f"allow the worker to poll task queue {WORKERS_QUEUE}, or name the task queue wherever runs are started",
             )
 
     async def _look_for_others(self) -> None:

@@ -47,7 +47,9 @@ async def connect(
 
 async def _fault(text: str, options: dict[str, Any]) -> SojournError:
     """The error for a failed connection, with what to do about it."""
-    address = options["target_host"]
+    address = (
+        options["target_host"] if options["target_host"].isprintable() else ascii(options["target_host"])
+    )
     if is_key_fault(text):
         return DefinitionError(
             "the client certificate or its key cannot be read; TEMPORAL_TLS_CLIENT_CERT_PATH and "

@@ -6,6 +6,7 @@ import time
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.tls_faults import tls_fault
+from sojourn.core.values.text import plain
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
 
 __all__ = ["OutageRetry", "translated", "unreadable"]
@@ -49,6 +50,12 @@ class OutageRetry:
 
 def translated(error: RPCError, run_id: str | None) -> RunError:
     """An RPC error as one of Sojourn's errors; the only place that translates them."""
+    if b"NamespaceNotFound" in error.raw_grpc_status:
+        return InvalidInput(
+            f"{plain(error.message, 300).rstrip('.')}; name another with TEMPORAL_NAMESPACE or --namespace, or make it with "
+            "`temporal operator namespace create`",
+            run_id=run_id,
+        )
     if error.status == RPCStatusCode.NOT_FOUND:
         return RunNotFound(
             f"there is no run {run_id!r} in this namespace: it was never started, or was deleted some time after its end "

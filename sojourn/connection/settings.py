@@ -10,6 +10,7 @@ from typing import Any
 
 from temporalio.envconfig import ClientConfig
 
+from sojourn.contracts.ids import task_queue_fault
 from sojourn.errors import DefinitionError
 from sojourn.network.client import check_timeouts
 
@@ -28,6 +29,8 @@ DEFAULT_TASK_QUEUE = "sojourn"
 """The task queue of an app that has no name."""
 
 _DEFAULT_PORT = 7233
+_LAST_PORT = 65_535
+_PORT_DIGITS = 5
 _DEFAULT_ADDRESS = f"localhost:{_DEFAULT_PORT}"
 
 
@@ -39,7 +42,7 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     """
     check_timeouts()
     try:
-        options: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
+        options: dict[str, Any] = dict(ClientConfig.load_client_connect_config(override_env_vars=_readable()))
     except (RuntimeError, ValueError, OSError) as error:
         raise DefinitionError(
             f"the Temporal settings cannot be read ({_brief(error)}); see TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE "
@@ -53,16 +56,43 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     return options
 
 
+def _readable() -> dict[str, str]:
+    """The environment without variables that are not UTF-8, of any name, which the SDK's core does not read."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if (name + value).encode(errors="replace").decode() == name + value
+    }
+
+
 def local_port() -> int | None:
-    """The port of the address in the settings, if it is on this machine; None if it is elsewhere, or the default."""
-    host, _, port = connect_options()["target_host"].rpartition(":")
-    here = host in {"localhost", "127.0.0.1", "[::1]"} and port.isdecimal()
-    return int(port) if here and int(port) != _DEFAULT_PORT else None
+    """The port of the address in the settings, if it is on this machine; None if it is elsewhere, or the default.
+
+    Raises:
+        DefinitionError: The port is none.
+    """
+    address = connect_options()["target_host"]
+    host, _, text = address.rpartition(":")
+    is_here = host in {"localhost", "127.0.0.1", "[::1]"}
+    if not is_here or not text.isdecimal() or text == str(_DEFAULT_PORT):
+        return None
+    if len(text) > _PORT_DIGITS or not 0 < int(text) <= _LAST_PORT:
+        raise DefinitionError(
+            f"{address!a} is not an address: a port is 1 to {_LAST_PORT}; set TEMPORAL_ADDRESS to host:port"
+        )
+    return int(text)
 
 
 def task_queue(explicit: str | None = None) -> str | None:
-    """The task queue: the argument, else `SOJOURN_TASK_QUEUE`; None where neither names one."""
-    return explicit or os.environ.get("SOJOURN_TASK_QUEUE") or None
+    """The task queue: the argument, else `SOJOURN_TASK_QUEUE`; None where neither names one.
+
+    Raises:
+        DefinitionError: The name is none for a task queue.
+    """
+    name = explicit or os.environ.get("SOJOURN_TASK_QUEUE") or None
+    if name is not None and (fault := task_queue_fault(name)):
+        raise DefinitionError(fault)
+    return name
 
 
 def _brief(error: Exception) -> str:

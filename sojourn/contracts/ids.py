@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -15,9 +15,12 @@ __all__ = [
     "SESSION_ID",
     "TOOLSET_ID",
     "TOOL_NAME",
+    "WORKERS_QUEUE",
     "ToolId",
     "matches_any",
     "place_of",
+    "run_id_fault",
+    "task_queue_fault",
 ]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
@@ -35,11 +38,19 @@ CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
 """A run id that a client may choose: without `/`, which separates a child's id from its parent's."""
 
-SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f]{0,200}\Z""")
+SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f\ud800-\udfff]{0,200}\Z""")
 """A session id that a client may choose: Temporal's list queries cannot quote the excluded characters."""
 
 EVENT_ID = re.compile(r"[0-9]+-[0-9]{6,}-[0-9]{5,}\Z")
 """The number of the run's execution, that of the event in its history, and that of the events made from this one."""
+
+WORKERS_QUEUE: Final = "sojourn.workers"
+"""The task queue where workers say which agents they serve; a task that is scheduled there is lost."""
+
+_MAX_QUEUE = 200
+
+_MAX_SENT_ID = 1_000
+"""Longest id of a workflow that a server takes by default, in bytes."""
 
 _TOOL_ID = re.compile(TOOLSET_ID.pattern.removesuffix(r"\Z") + r"\." + TOOL_NAME.pattern)
 
@@ -92,6 +103,22 @@ class ToolId(str):
 def place_of(event_id: str) -> tuple[int, ...]:
     """The place of an event in its run, for comparison: as texts, the ids of a tenth execution come before those of a ninth."""
     return tuple(int(number) for number in event_id.split("-")) if event_id else ()
+
+
+def run_id_fault(run_id: str) -> str | None:
+    """Why no run, not even a child run, can have this id; None where one may."""
+    if run_id.isprintable() and 0 < len(run_id.encode()) <= _MAX_SENT_ID:
+        return None
+    return f"run id {run_id[:_MAX_QUEUE]!a}: an id has 1 to {_MAX_SENT_ID} visible characters"
+
+
+def task_queue_fault(name: str) -> str | None:
+    """Why a name is none for a task queue of tools or runs; None where it may be one."""
+    if name == WORKERS_QUEUE:
+        return f"task queue {WORKERS_QUEUE} is where workers say which agents they serve; choose another name"
+    if name.strip() and name.isprintable() and len(name) <= _MAX_QUEUE and not name.startswith("/_sys/"):
+        return None
+    return f"task queue {name[:_MAX_QUEUE]!a}: a name has 1 to {_MAX_QUEUE} visible characters, and does not begin with /_sys/"
 
 
 def matches_any(tool: str, patterns: Iterable[str]) -> bool:

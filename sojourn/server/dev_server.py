@@ -7,11 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sojourn.errors import ServerUnavailable
+from sojourn.errors import DefinitionError, ServerUnavailable
 from sojourn.process import Program
 from sojourn.server.files import ServerFiles
 from sojourn.server.health import is_serving
-from sojourn.server.ports import HOST, is_free, pick, port_in_use
+from sojourn.server.ports import HOST, LAST_PORT, is_free, pick, port_in_use
 from sojourn.server.start_dev import StartDev
 from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
 from sojourn.server.web_ui import find_ui, ui_port_of
@@ -67,6 +67,9 @@ class Server:
             start_timeout: Time limit until the server serves.
             on_progress: Called with a line of text before a long step, such as a download of the `temporal` command.
         """
+        for name, number in (("port", port), ("ui_port", ui_port)):
+            if number is not None and not 0 <= number <= LAST_PORT:
+                raise DefinitionError(f"{name} {number}: a port is 0 to {LAST_PORT}; 0 takes any free one")
         self.namespace = namespace
         self._db_filename = Path(db_filename).absolute() if db_filename is not None else None
         self._log_filename = Path(log_filename).absolute() if log_filename is not None else None

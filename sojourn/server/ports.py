@@ -4,7 +4,9 @@ import random
 import re
 import socket
 
-__all__ = ["HOST", "is_free", "pick", "port_in_use"]
+__all__ = ["HOST", "LAST_PORT", "is_free", "pick", "port_in_use"]
+
+LAST_PORT = 65_535
 
 HOST = "127.0.0.1"
 """The server listens on the loopback interface only: it has no authentication."""

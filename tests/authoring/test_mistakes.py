@@ -297,6 +297,22 @@ VALUES = [
     ),
     ('Agent("sites.clerk", planner=plan, task_queue=5)', "agent sites.clerk: task_queue is a text, not 5"),
     (
+        'Agent("sites.clerk", planner=plan, task_queue="sojourn.workers")',
+        "agent sites.clerk: task queue sojourn.workers is where workers say which agents they serve; choose another name",
+    ),
+    (
+        'Toolset("sites.clerk", task_queue="sojourn.workers")',
+        "toolset sites.clerk: task queue sojourn.workers is where workers say which agents they serve; choose another name",
+    ),
+    (
+        'App(agents=[agent], name="sojourn.workers")',
+        "App(name='sojourn.workers'): task queue sojourn.workers is where workers say which agents they serve; choose another name",
+    ),
+    (
+        'Toolset("sites.clerk", task_queue="")',
+        "toolset sites.clerk: task queue '': a name has 1 to 200 visible characters, and does not begin with /_sys/",
+    ),
+    (
         'agent.export("sites.asks", tools=AgentTool("ask", args=Wipe))',
         "toolset sites.asks: tools is a list of AgentTools, not an object of class AgentTool; write tools=[...]",
     ),

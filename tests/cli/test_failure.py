@@ -140,6 +140,35 @@ async def test_an_unknown_run(served):
     await all_of([case for case in CASES if case.takes_run], outcome)
 
 
+async def test_a_run_id_that_no_run_has(temporal_address, command):
+    """Each command that takes a run refuses an empty id, and one of two lines, in one line."""
+
+    async def outcome(turn):
+        case, run_id = turn
+        done = await command(*case.arguments(run_id), env={"TEMPORAL_ADDRESS": temporal_address})
+        return fault_of(case, done, 2, f"run id {run_id!a}: an id has 1 to 1000 visible characters")
+
+    await all_of(
+        [(case, ["", "a\nb"][turn % 2]) for turn, case in enumerate(CASES) if case.takes_run], outcome
+    )
+
+
+async def test_a_namespace_that_the_server_lacks(temporal_address, command):
+    """Commands name the namespace that is missing, not a run."""
+    for line in ("list", "show r", "run desk.clerk add"):
+        done = await command(
+            *line.split(), "--namespace", "nowhere", env={"TEMPORAL_ADDRESS": temporal_address}
+        )
+        assert done.code != 0
+        assert "Namespace nowhere is not found; name another with TEMPORAL_NAMESPACE" in done.err
+
+
+async def test_an_environment_that_is_not_utf_8(temporal_address, command):
+    """A variable of another program harms no command."""
+    done = await command("list", env={"TEMPORAL_ADDRESS": temporal_address, "LS_SOMETHING": "\udcff"})
+    assert done.code == 0, done.err
+
+
 async def test_no_worker(unserved, command):
     """Each command that needs a worker exits with 1 and says why, without a wait of half a minute."""
     run, env = unserved
@@ -202,6 +231,11 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("worker", "json"), "MODULE:APP"),
         (("run", "cli.agent"), "Missing argument"),
         (("nonsense",), "nonsense"),
+        (("run", "cli.agent", "\udcff"), "the argument '\\udcff' is not UTF-8 text"),
+        (("list", "--agent", "\udcff"), "the argument '\\udcff' is not UTF-8 text"),
+        (("server", "--port", "99999"), "port 99999: a port is 0 to 65535"),
+        (("server", "--ui-port", "-5"), "ui_port -5: a port is 0 to 65535"),
+        (("dev", "sojourn.testing.desk:app", "--port", "99999"), "port 99999: a port is 0 to 65535"),
     ],
 )
 async def test_bad_usage_is_refused_before_any_request(command, arguments, expected):
@@ -229,6 +263,7 @@ async def test_settings_that_cannot_be_read_exit_with_2(command):
         ({"TEMPORAL_PROFILE": "none"}, "TEMPORAL_PROFILE"),
         ({"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_PATH": "/no/such"}, "TEMPORAL_TLS_*"),
         ({"TEMPORAL_ADDRESS": "no address"}, "host:port"),
+        ({"TEMPORAL_ADDRESS": "localhost:99999"}, "host:port"),
     ]
 
     async def outcome(setting):

@@ -10,12 +10,12 @@ from sojourn import Agent, App, Client, PlanResult, Worker
 from sojourn.connection import announcing
 from sojourn.connection.announced import (
     MAX_IDENTITY,
-    QUEUE,
     Announced,
     announced,
     identities,
     others_on,
 )
+from sojourn.contracts.ids import WORKERS_QUEUE
 from sojourn.server import Server
 from sojourn.testing.scripted import ScriptedPlanner
 
@@ -71,7 +71,7 @@ async def test_polls_of_strangers_are_left_out(temporal_address, identity):
     """Whoever polls the queue with another identity changes nothing."""
     client = await Client.connect(temporal_address)
     request = PollActivityTaskQueueRequest(
-        namespace="default", task_queue=TaskQueue(name=QUEUE), identity=identity
+        namespace="default", task_queue=TaskQueue(name=WORKERS_QUEUE), identity=identity
     )
     polling = asyncio.create_task(client.temporal.workflow_service.poll_activity_task_queue(request))
     await asyncio.sleep(0.1)
@@ -118,7 +118,7 @@ def test_which_workers_are_of_another_app(other, is_another):
 
 async def test_a_refused_announcement_is_logged_once(temporal_address, monkeypatch, caplog, until):
     """A worker that may not poll the queue of announcements serves all the same, and says what to allow."""
-    monkeypatch.setattr(announcing, "QUEUE", "q" * 1_001)
+    monkeypatch.setattr(announcing, "WORKERS_QUEUE", "q" * 1_001)
     monkeypatch.setattr(announcing, "_PAUSE", 0.01)
     client = await Client.connect(temporal_address, task_queue="refused")
     async with Worker(app("refused", "refused.a"), client):

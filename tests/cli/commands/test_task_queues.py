@@ -84,3 +84,22 @@ async def test_doctor_names_the_apps_on_one_queue(command, temporal_address, env
     assert f"north serves n{mark}.a" in line
     assert f"south serves s{mark}.a" in line
     assert "--task-queue NAME, or App(name=...)" in done.out
+
+
+@pytest.mark.parametrize("line", ["run mark.a hello", "worker m:app", "doctor", "list", "dev m:app"])
+async def test_a_name_that_is_none_for_a_task_queue_is_refused(command, env, line):
+    """A command says which name it refuses, before it asks a server; so it does with the name from the environment."""
+    refused = "task queue sojourn.workers is where workers say which agents they serve; choose another name"
+    done = await command(*line.split(), "--task-queue", "sojourn.workers", env=env)
+    assert (done.code, refused in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    "queue", ["a\nb", "/_sys/mine", "\udcff", "x" * 201], ids=["newline", "system", "bytes", "long"]
+)
+async def test_a_task_queue_of_the_environment_is_checked_too(command, env, queue):
+    """A name that no server takes is refused with what a name is."""
+    done = await command("run", "mark.a", "hello", env=env | {"SOJOURN_TASK_QUEUE": queue})
+    assert (done.code, f"task queue {queue[:200]!a}: a name has 1 to 200 visible" in done.err) == (2, True), (
+        done.err
+    )
