@@ -9,6 +9,7 @@ from datetime import timedelta
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.repair.last_step import is_repair, stem
+from sojourn.core.values.timers import seconds_of
 
 __all__ = ["Answer", "Done"]
 
@@ -80,7 +81,7 @@ class Done:
 
     def sleep(self, duration: timedelta, number: int) -> int | None:
         """The index of the message after the nth sleep of this duration, from 0; None before it."""
-        sleeps = self._sleeps[f"{duration.total_seconds():g}"]
+        sleeps = self._sleeps[seconds_of(duration)]
         return sleeps[number] if number < len(sleeps) else None
 
 

@@ -18,6 +18,7 @@ from sojourn import (
     Turn,
     flow,
 )
+from sojourn.testing import skip_time
 
 tools = Toolset("ops.flow")
 rolled: list[str] = []
@@ -238,6 +239,30 @@ async def test_a_sleep_is_slept_once(serve):
     assert (await run.result()).text == "l1 l1"
     slept = [m.text for m in await run.transcript() if m.role == "system"]
     assert slept == ["Waited 1 s.", "Waited 1 s."]
+
+
+async def test_sleeps_of_nearly_the_same_duration_are_two(serve):
+    """Each digit of a duration counts, however long it is."""
+    long, longer, short, shorter = (
+        timedelta(days=14),
+        timedelta(days=14, seconds=3),
+        timedelta(milliseconds=1_234.567),
+        timedelta(milliseconds=1_234.568),
+    )
+
+    @flow
+    def patient(case: Case) -> str:
+        """Sleep four times."""
+        for duration in (short, shorter, long, longer):
+            case.sleep(duration)
+        return "slept"
+
+    client = await serve(planner=patient)
+    run = await client.start("test.agent", "go")
+    await skip_time(run, timedelta(days=30))
+    assert (await run.result()).text == "slept"
+    slept = [m.text for m in await run.transcript() if m.role == "system"]
+    assert slept == ["Waited 1.234567 s.", "Waited 1.234568 s.", "Waited 1209600 s.", "Waited 1209603 s."]
 
 
 async def test_a_sleep_is_a_timedelta(serve):

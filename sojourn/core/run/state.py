@@ -33,6 +33,7 @@ from sojourn.core.run.totals import RunTotals, add_usage, settle
 from sojourn.core.run.transcript import for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
+from sojourn.core.values.timers import seconds_of
 
 __all__ = ["MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 
@@ -254,7 +255,7 @@ class RunState:
 
     def slept(self, duration: timedelta, now: datetime, *, is_over: bool) -> "RunState":
         """End a sleep; a notice in the transcript tells the planner."""
-        seconds = f"{duration.total_seconds():g} s"
+        seconds = f"{seconds_of(duration)} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
         state = changed(self, new=(Message.system(text),))
         return state.limited(state.time_is_up) if state.active.is_used_up(now) else state

@@ -2,7 +2,16 @@
 
 from datetime import timedelta
 
-__all__ = ["EXPIRES", "LONGEST", "TIME_BUDGET", "WAITS", "bounded", "duration_fault", "expiry_of"]
+__all__ = [
+    "EXPIRES",
+    "LONGEST",
+    "TIME_BUDGET",
+    "WAITS",
+    "bounded",
+    "duration_fault",
+    "expiry_of",
+    "seconds_of",
+]
 
 LONGEST = timedelta(days=3650)
 """Longest timer; a duration that Temporal's integers cannot hold would fail a workflow task again and again."""
@@ -28,6 +37,12 @@ def expiry_of(await_id: str) -> str:
 def bounded(duration: timedelta) -> timedelta:
     """The duration within the limits of Temporal's timers."""
     return min(max(duration, SHORTEST), LONGEST)
+
+
+def seconds_of(duration: timedelta) -> str:
+    """The duration in seconds, with every digit, so that two durations have the same text only if they are equal."""
+    whole, rest = divmod(duration, timedelta(seconds=1))
+    return f"{whole}.{rest.microseconds:06d}".rstrip("0") if rest else str(whole)
 
 
 def duration_fault(name: str, duration: timedelta | None) -> str | None:
