@@ -85,7 +85,7 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
             (each.attempt, each.scheduled_time) for each in raw.pending_activities if _is_scheduled(each)
         ]
         queue = described.task_queue
-        if not waits or await client.has_worker(queue):
+        if not waits or await client.is_served(queue):
             return None
         return _stuck(
             *waits[0],

@@ -1,5 +1,6 @@
 """Access: what a run's handle needs of its client: the Temporal client, the storage and the live transport."""
 
+import asyncio
 import time
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from sojourn.connection import settings
+from sojourn.connection.announced import announced
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import ArtifactNotFound, InvalidInput
@@ -116,3 +118,16 @@ class Access:
         )
         oldest = time.time() - POLLER_SEEN.total_seconds()
         return any(poller.last_access_time.seconds >= oldest for poller in answer.pollers)
+
+    async def is_served(self, task_queue: str) -> bool:
+        """Whether a worker serves the task queue now; one that has stopped counts no more, one that was killed for 25 s.
+
+        A worker that announces nothing, such as one made with `SojournPlugin`, counts for 75 s.
+        """
+        if not await self.has_worker(task_queue):
+            return False
+        present, lately = await asyncio.gather(
+            announced(self.temporal), announced(self.temporal, lately=True)
+        )
+        queues = {worker.task_queue for worker in present}
+        return task_queue in queues or task_queue not in {worker.task_queue for worker in lately}

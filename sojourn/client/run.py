@@ -293,7 +293,7 @@ class Run:
     async def _hints(self, described: WorkflowExecutionDescription, found: RunStatus) -> list[str]:
         """Hints for an operator about an open run: a missing worker, a cancel that no worker has handled, and activities that are attempted again."""
         queue, pending = described.task_queue, described.raw_description.pending_activities
-        gone = [] if await self.client.has_worker(queue) else [f"no worker polls task queue {queue}"]
+        gone = [] if await self.client.is_served(queue) else [f"no worker polls task queue {queue}"]
         asked = described.raw_description.workflow_extended_info.cancel_requested
         cancel = [CANCEL_REQUESTED] if asked else []
         tools = {call.tool_call_id: call.name for call in found.calls}
@@ -510,8 +510,11 @@ class Run:
                 kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-                reason = f"no worker handled it within {ANSWER_DEADLINE:g} s; it can still take effect when a worker runs"
-                raise NoWorker(f"{self.id}: {reason}", run_id=self.id) from error
+                queue = (await self._handle.describe()).task_queue
+                reason = f"no worker of task queue {queue} handled it within {ANSWER_DEADLINE:g} s"
+                raise NoWorker(
+                    f"{self.id}: {reason}; it can still take effect when one runs", run_id=self.id
+                ) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and any(text in error.message for text in ENDED):
                     raise AwaitClosed(

@@ -210,10 +210,11 @@ class PlanResult(Input):
 
     @classmethod
     def ask(
-        cls, question: AwaitClarification | AwaitExternalTools, *, notes: list[str] | None = None
+        cls, question: str | AwaitClarification | AwaitExternalTools, *, notes: list[str] | None = None
     ) -> "PlanResult":
-        """Ask a person, or have calls executed outside, and wait for the answer."""
-        return cls(await_=question, notes=notes or [])
+        """Ask a person a question, by its text or with a form, or have calls executed outside, and wait for the answer."""
+        asked = AwaitClarification(question=question) if isinstance(question, str) else question
+        return cls(await_=asked, notes=notes or [])
 
     @classmethod
     def wait(

@@ -125,6 +125,12 @@ class Served:
         await self.status_when(run, lambda status: len(status.awaits or status.child_awaits) == count)
         return run
 
+    async def end_left_open(self) -> None:
+        """End the runs that tests before this one left open on the server."""
+        temporal = self.client.temporal
+        async for run in temporal.list_workflows("ExecutionStatus = 'Running'"):
+            await temporal.get_workflow_handle(run.id).terminate()
+
 
 @pytest.fixture
 async def served(serve, desk, temporal_address, command, status_when) -> Served:

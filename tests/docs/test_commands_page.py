@@ -180,6 +180,7 @@ async def test_catalog_and_doctor(served, here):
         re.findall(r"`(\w+)`", PAGE.split("Each entry has")[1].split("With `--json`")[0])
     )
     assert written.out.splitlines()[0] == "schemas/tool_schemas.json"
+    await served.end_left_open()
     *_, checked = await all_well(served, lines_of("Doctor"))
     assert list(checked.json) == ["ok", "exit_code", "checks"]
     assert {key for check in checked.json["checks"] for key in check} <= {"check", "ok", "found", "mend"}

@@ -1,6 +1,7 @@
 """Checks of a task queue: its pollers for workflows and for activities, their versions, and its stuck runs."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
@@ -17,8 +18,9 @@ from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client, quoted
+from sojourn.search_attributes import AGENT
 
-__all__ = ["check_queue", "check_runs"]
+__all__ = ["check_elsewhere", "check_queue", "check_runs"]
 
 LOOKED_AT = 100
 """Most open runs that are checked, the newest first."""
@@ -75,6 +77,39 @@ async def check_runs(client: Client, queue: str) -> Check:
     more = f" and {len(stuck) - _SHOWN_RUNS} more" if len(stuck) > _SHOWN_RUNS else ""
     return Check(
         name, False, f"{newest}, {len(stuck)} stuck: {'; '.join(lines)}{more}", "sojourn list --stuck"
+    )
+
+
+async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence[str]) -> Check:
+    """Check that the newest open runs of task queues that are not checked by themselves have workers, as after an app was renamed.
+
+    Args:
+        client: The client.
+        known: The task queues that are checked by themselves.
+        agents: Only runs of these agents; of all where none is named.
+    """
+    name = "runs on other task queues"
+    query = "WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running'"
+    if agents:
+        query += f" AND {AGENT.name} IN ({', '.join(map(quoted, agents))})"
+    try:
+        queues = Counter(
+            [run.task_queue async for run in client.temporal.list_workflows(query, limit=LOOKED_AT)]
+        )
+    except RPCError as error:
+        return Check(name, None, f"could not be checked: {plain(error.message)}")
+    others = sorted(queue for queue in queues if queue not in known)
+    unserved = [queue for queue in others if not await client.is_served(queue)]
+    if not unserved:
+        return Check(name, True, "all open ones have workers" if others else "none is open")
+    shown = ", ".join(f"{plain(queue)} ({queues[queue]} open)" for queue in unserved[:_SHOWN])
+    more = f" and {len(unserved) - _SHOWN} more" if len(unserved) > _SHOWN else ""
+    return Check(
+        name,
+        False,
+        f"no worker polls the task queue of open runs: {shown}{more}",
+        f"an app that was renamed needs a worker on its old queue too, until its runs have ended: sojourn worker MODULE:APP "
+        f"--task-queue {shell_word(unserved[0])}{connection_options()}",
     )
 
 

@@ -14,6 +14,7 @@ from sojourn.cli.screen.text import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sojourn.authoring.app import App
     from sojourn.cli.checks import Check
 
 __all__ = ["doctor"]
@@ -64,7 +65,7 @@ async def _main(target: str | None, *, as_json: bool) -> int:
 
 async def _checks(target: str | None) -> "AsyncIterator[Check]":
     from sojourn.cli.checks import Check
-    from sojourn.cli.checks.application import check_app, check_model, check_toolsets, queues_of
+    from sojourn.cli.checks.application import check_app, check_model, check_toolsets
     from sojourn.cli.checks.machine import check_cli, check_extras, check_settings, check_versions
     from sojourn.connection import settings
     from sojourn.errors import DefinitionError, ServerUnavailable
@@ -84,7 +85,7 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
         options = settings.connect_options()
         queue = queue_for(app, target) if app and target else settings.task_queue()
         yield check_settings(options, queue)
-        async for check in _service_checks(options, queue, queues_of(app) if app else []):
+        async for check in _service_checks(options, queue, app):
             yield check
     except DefinitionError as error:
         yield Check("settings", False, str(error), "correct or unset that setting")
@@ -94,19 +95,20 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
 
 
 async def _service_checks(
-    options: dict[str, Any], queue: str | None, tool_queues: list[str]
+    options: dict[str, Any], queue: str | None, app: "App | None"
 ) -> "AsyncIterator[Check]":
     from temporalio.service import RPCError
 
     from sojourn.cli.checks import Check
     from sojourn.cli.checks.agents import check_agents, queues_in
+    from sojourn.cli.checks.application import queues_of
     from sojourn.cli.checks.service import (
         check_clock,
         check_namespace,
         check_search_attributes,
         check_server,
     )
-    from sojourn.cli.checks.workers import check_queue, check_runs
+    from sojourn.cli.checks.workers import check_elsewhere, check_queue, check_runs
     from sojourn.client.client import Client
     from sojourn.connection.announced import announced
     from sojourn.connection.connect import connect
@@ -121,7 +123,7 @@ async def _service_checks(
             return
         yield await check_search_attributes(client)
         yield await check_clock(client)
-        workers = await announced(client)
+        workers, tool_queues = await announced(client), queues_of(app) if app else []
         queues = [queue] if queue else queues_in(workers)
         if not queues:
             yield Check("workers", False, "none serves an agent", "sojourn worker MODULE:APP")
@@ -132,6 +134,9 @@ async def _service_checks(
             yield await check_queue(client, each, activities_only=True)
         for each in queues:
             yield await check_runs(Client(client), each)
+        if app or not queue:
+            agents = app.list_agents() if app else []
+            yield await check_elsewhere(Client(client), [*queues, *tool_queues], agents)
     except RPCError as error:
         raise translated(error, None) from error
 

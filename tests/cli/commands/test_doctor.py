@@ -36,6 +36,7 @@ def here(tmp_path, monkeypatch) -> Path:
 
 async def test_all_is_well(served, here):
     """With a server, a worker and an app that loads, no check fails and the exit code is 0."""
+    await served.end_left_open()
     done, as_json = await asyncio.gather(
         served.sojourn("doctor", "desk_app:app"), served.sojourn("doctor", "desk_app:app", "--json")
     )
@@ -52,6 +53,7 @@ async def test_all_is_well(served, here):
         f"workers on {queue}",
         f"agents on {queue}",
         f"runs on {queue}",
+        "runs on other task queues",
     ]
     assert (as_json.json["ok"], as_json.json["exit_code"]) == (True, 0)
     assert all(check["ok"] is not False for check in found.values())

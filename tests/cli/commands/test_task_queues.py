@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sojourn import Agent, App, Client, PlanResult, Worker
+from sojourn import Agent, App, Client, PlanResult, RunPolicy, Worker
 from sojourn.testing.scripted import ScriptedPlanner
 from tests.programs.terminal import Terminal
 
@@ -84,6 +84,37 @@ async def test_doctor_names_the_apps_on_one_queue(command, temporal_address, env
     assert f"north serves n{mark}.a" in line
     assert f"south serves s{mark}.a" in line
     assert "--task-queue NAME, or App(name=...)" in done.out
+
+
+async def test_an_app_that_was_renamed_under_a_run(command, temporal_address, env):
+    """The run's old queue has no worker: at once `doctor`, the status and `answer` say so, with the command that serves it."""
+    mark = uuid.uuid4().hex[:6]
+    ask = ScriptedPlanner(
+        [PlanResult.ask("which one?"), lambda turn: PlanResult.final(turn.messages[-1].text)]
+    )
+    client = await Client.connect(temporal_address)
+
+    def named(name: str) -> App:
+        return App(
+            name=name, agents=[Agent(f"r{mark}.desk", planner=ask, policy=RunPolicy(interrupts_allowed=True))]
+        )
+
+    async with Worker(named(f"old{mark}"), client):
+        run = await client.start(f"r{mark}.desk", "go", wait_for_worker=True)
+        await run.until_waiting()
+    async with Worker(named(f"new{mark}"), client):
+        told = await command("doctor", env=env)
+        sent = await command("answer", run.id, "this", env=env)
+        assert (await run.status()).hints == [f"no worker polls task queue old{mark}"]
+        assert (told.code, sent.code) == (1, 1)
+        assert f"old{mark} (1 open)" in told.out
+        for out in (told.out, sent.err):
+            assert f"sojourn worker MODULE:APP --task-queue old{mark}" in out
+        async with Worker(named(f"old{mark}"), client, task_queue=f"old{mark}"):
+            told = await command("doctor", env=env)
+            assert f"old{mark} (1 open)" not in told.out
+            await run.answer(None, "this")
+            assert (await run.result()).text == "this"
 
 
 @pytest.mark.parametrize("line", ["run mark.a hello", "worker m:app", "doctor", "list", "dev m:app"])
