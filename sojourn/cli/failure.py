@@ -116,7 +116,9 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SystemExit):
         return Failure(error.code if isinstance(error.code, int) else FAILED)
     if isinstance(error, SojournError):
-        return Failure(_exit_code_of(error), type(error).__name__, str(error), _more_of(error))
+        code = _exit_code_of(error)
+        is_usage = isinstance(error, CommandError) and code == USAGE
+        return Failure(code, "Usage" if is_usage else type(error).__name__, str(error), _more_of(error))
     if isinstance(error, BrokenPipeError):
         return Failure(FAILED)  # the reader of the pipe, such as `head`, has closed it
     if usage := getattr(error, "format_message", None):

@@ -75,6 +75,7 @@ class Case:
         self._seen = -1
         self._equal: Counter[str] = Counter()
         self._open: list[ToolRequest] = []
+        self._begun: set[str] = set()
         self._notes: list[tuple[str, int]] = []
         self._said: list[str] = []
 
@@ -126,6 +127,7 @@ class Case:
         """
         call = ToolRequest(name=tool, payload=fields) if isinstance(tool, str) else tool.call(*args, **fields)
         call = call.model_copy(update={"tool_call_id": self._id_of(call)})
+        self._begun.add(call.tool_call_id)
         if self._done.result(call.tool_call_id) is None:
             self._open.append(call)
         return Begun[Any](self, tool, call)
@@ -196,12 +198,14 @@ class Case:
         A sleep is known by its duration; one of the same duration a second time is a second sleep.
 
         Raises:
-            ValueError: `duration` is no `timedelta` above zero.
+            TypeError: `duration` is no `timedelta`.
+            ValueError: It is not above zero.
         """
-        if not isinstance(duration, timedelta) or duration <= timedelta(0):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(
-                f"case.sleep({duration!r}): a sleep is a timedelta above zero, such as timedelta(hours=1)"
-            )
+        fault = f"case.sleep({duration!r}): a sleep is a timedelta above zero, such as timedelta(hours=1)"
+        if not isinstance(duration, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+            raise TypeError(fault)
+        if duration <= timedelta(0):
+            raise ValueError(fault)
         number = self._equal[f"~ {duration}"]
         self._equal[f"~ {duration}"] += 1
         place = self._done.sleep(duration, number)
@@ -230,6 +234,19 @@ class Case:
     def notes(self) -> list[str]:
         """The notes since the newest outcome; those before were recorded with earlier plans."""
         return [text for text, seen in self._notes if seen == self._done.newest]
+
+    @property
+    def not_repeated(self) -> str | None:
+        """What to say of a flow that went on without a call of its last step; None of one that made each call again."""
+        missed = self._done.new_but(self._begun)
+        if not missed or not self._open:
+            return None
+        names = ", ".join(sorted({result.name for result in missed}))
+        return (
+            f"the flow made other calls than before, and not those of {names} again, whose results it has: if it was not "
+            "changed by a deploy, something between its steps does not follow from the case alone, such as a clock or a "
+            "random number"
+        )
 
     @property
     def said(self) -> str:

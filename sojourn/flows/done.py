@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -42,8 +42,11 @@ class Done:
         self._answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._sleeps: defaultdict[str, list[int]] = defaultdict(list)
         own_ids: dict[str, str] = {}
+        self._planned = -1
         asked, slept = "", ""
         for place, message in enumerate(messages):
+            if message.tool_calls:
+                self._planned = place
             for call in message.tool_calls:
                 own_ids[call.tool_call_id] = _own_id(call)
                 if slept and is_repair(call.tool_call_id):
@@ -73,6 +76,12 @@ class Done:
     def result(self, call_id: str) -> tuple[ToolResult, int] | None:
         """The result of a call, or of the last call in its place, and the index of its message."""
         return self._results.get(call_id)
+
+    def new_but(self, call_ids: Container[str]) -> list[ToolResult]:
+        """The results of the last step whose calls are not among these; none where those of an earlier step are not either."""
+        others = [(result, place) for id, (result, place) in self._results.items() if id not in call_ids]
+        are_new = all(place > self._planned for _, place in others)
+        return [result for result, _ in others] if are_new else []
 
     def answer(self, question: str, number: int) -> Answer | None:
         """The answer to a question that was asked for the nth time, from 0."""

@@ -77,9 +77,14 @@ class Flow:
             if case.leaving is None:
                 case.fail(failed.result)
             answer = None
+        except BaseExceptionGroup as group:  # of an asyncio.TaskGroup
+            answer = _taken_from(group, case)
         if case.leaving is None:
             return self._answered(case, answer)
-        return _stopped(case, turn.finalize) if turn.finalize else case.leaving
+        if turn.finalize:
+            return _stopped(case, turn.finalize)
+        notes = [case.not_repeated] if case.not_repeated else []
+        return case.leaving.model_copy(update={"notes": [*case.leaving.notes, *notes]})
 
     def _answered(self, case: Case, answer: Any) -> PlanResult:
         if isinstance(answer, PlanResult):
@@ -103,6 +108,23 @@ class Flow:
         if case.said:
             final = Message.assistant(_text(case, final.text))
         return plan.model_copy(update={"final_response": final, "notes": notes})
+
+
+def _taken_from(group: BaseExceptionGroup[BaseException], case: Case) -> None:
+    """Take in what the tasks of a flow ended with: the plan with which one left it, or a failed call.
+
+    Raises:
+        BaseExceptionGroup: A task failed with something else.
+    """
+    others = group.split(Leave)[1]
+    failed, others = others.split(CallFailed) if others else (None, None)
+    if others:
+        raise others
+    leaf: Any = failed
+    while isinstance(leaf, BaseExceptionGroup):
+        leaf = leaf.exceptions[0]
+    if case.leaving is None and leaf:
+        case.fail(leaf.result)
 
 
 def _text(case: Case, answer: str | None) -> str:

@@ -50,11 +50,9 @@ class ToolReference(Generic[T]):
         """The typed value of a successful result.
 
         Raises:
-            ValueError: The result does not have this type.
+            TypeError: The result does not have this type.
         """
         try:
             return self._adapter.validate_json(to_json(result.result))
         except ValidationError as error:
-            raise ValueError(
-                f"the result of {self.id} does not have the reference's type: {error}"
-            ) from error
+            raise TypeError(f"the result of {self.id} does not have the reference's type: {error}") from error

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
+from google.protobuf.json_format import ParseError
 from temporalio.client import WorkflowHistory
 from temporalio.converter import PayloadCodec
 from temporalio.testing import ActivityEnvironment
@@ -53,8 +54,11 @@ async def replays(
         AssertionError: A history does not replay, or the first difference: the plan, what was recorded and what is
             decided now.
         FileNotFoundError: There is no such file, or no history in the folder.
+        TypeError: `app` is no App.
         ValueError: A file is not a history, or it cannot be decoded.
     """
+    if not isinstance(app, App):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+        raise TypeError(f"replays takes an App, such as the one that is served, not {app!r:.80}")
     converter = dataclasses.replace(data_converter, payload_codec=codec)
     replayer = Replayer(
         workflows=list(shell(app).workflows),
@@ -80,14 +84,15 @@ def _files(path: Path) -> Sequence[Path]:
 
 def _read(file: Path) -> WorkflowHistory:
     """Return a stored history; its first event names the run."""
-    stored = json.loads(file.read_text(encoding="utf-8"))
     try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
         run_id = stored["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
-    except (KeyError, IndexError, TypeError):
+        return WorkflowHistory.from_json(run_id, stored)
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, ParseError) as error:
+        why = f" ({error})" if isinstance(error, (ValueError, ParseError)) else ""
         raise ValueError(
-            f"{file} is not a history; write one with: sojourn export RUN --history FILE"
+            f"{file} is not a history{why}; write one with: sojourn export RUN --history FILE"
         ) from None
-    return WorkflowHistory.from_json(run_id, stored)
 
 
 @contextlib.asynccontextmanager

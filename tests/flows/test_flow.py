@@ -1,5 +1,7 @@
 """A flow on a real server: its steps are done once, its failures are exceptions, its questions are answered."""
 
+import asyncio
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -220,6 +222,51 @@ def test_a_flow_is_made_of_a_function():
 async def label(name: str, colour: str) -> str:
     """Paint a label."""
     return f"{name} in {colour}"
+
+
+async def test_tasks_of_a_group_may_call(serve):
+    """A flow in which tasks call leaves as it does without them, and fails with the failed call."""
+
+    @flow
+    async def grouped(case: Case) -> str:
+        """Call in tasks; each call is made once."""
+
+        async def look(metres: int) -> str:
+            return case.call(level, metres=metres).name
+
+        async with asyncio.TaskGroup() as group:
+            looks = [group.create_task(look(metres)) for metres in (1, 2)]
+        if case.text == "fail":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(look(3))
+                case.call("ops.flow.none")
+        return " ".join(each.result() for each in looks)
+
+    client = await serve(planner=grouped, uses=(tools,))
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "l1 l2"
+    assert len([event async for event in run.events() if event.type == "tool_end"]) == 2
+    with pytest.raises(RunFailed, match=r"ops\.flow\.none failed"):
+        await client.execute("test.agent", "fail")
+
+
+async def test_a_flow_that_does_not_repeat_its_calls_is_told_once(serve):
+    """A note names the tool whose calls differ each time; a flow that repeats them has none."""
+    count = itertools.count()
+
+    @flow(max_repairs=0)
+    def random(case: Case) -> str:
+        """Call with an argument that differs each time."""
+        for _ in range(3):
+            case.call(level, metres=next(count))
+        return "never"
+
+    client = await serve(planner=random, uses=(tools,), policy=RunPolicy(max_tool_calls=6))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    notes = [event.text async for event in run.events() if event.type == "planner_note"]
+    (told,) = [note for note in notes if "random number" in note]
+    assert told.startswith("the flow made other calls than before, and not those of ops.flow.level again")
 
 
 async def test_a_sleep_is_slept_once(serve):

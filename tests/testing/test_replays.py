@@ -141,6 +141,34 @@ async def test_an_encrypted_history_needs_its_codec(serve, tmp_path):
         await replays(file, shop_app())
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'{"events": [{"eventId": "1",',
+        b"\xff\xfe\x00",
+        b"[]",
+        b"null",
+        b'{"events": [{"eventId": {}}]}',
+        b"[" * 100_000,
+    ],
+    ids=["empty", "truncated", "binary", "list", "null", "fields", "deep"],
+)
+async def test_a_file_that_is_no_history_is_named(tmp_path, content):
+    """The error names the file, and the command that writes a history."""
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"run\.json is not a history.*; write one with: sojourn export RUN --history FILE"
+    ):
+        await replays(tmp_path, shop_app())
+
+
+async def test_replays_takes_an_app():
+    """Anything else in its place is refused by name."""
+    with pytest.raises(TypeError, match="replays takes an App, such as the one that is served, not None"):
+        await replays(REPLAY / "histories", None)  # type: ignore[arg-type]
+
+
 async def test_what_is_no_history_is_named(tmp_path):
     """An empty folder and another JSON file are refused, and the command that writes a history is named."""
     with pytest.raises(FileNotFoundError, match="sojourn export RUN --history"):

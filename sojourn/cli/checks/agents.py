@@ -1,5 +1,6 @@
 """Checks of what is served: the task queues where workers serve agents, and whether one queue has workers of several apps."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -7,7 +8,7 @@ from sojourn.cli.checks import Check
 from sojourn.cli.screen.text import plain
 from sojourn.connection.announced import Announced
 
-__all__ = ["check_agents", "queues_in"]
+__all__ = ["check_agents", "check_once", "queues_in"]
 
 _SHOWN = 10
 
@@ -39,6 +40,28 @@ def check_agents(workers: Sequence[Announced], queue: str) -> Check:
     agents = frozenset[str]().union(*(each.agents for each in here.values()))
     return Check(
         name, True if agents else None, _listed(agents) if agents else "no worker says what it serves"
+    )
+
+
+def check_once(workers: Sequence[Announced]) -> Check | None:
+    """Tell agents that workers of several task queues serve, of which each start has to choose one; None without any."""
+    queues: defaultdict[str, set[str]] = defaultdict(set)
+    for worker in workers:
+        for agent in worker.agents:
+            queues[agent].add(worker.task_queue)
+    twice = [
+        f"{plain(agent)} on {' and '.join(map(plain, sorted(on)))}"
+        for agent, on in sorted(queues.items())
+        if len(on) > 1
+    ]
+    if not twice:
+        return None
+    more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
+    return Check(
+        "agents on several task queues",
+        None,
+        f"{'; '.join(twice[:_SHOWN])}{more}",
+        "name the one that is meant where runs start: --task-queue, or SOJOURN_TASK_QUEUE",
     )
 
 

@@ -100,7 +100,7 @@ async def _service_checks(
     from temporalio.service import RPCError
 
     from sojourn.cli.checks import Check
-    from sojourn.cli.checks.agents import check_agents, queues_in
+    from sojourn.cli.checks.agents import check_agents, check_once, queues_in
     from sojourn.cli.checks.application import queues_of
     from sojourn.cli.checks.service import (
         check_clock,
@@ -130,6 +130,8 @@ async def _service_checks(
         for each in queues:
             yield await check_queue(client, each)
             yield check_agents(workers, each)
+        if not queue and (twice := check_once(workers)):
+            yield twice
         for each in tool_queues:
             yield await check_queue(client, each, activities_only=True)
         for each in queues:

@@ -1,9 +1,11 @@
 """`sojourn init`: a folder with a small project that runs and passes its tests."""
 
+import contextlib
 import json
 import os
 import re
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +24,13 @@ DISTRIBUTION, IDENTIFIER = "my-project", "my_project"
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*\Z")
 MAX_NAME = 60
+
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9._-]+")
+"""The name at the beginning of a requirement."""
 """Most characters of a service in an id."""
 
-REQUIRED = {"pytest", "pytest-asyncio", "sojourn"}
-"""What the project depends on, so it cannot have these names."""
+_OWN = ["pytest", "pytest-asyncio", "sojourn"]
+"""What the project depends on."""
 
 UNTOUCHED = {".git", ".venv"}
 """What an empty folder may hold: a repository and an environment may be made before the project."""
@@ -47,7 +52,7 @@ def init(
     sojourn init support
     """
     folder = Path(name)
-    project = Path.cwd().name if name == "." else name
+    project = _current_folder().name if name == "." else name
     _check_name(project)
     _check_folder(folder)
     try:
@@ -73,11 +78,33 @@ def _check_name(project: str) -> None:
             f"and begins with a letter; try: sojourn init {like}",
             exit_code=USAGE,
         )
-    if project.replace("_", "-") in REQUIRED:
+    if project.replace("_", "-") in _required():
         raise CommandError(
             f"the project cannot have the name of {project!r}, which it depends on; choose another",
             exit_code=USAGE,
         )
+
+
+def _required() -> set[str]:
+    """Return the names of what the project depends on, also through others; it can have none of them."""
+    found: set[str] = set()
+    waiting = [*_OWN]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        with contextlib.suppress(PackageNotFoundError):
+            lines = [line for line in requires(name) or [] if "extra ==" not in line or name == "sojourn"]
+            waiting += [re.sub(r"[-_.]+", "-", _DISTRIBUTION.match(line)[0].lower()) for line in lines]
+    return found
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise CommandError("the current folder was deleted; change to another one") from error
 
 
 def _check_folder(folder: Path) -> None:

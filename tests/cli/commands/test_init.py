@@ -171,6 +171,18 @@ async def test_the_current_folder(command, tmp_path):
     assert "cd " not in done.out
 
 
+def test_a_folder_that_was_deleted(tmp_path):
+    """`.` in a folder that is gone is told in a sentence."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    line = f"cd {folder} && rmdir {folder} && exec {sys.executable} -m sojourn init ."
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "sojourn: the current folder was deleted; change to another one\n",
+    )
+
+
 async def test_files_are_not_written_over(command, tmp_path):
     """A folder with a file, and a file in its place, are left as they are, with a sentence."""
     (tmp_path / "taken").mkdir()
@@ -198,6 +210,8 @@ async def test_files_are_not_written_over(command, tmp_path):
         ("ö", "try: sojourn init support\n"),
         ("x" * 61, f"try: sojourn init {'x' * 60}\n"),
         ("sojourn", "choose another\n"),
+        ("pydantic", "choose another\n"),
+        ("typing_extensions", "choose another\n"),
     ],
 )
 async def test_a_name_that_cannot_be_is_refused(command, tmp_path, name, remedy):

@@ -72,6 +72,15 @@ async def test_run_names_close_agents(command, mark, env):
     assert f"did you mean alone{mark}.desk" in done.err
 
 
+async def test_doctor_names_agents_on_two_queues(command, mark, env):
+    """An agent that is served on two task queues is told with both, and what to name."""
+    done = await command("doctor", env=env)
+    line = next(line for line in done.out.splitlines() if "agents on several task queues" in line)
+    assert f"both{mark}.desk on east{mark} and west{mark}" in line
+    assert f"alone{mark}.desk" not in line
+    assert "--task-queue" in done.out
+
+
 async def test_doctor_names_the_apps_on_one_queue(command, temporal_address, env):
     """Workers of two apps on one queue are wrong, and the line lists what each serves."""
     mark = uuid.uuid4().hex[:6]
