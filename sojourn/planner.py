@@ -57,11 +57,16 @@ def as_planner(planner: Any, place: str) -> Planner:
     return planner if isinstance(planner, Planner) else _FunctionPlanner(planner)
 
 
+UNFINISHED = "why_no_planner"
+"""An attribute of what is not a planner yet, such as a decorator without its function: what to write."""
+
 _METHODS = ("plan_start", "plan_resume")
 
 
 def _fault(planner: Any) -> str | None:
     """Why an object is no planner and what to write, or None."""
+    if isinstance(unfinished := getattr(planner, UNFINISHED, None), str):
+        return unfinished
     if isinstance(planner, type):
         return f"the planner {planner.__name__} is a class; write {planner.__name__}(...)"
     if isinstance(planner, str):

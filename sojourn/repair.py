@@ -57,6 +57,7 @@ class RepairingPlanner:
     ) -> None:
         self.inner = as_planner(inner, "RepairingPlanner")
         check_repair_options("RepairingPlanner", defaults, max_repairs, max_wait, read_answer)
+        _check_alternatives(alternatives)
         self._read_answer = read_answer
         self._defaults = defaults
         self._alternatives = alternatives
@@ -99,6 +100,20 @@ def check_repair_options(
     ):
         raise DefinitionError(
             f"{place}: defaults is a mapping of fields by tool id, such as {{find.id: {{'limit': 3}}}}, not {defaults!r}"
+        )
+
+
+def _check_alternatives(alternatives: Any) -> None:
+    is_mapping = alternatives is None or isinstance(alternatives, Mapping)
+    wrong = (
+        [v for v in cast("Any", alternatives or {}).values() if not (isinstance(v, str) or callable(v))]
+        if is_mapping
+        else []
+    )
+    if not is_mapping or wrong:
+        raise DefinitionError(
+            "RepairingPlanner: alternatives maps a tool's id to another's id or to a function of the call, "
+            f"not {alternatives!r}; write {{find.id: search.id}}"
         )
 
 

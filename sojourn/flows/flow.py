@@ -12,6 +12,7 @@ from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeIn
 from sojourn.core.repair.calls import Defaults, ReadAnswer
 from sojourn.errors import CallFailed, DefinitionError
 from sojourn.flows.case import Case, Leave
+from sojourn.planner import UNFINISHED
 from sojourn.repair import MAX_REPAIRS, MAX_WAIT, RepairingPlanner, check_repair_options
 
 __all__ = ["Flow", "FlowFunction", "flow"]
@@ -120,11 +121,13 @@ def _taken_from(group: BaseExceptionGroup[BaseException], case: Case) -> None:
     failed, others = others.split(CallFailed) if others else (None, None)
     if others:
         raise others
-    leaf: Any = failed
-    while isinstance(leaf, BaseExceptionGroup):
-        leaf = leaf.exceptions[0]
-    if case.leaving is None and leaf:
-        case.fail(leaf.result)
+    if failed and case.leaving is None:
+        case.fail(_leaf(failed).result)
+
+
+def _leaf(group: BaseExceptionGroup[CallFailed]) -> CallFailed:
+    first = group.exceptions[0]
+    return _leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _text(case: Case, answer: str | None) -> str:
@@ -178,7 +181,13 @@ def flow(
         defaults=defaults, max_repairs=max_repairs, read_answer=read_answer, restart_on=restart_on
     )
     if function is None:
-        return functools.partial(flow_of, options=options)
+        decorator = functools.partial(flow_of, options=options)
+        setattr(
+            decorator,
+            UNFINISHED,
+            "flow(...) lacks its function; write @flow(...) above the function, and its name here",
+        )
+        return decorator
     return flow_of(function, options)
 
 

@@ -1,5 +1,6 @@
 """ToolReference: a tool by its id, with the type of its result."""
 
+import inspect
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -35,7 +36,7 @@ class ToolReference(Generic[T]):
             self.id = ToolId(id)
         except ValueError as error:
             raise DefinitionError(f"ToolReference: {error}") from None
-        if isinstance(result, str):
+        if isinstance(result, str) or inspect.isroutine(result):
             raise DefinitionError(f"ToolReference {id}: result is a type, not {result!r}")
         self.result = result
         self._adapter = TypeAdapter(result)

@@ -4,6 +4,7 @@ A transport is a declaration: nothing is started or imported until a session ope
 secrets: of a process only the program, of an address only scheme, host and port.
 """
 
+import os
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -82,6 +83,15 @@ class Stdio:
         self.cwd = cwd
         if not command or any("\0" in part for part in (command, *arguments, *self.env, *self.env.values())):
             raise DefinitionError("mcp.Stdio: the command is empty, or a part of it holds a NUL character")
+        if (
+            not arguments
+            and len(words := command.split()) > 1
+            and (words[1].startswith("-") or os.sep not in command)
+        ):
+            line = ", ".join(map(repr, words))
+            raise DefinitionError(
+                f"mcp.Stdio: {command[:80]!r} is a program and its arguments; write mcp.Stdio({line[:200]})"
+            )
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -392,6 +392,19 @@ VALUES = [
         'toolset sites.files: confirmation gives a sentence by name or pattern, such as {"delete_*": "Delete {path}?"}',
     ),
     ('mcp.Stdio(["npx", "-y"])', "mcp.Stdio: command is a text, not an object of class list"),
+    (
+        'mcp.Stdio("npx -y server")',
+        "mcp.Stdio: 'npx -y server' is a program and its arguments; write mcp.Stdio('npx', '-y', 'server')",
+    ),
+    (
+        "Agent('sites.clerk', planner=flow(max_repairs=2))",
+        "agent sites.clerk: flow(...) lacks its function; write @flow(...) above the function, and its name here",
+    ),
+    (
+        "RepairingPlanner(plan, alternatives={'x': 3})",
+        "RepairingPlanner: alternatives maps a tool's id to another's id or to a function of the call, not {'x': 3}; write {find.id: search.id}",
+    ),
+    ("ToolReference('a.b.c', len)", "ToolReference a.b.c: result is a type, not <built-in function len>"),
     ('mcp.Stdio("npx", 5)', "mcp.Stdio: an argument is a text, not an object of class int"),
     (
         'mcp.Stdio("npx", env={"A": 5})',

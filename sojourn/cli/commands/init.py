@@ -24,10 +24,10 @@ DISTRIBUTION, IDENTIFIER = "my-project", "my_project"
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*\Z")
 MAX_NAME = 60
+"""Most characters of a service in an id."""
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9._-]+")
 """The name at the beginning of a requirement."""
-"""Most characters of a service in an id."""
 
 _OWN = ["pytest", "pytest-asyncio", "sojourn"]
 """What the project depends on."""
@@ -96,7 +96,11 @@ def _required() -> set[str]:
         found.add(name)
         with contextlib.suppress(PackageNotFoundError):
             lines = [line for line in requires(name) or [] if "extra ==" not in line or name == "sojourn"]
-            waiting += [re.sub(r"[-_.]+", "-", _DISTRIBUTION.match(line)[0].lower()) for line in lines]
+            waiting += [
+                re.sub(r"[-_.]+", "-", name.lower())
+                for line in lines
+                for name in _DISTRIBUTION.findall(line)[:1]
+            ]
     return found
 
 
