@@ -79,6 +79,8 @@ class RunTree:
         self._calls: dict[tuple[str, str], tuple[Tree, ToolStartEvent]] = {}
         self.begun: dict[tuple[str, str], ToolStartEvent] = before.begun if before else {}
         """The calls in progress, also those that began in the tree before."""
+        self.above: dict[str, tuple[str, str]] = before.above if before else {}
+        """The run and the call above each child run, also of those in the tree before."""
         self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
         """The draft of each run: the branch that holds it, its node and its text."""
         self._plans: dict[str, tuple[Tree, Tree, PlanStartedEvent]] = {}
@@ -94,7 +96,7 @@ class RunTree:
         """Draw one event."""
         self._decisions.feed(event)
         self._clear(event)
-        if not is_drawn(event, self._detail, is_below=event.run_id in self._runs):
+        if not is_drawn(event, self._detail, is_below=event.run_id in self.above):
             return
         branch = self._branch(event.run_id)
         match event:
@@ -113,15 +115,19 @@ class RunTree:
             case ToolRetryEvent() | ToolUpdateEvent():
                 self._update(event)
             case AgentRunStartedEvent():
-                below, _ = self._calls.get((event.run_id, event.tool_call_id), (self.tree, None))
-                self._runs[event.run_link.run_id] = below
-                _add(below, lines_of(event))
+                child_run_id = event.run_link.run_id
+                self.above[child_run_id] = (event.run_id, event.tool_call_id)
+                _add(self._branch(child_run_id), lines_of(event))
             case RunCompletedEvent():
                 self._complete(event)
             case _:
                 _add(branch, lines_of(event, whole=self._whole))
 
     def _branch(self, run_id: str) -> Tree:
+        """The node of the call above a run, drawn once more where it began in the tree before; the root of any other run."""
+        above = self.above.get(run_id)
+        if above and run_id not in self._runs and (begun := self.begun.get(above)):
+            self._runs[run_id] = self._calls[above][0] if above in self._calls else self._draw(begun)
         return self._runs.get(run_id, self.tree)
 
     def _clear(self, event: Event) -> None:
@@ -141,13 +147,16 @@ class RunTree:
 
     def _begin(self, event: ToolStartEvent) -> None:
         """Draw a call; below the first call of a step stand the notes of its plan."""
-        branch = self._branch(event.run_id)
-        node = branch.add(Working(partial(called, event), spins=self._spins))
+        self.begun[event.run_id, event.tool_call_id] = event
+        branch, node = self._branch(event.run_id), self._draw(event)
         for note in self._notes.pop(event.run_id, []):
             branch.children.remove(note)
             node.children.append(note)
+
+    def _draw(self, event: ToolStartEvent) -> Tree:
+        node = self._branch(event.run_id).add(Working(partial(called, event), spins=self._spins))
         self._calls[event.run_id, event.tool_call_id] = (node, event)
-        self.begun[event.run_id, event.tool_call_id] = event
+        return node
 
     def _end(self, event: ToolEndEvent) -> None:
         node, _ = self._calls.pop((event.run_id, event.tool_call_id), (None, None))
@@ -179,7 +188,7 @@ class RunTree:
     def _complete(self, event: RunCompletedEvent) -> None:
         """Draw the answer, that of the run itself as Markdown."""
         output = event.output
-        if output is None or event.run_id in self._runs or output.reason != "answered":
+        if output is None or event.run_id in self.above or output.reason != "answered":
             _add(self._branch(event.run_id), lines_of(event, whole=self._whole))
             return
         lines = [line.text for line in text_lines(output.text, whole=self._whole or bool(self._detail))]

@@ -6,17 +6,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from sojourn import AwaitConfirmation, Message, ToolError, ToolRequest, ToolResult
+from sojourn import AwaitConfirmation, Message, RunLink, ToolError, ToolRequest, ToolResult
 from sojourn.cli.screen.calls import Detail, pending
 from sojourn.cli.screen.tree import RunTree
 from sojourn.contracts.event import EVENT_CLASSES, Event
 from sojourn.contracts.run import RunOutput
 
 
-def event(kind: str, *, recorded: bool = True, at: datetime | None = None, **fields) -> Event:
+def event(
+    kind: str, *, recorded: bool = True, at: datetime | None = None, run_id: str = "r", **fields
+) -> Event:
     event_id = "0-000012-00000" if recorded else ""
     time = at or datetime(2027, 1, 4, tzinfo=UTC)
-    return EVENT_CLASSES[kind](run_id="r", agent_id="a.b", event_id=event_id, time=time, **fields)
+    return EVENT_CLASSES[kind](run_id=run_id, agent_id="a.b", event_id=event_id, time=time, **fields)
 
 
 def drawn(*events: Event, width: int = 60, detail: Detail = Detail.BRIEF) -> list[str]:
@@ -67,6 +69,27 @@ def test_a_call_that_ends_after_a_pause_keeps_its_arguments():
     after.feed(event("tool_end", result=result, duration=timedelta(milliseconds=5)))
     Console(file=out, width=60, color_system=None).print(after.tree)
     assert out.getvalue().splitlines()[0].rstrip() == '✓ ops.disks.wipe(disk="a") (5 ms)'
+
+
+def test_a_child_run_that_goes_on_after_a_question_stays_below_its_call():
+    """The tree after a question begins with the call above the child run, and draws the child's calls below it."""
+    ask = ToolRequest(name="ops.below.ask", tool_call_id="p1")
+    link = RunLink(run_id="r/p1", agent_id="ops.child", parent_run_id="r", parent_tool_call_id="p1")
+    before, out = RunTree(), io.StringIO()
+    before.feed(event("tool_start", call=ask))
+    before.feed(event("agent_run_started", run_link=link, call=ask))
+    after = RunTree(before=before)
+    after.feed(event("tool_start", call=WIPE.model_copy(update={"payload": {"disk": "a"}}), run_id="r/p1"))
+    wiped = ToolResult(name=WIPE.name, tool_call_id="c1", result="wiped")
+    after.feed(event("tool_end", result=wiped, duration=timedelta(milliseconds=5), run_id="r/p1"))
+    asked = ToolResult(name=ask.name, tool_call_id="p1", result="done")
+    after.feed(event("tool_end", result=asked, duration=timedelta(seconds=5)))
+    Console(file=out, width=60, color_system=None).print(after.tree)
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert [line for line in lines if line.strip().startswith("✓")] == [
+        "✓ ops.below.ask() (5.0 s)",
+        '  ✓ ops.disks.wipe(disk="a") (5 ms)',
+    ]
 
 
 def test_notes_stand_below_the_first_call_of_their_step():
