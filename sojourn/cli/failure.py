@@ -48,6 +48,9 @@ WAITING = 4
 CANCELED = 5
 INTERRUPTED = 130
 
+_NAMES = {USAGE: "Usage", WAITING: "Waiting"}
+"""The names of a `CommandError`, for machines, by its exit code."""
+
 MAX_LINE = 2_000
 MAX_LINKS = 50
 
@@ -117,8 +120,8 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(error.code if isinstance(error.code, int) else FAILED)
     if isinstance(error, SojournError):
         code = _exit_code_of(error)
-        is_usage = isinstance(error, CommandError) and code == USAGE
-        return Failure(code, "Usage" if is_usage else type(error).__name__, str(error), _more_of(error))
+        name = _NAMES.get(code) if type(error) is CommandError else None
+        return Failure(code, name or type(error).__name__, str(error), _more_of(error))
     if isinstance(error, BrokenPipeError):
         return Failure(FAILED)  # the reader of the pipe, such as `head`, has closed it
     if usage := getattr(error, "format_message", None):

@@ -1,15 +1,18 @@
 """Follow: print a run until it ends, and ask the person at the terminal what it and its child runs wait for."""
 
+import asyncio
+import contextlib
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from sojourn.cli.client import by_or_user
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
+from sojourn.cli.options import connection_options
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.prompt import ask_approval, ask_person
-from sojourn.cli.screen.text import plain, took
+from sojourn.cli.screen.text import plain, shell_word, took
 from sojourn.cli.screen.view import RunView
 from sojourn.cli.screen.wait_views import view_of
 from sojourn.cli.waits import answer_lines
@@ -17,10 +20,13 @@ from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunError, RunNotFound
 from sojourn.events import event_line
 
 __all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
+
+_LOOK_AGAIN = 1.0
+"""Seconds between two looks at whether somebody else has answered what the person is asked."""
 
 _CODES = {
     "run_completed": OK,
@@ -61,6 +67,8 @@ async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.
                 elif view_of(wait).is_for_people:
                     view.pause()
                     if not await _asked(Run(run.client, event.run_id), wait):
+                        line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
+                        print(f"\nthe run waits for an answer; follow it with: {line}")
                         return WAITING
                     view.resume()
     return code
@@ -139,10 +147,30 @@ async def _print_waits(run: Run, view: RunView) -> None:
 
 
 async def _asked(run: Run, wait: Await) -> bool:
-    """Ask the person, and send the answer; False at the end of input."""
-    if isinstance(wait, AwaitClarification):
-        return await _answer(run, wait)
-    return await _decide(run, wait)
+    """Ask the person, and send the answer, unless somebody else answers meanwhile; False at the end of input."""
+    asking = asyncio.create_task(
+        _answer(run, wait) if isinstance(wait, AwaitClarification) else _decide(run, wait)
+    )
+    closing = asyncio.create_task(_answered_elsewhere(run, wait))
+    try:
+        await asyncio.wait({asking, closing}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        print("\n  somebody else answered first")
+        return True
+    finally:
+        for task in (asking, closing):
+            task.cancel()
+        await asyncio.wait({asking, closing})
+
+
+async def _answered_elsewhere(run: Run, wait: Await) -> None:
+    """Return once a wait is no longer open."""
+    is_open = True
+    while is_open:
+        await asyncio.sleep(_LOOK_AGAIN)
+        with contextlib.suppress(RunError):
+            is_open = await _is_open(run, run.id, wait)
 
 
 async def _answer(run: Run, question: AwaitClarification) -> bool:
@@ -173,7 +201,8 @@ async def _decide(run: Run, call: Await) -> bool:
         else:
             await run.approve(call, reason=reason, for_run=letter == "a", by=by_or_user(None))
     except ApprovalVoid as void:
-        print(f"  {plain(str(void), 1000)}")
+        if void.await_id is None:  # else the run's note says why, above the question that follows
+            print(f"  {plain(str(void), 1000)}")
     except AwaitClosed:
         print("  somebody else decided first")
     return True

@@ -89,7 +89,7 @@ class Reloader:
     async def _serve(self) -> None:
         from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType]
 
-        kept = PythonFilter(extra_extensions=WATCHED)
+        kept = PythonFilter(extra_extensions=WATCHED, ignore_paths=[Path.cwd() / "tests"])
         watching = awatch(Path.cwd(), watch_filter=kept, stop_event=self._stop)
         # Watching starts first, to see changes while the app loads.
         upcoming = asyncio.ensure_future(anext(watching, None))

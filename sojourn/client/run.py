@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, overload
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
@@ -97,6 +97,9 @@ _STATUS = {
     WorkflowExecutionStatus.TIMED_OUT: "timed_out",
     WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
 }
+
+
+_ABSENT: Any = object()
 
 
 def _several(texts: Sequence[str] | str) -> list[str]:
@@ -319,17 +322,21 @@ class Run:
 
     # Answer.
 
+    @overload
+    async def answer(self, answer: str | dict[str, Any], /, *, by: str | None = None) -> str: ...
+    @overload
     async def answer(
         self,
         await_id: AwaitClarification | str | None,
         answer: str | dict[str, Any],
         *,
         by: str | None = None,
-    ) -> str:
+    ) -> str: ...
+    async def answer(self, await_id: Any, answer: Any = _ABSENT, *, by: str | None = None) -> str:
         """Answer a question of the run; returns the await's id.
 
         Args:
-            await_id: The wait, or its id; None while exactly one question is open.
+            await_id: The wait, or its id; None, or left out, while exactly one question is open.
             answer: Text, or values by field.
             by: Name of the person who answers, recorded unchecked.
 
@@ -339,7 +346,12 @@ class Run:
             NoWorker: No worker accepted the answer within 30 s.
             RunNotFound: There is no such run.
         """
-        return await self._send(CLARIFICATION, {"id": _id_of(await_id), "answer": answer, "by": by})
+        wait: Any = await_id
+        if answer is _ABSENT:
+            wait, answer = None, await_id
+            if not isinstance(answer, (str, dict)):
+                raise TypeError("run.answer takes the answer, or the wait and the answer")
+        return await self._send(CLARIFICATION, {"id": _id_of(wait), "answer": answer, "by": by})
 
     async def decline(
         self, await_id: AwaitClarification | str | None, reason: str = "", *, by: str | None = None

@@ -57,6 +57,7 @@ async def replays(
         TypeError: `app` is no App.
         ValueError: A file is not a history, or it cannot be decoded.
     """
+    __tracebackhide__ = True  # pytest shows the difference, not how it was found
     if not isinstance(app, App):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
         raise TypeError(f"replays takes an App, such as the one that is served, not {app!r:.80}")
     converter = dataclasses.replace(data_converter, payload_codec=codec)
@@ -109,6 +110,7 @@ async def _opened(app: App) -> AsyncGenerator[None]:
 
 
 async def _compare(file: Path, app: App, history: WorkflowHistory, plan: RecordedPlan) -> None:
+    __tracebackhide__ = True
     where = f"{file}: plan {plan.task.plan} of {history.workflow_id}"
     try:
         present = await _planned(app, history, plan)

@@ -264,6 +264,6 @@ async def test_an_ended_run_takes_no_answer_and_no_cancel(serve):
     run = await client.start("test.agent", "finish")
     out = await run.result()
     with pytest.raises(AwaitClosed):
-        await run.answer(None, "late")
+        await run.answer("late")
     await run.cancel("late too")
     assert await run.result() == out

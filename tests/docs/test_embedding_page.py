@@ -96,6 +96,19 @@ async def test_an_unknown_run_is_told_by_the_status(http):
     assert "event_id" in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("http", ["service.py"], indirect=True)
+async def test_a_page_answers_once(http, shop):
+    """An answer reaches the run; a second one, one to no run and one that is none are told by the status."""
+    run = await shop.start("shop.desk", "A-1")
+    (wait,) = await run.until_waiting()
+    said = {"await_id": wait.id, "answer": "yes"}
+    assert (await http.post("/runs/nowhere/reply", json=said)).status_code == 404
+    assert (await http.post(f"/runs/{run.id}/reply", json=said)).status_code == 204
+    assert (await run.result()).text == "Refunded 30: receipt-A-1."
+    late = await http.post(f"/runs/{run.id}/reply", json={**said, "answer": "no"})
+    assert (late.status_code, "has ended" in late.json()["detail"]) == (409, True)
+
+
 async def test_the_cell_of_a_notebook(shop, tmp_path):
     """The cell runs in a Jupyter kernel with top-level await, and its value is the answer."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(block("notebook"))])

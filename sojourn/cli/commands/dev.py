@@ -65,11 +65,16 @@ def dev(
     async def main() -> int:
         async with Server(db_filename=DATABASE, port=here) as server, _live_text(server.address):
             os.environ["TEMPORAL_ADDRESS"] = server.address
-            at = f"UI {server.ui_url}" if server.ui_url else "it was running, and its UI is elsewhere"
+            at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere"
+            was = (
+                ", which was running: it has runs of its own, and its data is not in this folder"
+                if server.attached
+                else ""
+            )
             tell(
                 "server",
-                f"Temporal server {server.address}   {at}",
-                {"address": server.address, "ui_url": server.ui_url},
+                f"Temporal server {server.address}{was}   {at}",
+                {"address": server.address, "ui_url": server.ui_url, "attached": server.attached},
             )
 
             def suggest(agent_id: str) -> None:

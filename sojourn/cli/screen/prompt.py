@@ -66,6 +66,8 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
             print("  the call was not shown whole: f shows all of it, then you can approve it")
         elif decision:
             return decision, reason.strip()
+        elif word and word.lower() not in _FULL:
+            print("  y, n or a; a reason may follow")
 
 
 async def ask_yes(question: str) -> bool:
@@ -77,3 +79,4 @@ async def ask_yes(question: str) -> bool:
             return False
         if line.strip().lower() in ("y", "yes"):
             return True
+        print("  y or n")

@@ -143,6 +143,19 @@ async def test_a_change_of_the_task_queue_is_told(here, start_command, temporal_
     await dev.communicate()
 
 
+async def test_a_server_that_was_running_is_told(here, start_command, temporal_address):
+    """The first line says that the data is elsewhere, and `attached` says so to machines."""
+    port = temporal_address.rpartition(":")[2]
+    dev = await start_command("dev", "dev_app:app", "--port", port)
+    first = (await dev.stdout.readline()).decode()
+    dev.kill()
+    await dev.communicate()
+    assert (
+        f"Temporal server {temporal_address}, which was running: it has runs of its own, and its data is not in"
+        in first
+    )
+
+
 async def test_the_port_is_that_of_a_local_address(start_command, here, temporal_address):
     """`dev` uses the server at a local `TEMPORAL_ADDRESS`, as the commands in other terminals do."""
     process = await start_command("dev", "dev_app:app", "--json", env={"TEMPORAL_ADDRESS": temporal_address})

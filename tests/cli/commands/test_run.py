@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import os
 import shlex
+import sys
 import uuid
+
+from tests.programs.terminal import Terminal
 
 
 async def test_a_run_is_printed_and_exits_0(served):
@@ -171,3 +175,28 @@ async def test_the_message_is_read_from_standard_input(served):
     )
     assert (await served.client.get_run(done.out.strip()).result()).text == "hello\nthere"
     assert (both.code, "not both" in both.err) == (2, True)
+
+
+async def test_a_prompt_notices_that_somebody_else_answered(served):
+    """A run that is answered elsewhere goes on at the terminal that asks, without a key."""
+    run = await served.waiting("order")
+    words = (sys.executable, "-m", "sojourn", "watch", run.id)
+    terminal = await Terminal.run(*words, env={**os.environ, **served.env})
+    await terminal.shows(r"\n>")
+    (wait,) = await run.until_waiting()
+    await run.decline(wait.id)
+    await terminal.shows("somebody else answered first")
+    await terminal.end()
+    assert terminal.process.returncode == 0
+
+
+async def test_the_end_of_input_at_a_prompt_says_how_to_go_on(served):
+    """Ctrl-D leaves the run as it is, and prints the command that follows it; the exit code is that of a run that waits."""
+    run = await served.waiting("order")
+    words = (sys.executable, "-m", "sojourn", "watch", run.id)
+    terminal = await Terminal.run(*words, env={**os.environ, **served.env})
+    await terminal.shows(r"\n>")
+    terminal.type("\x04")
+    assert f"the run waits for an answer; follow it with: sojourn watch {run.id}" in await terminal.end()
+    assert terminal.process.returncode == 4
+    assert (await run.status()).status == "waiting"
