@@ -191,7 +191,7 @@ async def test_an_approval_that_is_void_is_told_at_the_prompt(in_a_terminal, mon
     monkeypatch.setattr(wipe, "spec", wipe.spec.model_copy(update={"annotations": changed}))
     terminal.type(b"a\n")
     await terminal.shows(
-        b"the approval is void", "(open_world: not declared → yes)".encode(), b"? Wipe disk a?"
+        b"is void, and the call did not", "open_world: not declared → yes".encode(), b"? Wipe disk a?"
     )
     terminal.type(b"a\n")
     assert b"= wiped a; wiped b" in await terminal.rest()
