@@ -30,6 +30,7 @@ from sojourn.core.awaits.waits import Released
 from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
+from sojourn.core.run.continuation import Continuation, read_continuation, written
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
@@ -80,14 +81,19 @@ class AgentRun(RunQueries, MessageHandlers):
         """
         opening = _opened(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
-        run = RunInput(agent_id="", messages=[]) if isinstance(opening, Exception) else opening
-        self.current = CurrentState(RunState.opened(run))
-        self.awaits = OpenAwaits(self.current, Listed(is_listed=run.listed))
+        self._transcript, self._opening_bytes = Packed(), 0
+        if isinstance(opening, Continuation):
+            state, self._transcript = opening.state, Packed.unpacked(opening.transcript)
+            self._opening_bytes = sum(len(data) for _, data in opening.transcript)
+        else:
+            state = RunState.opened(
+                opening if isinstance(opening, RunInput) else RunInput(agent_id="", messages=[])
+            )
+        self.current = CurrentState(state)
+        self.awaits = OpenAwaits(self.current, Listed(is_listed=state.opening.listed))
         self.children = Children()
         self._clock = Clock(self.current)
         self._observer = Observer()
-        self._transcript = Packed()
-        self._opening_bytes = 0
 
     @property
     def _state(self) -> RunState:
@@ -119,6 +125,7 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _go(self) -> RunOutput:
         """Run turn after turn; everything that begins checks for a cancellation first."""
         while True:
+            await self._continue_if_long()
             plan = await self._plan()
             if plan.failure:
                 raise self._failed(plan.failure)
@@ -134,10 +141,24 @@ class AgentRun(RunQueries, MessageHandlers):
                 stop_if_canceled()
                 return output
 
+    async def _continue_if_long(self) -> None:
+        """Go on in a new execution once the history is long; nothing is in flight here, and no wait is open.
+
+        A run whose transcript is too large to be carried over stays, until its history is full.
+        """
+        if not self.awaits.room.is_long or self._state.limit or not workflow.patched("continues"):
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        stop_if_canceled()
+        state = self._state.continued(workflow.info().workflow_start_time)
+        argument = written(Continuation(state, self._transcript.segments()))
+        if argument:
+            workflow.continue_as_new(args=[argument])
+
     def observe(self, observer: Observer) -> None:
         """Let an observer on this worker follow the run; the observer cannot change it."""
         self._observer = self.awaits.observer = observer
-        observer.begins(self._state.opening)
+        observer.begins(self._state.opening, self._state.began)
 
     # Plan.
 
@@ -354,14 +375,17 @@ class AgentRun(RunQueries, MessageHandlers):
         return [*self._transcript, *map(encode, (*self._state.new, *self._state.resume_messages))]
 
 
-def _opened(values: Sequence[Any]) -> RunInput | Exception:
-    """The run's input, or the error that fails the run."""
+def _opened(values: Sequence[Any]) -> RunInput | Continuation | Exception:
+    """The run's input, or the state with which it goes on, or the error that fails the run."""
     try:
         opening = taken("unread-start", values)
     except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
         return error
     if isinstance(opening, Refused):
         return _invalid(f"AgentRun takes one RunInput: {opening.reason}")
+    continuation = read_continuation(opening[0]) if len(opening) == 1 else None
+    if continuation is not None:
+        return continuation if isinstance(continuation, Continuation) else _invalid(continuation)
     run = read_run_input(opening[0] if len(opening) == 1 else opening)
     if isinstance(run, str):
         return _invalid(run)

@@ -50,7 +50,7 @@ class OpenAwaits:
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
         self._opened_at: dict[str, datetime] = {}
         self._early: list[tuple[int, str, Any, str]] = []
-        self._shown: str | None = None
+        self._shown: str | None = PAUSED if current.state.paused else None
 
     @property
     def waits(self) -> Waits:

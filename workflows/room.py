@@ -19,6 +19,12 @@ MAX_BYTES = 18_000_000
 MOST_BYTES = 49_000_000
 """Size of the history in bytes, with room for every answer in flight, up to which a call begins."""
 
+CONTINUE_EVENTS = 4_000
+"""Number of events from which on a run goes on in a new execution, between a step and the next plan."""
+
+CONTINUE_BYTES = 4_000_000
+"""The same for the size of the history in bytes."""
+
 LARGEST_ANSWER = 1_850_000
 """Largest answer in bytes: a result with its artifacts."""
 
@@ -29,6 +35,16 @@ class Room:
     def __init__(self) -> None:
         self._is_ignored = False
         self._in_flight = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the run is to go on in a new execution, so that a worker that takes it over has little to replay."""
+        info = workflow.info()
+        return (
+            info.get_current_history_length() >= CONTINUE_EVENTS
+            or info.get_current_history_size() >= CONTINUE_BYTES
+            or info.is_continue_as_new_suggested()
+        )
 
     @property
     def looks_full(self) -> bool:

@@ -278,6 +278,8 @@ class Client(Access):
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif status:
             clauses.append(f"ExecutionStatus = {quoted(_visibility_name(status))}")
+        else:
+            clauses.append("ExecutionStatus != 'ContinuedAsNew'")
         query = " AND ".join(clauses)
         if labels:
             return with_labels(self.temporal, self._listed(query, None), labels, limit)

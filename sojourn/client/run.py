@@ -253,7 +253,7 @@ class Run:
         return found.model_copy(
             update={
                 "status": found.status if closed == "running" else closed,
-                "started_at": described.start_time,
+                "started_at": found.started_at or described.start_time,
                 "closed_at": described.close_time,
                 "hints": hints,
                 "child_awaits": below,

@@ -265,6 +265,15 @@ class RunResumedEvent(_Steered):
     """Messages to the planner that came with the resume; they begin a new user turn."""
 
 
+class RunContinuedEvent(BaseEvent):
+    """The run goes on in a new execution with the same id, because its history is long; nothing else changes."""
+
+    type: Literal["run_continued"] = "run_continued"
+    """The discriminator of `Event`."""
+    executions: int
+    """Number of executions of the run that have ended, this one included."""
+
+
 class _Limit(BaseEvent):
     limit: Finalize
     """The limit, and its message."""
@@ -430,6 +439,7 @@ Event: TypeAlias = (
     | AwaitAnsweredEvent
     | RunPausedEvent
     | RunResumedEvent
+    | RunContinuedEvent
     | LimitReachedEvent
     | RetriesStoppedEvent
     | RunCompletedEvent

@@ -21,6 +21,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
 from sojourn.converter.marked import CodecFailedError, UnreadableError
 from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.continuation import Continuation, read_continuation
 from sojourn.core.run.spent import read_spent
 from sojourn.core.values.unread import OrUnread
 
@@ -77,7 +78,7 @@ class HistoryReader:
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
             self._parent = started.parent_workflow_execution.workflow_id
-            value = await self._value(started.input, RunInput)
+            value = await self._value(started.input, RunInput) or await self._continuation(started.input)
             self.opening_unreadable, self.unreadable = self.unreadable, ""
             return self._made(event, "started", value=value)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
@@ -101,6 +102,11 @@ class HistoryReader:
             or await self._sent(event)
             or await self._timer(event)
         )
+
+    async def _continuation(self, payloads: Payloads) -> Continuation | None:
+        """The state with which an execution begins that continues another."""
+        found = read_continuation(await self._value(payloads, Any))
+        return found if isinstance(found, Continuation) else None
 
     @staticmethod
     def _made(event: HistoryEvent, kind: str, **fields: Any) -> HistoryRecord:

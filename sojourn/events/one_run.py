@@ -5,7 +5,7 @@ from typing import Any
 
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
 from temporalio.client import Client, WorkflowHandle
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.event import Event
@@ -77,7 +77,7 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
     projection = TranscriptProjection()
     try:
         async for record, events in _records(
-            client, Fold(run_id), await _first(client, run_id), follow=False
+            client, Fold(run_id), await _present(client, run_id), follow=False
         ):
             projection.feed(record, events)
     except RPCError as error:
@@ -95,7 +95,7 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
     """
     fold = Fold(run_id)
     try:
-        async for _ in _records(client, fold, await _first(client, run_id), follow=False):
+        async for _ in _records(client, fold, await _present(client, run_id), follow=False):
             pass
     except RPCError as error:
         raise translated(error, run_id) from error
@@ -106,7 +106,7 @@ async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
     """The recorded tokens and cost of a run and its child runs; raises as `status_in_history`."""
     fold = Fold(run_id)
     try:
-        async for _ in _records(client, fold, await _first(client, run_id), follow=False):
+        async for _ in _records(client, fold, await _present(client, run_id), follow=False):
             pass
     except RPCError as error:
         raise translated(error, run_id) from error
@@ -156,10 +156,21 @@ async def _first(client: Client, run_id: str) -> str:
     return execution
 
 
+async def _present(client: Client, run_id: str) -> str:
+    """The present or last execution, which begins with the state of those before it."""
+    return (await client.get_workflow_handle(run_id).describe()).run_id
+
+
 async def _before(client: Client, run_id: str, execution: str) -> str:
-    """The execution that this one continues; empty when there is none."""
+    """The execution that this one continues; empty when there is none, or when its history is deleted."""
     started = await _started(client, run_id, execution)
-    return started.continued_execution_run_id if started else ""
+    before = started.continued_execution_run_id if started else ""
+    try:
+        return before if before and await _started(client, run_id, before) else ""
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return ""
+        raise
 
 
 async def _origin(client: Client, run_id: str, execution: str) -> str:

@@ -70,7 +70,7 @@ class Observation(Observer):
         self._parent = context
         self._run_id = info.workflow_id
         self._execution = info.run_id
-        self._started = info.start_time
+        self._started = self._began = info.start_time
         self._run = RunInput(agent_id="", messages=[])
         self._span: Span = INVALID_SPAN
         self._failed: dict[str, str] = {}
@@ -82,9 +82,9 @@ class Observation(Observer):
     # The run.
 
     @never_raises
-    def begins(self, run: RunInput) -> None:
-        """Begin the run's span, and count the run."""
-        self._run = run
+    def begins(self, run: RunInput, began: datetime | None = None) -> None:
+        """Begin the execution's span, and count the run at its first execution."""
+        self._run, self._began = run, began or self._started
         if self._recorder.derives_ids:
             name = f"invoke_agent {names.short(run.agent_id)}" if run.agent_id else "invoke_agent"
             attributes = self._attributes("invoke_agent", run.turn_id)
@@ -94,7 +94,7 @@ class Observation(Observer):
                 name, self._parent, attributes, _nanoseconds(self._started), self._execution
             )
             self.context = set_span_in_context(self._span, self._parent)
-        if self._is_new("start"):
+        if began is None and self._is_new("start"):
             self._instruments.runs_started.add(1, {AGENT: self._agent})
 
     @never_raises
@@ -108,6 +108,8 @@ class Observation(Observer):
     @never_raises
     def failed(self, error: BaseException) -> None:
         """End the span of a failed or canceled run, and count it; any other error only fails the workflow task."""
+        if isinstance(error, workflow.ContinueAsNewError) and self._is_new("end"):
+            self._span.end(_nanoseconds(workflow.now()))
         if not workflow.in_workflow() or not (
             is_cancelled_exception(error) or workflow.is_failure_exception(error)
         ):
@@ -123,7 +125,7 @@ class Observation(Observer):
         self._span.end(_nanoseconds(workflow.now()))
         agent = {AGENT: self._agent}
         self._instruments.runs_ended.add(1, {**agent, "sojourn.run.status": status, **why})
-        lasted = workflow.now() - self._started
+        lasted = workflow.now() - self._began
         failed = {ERROR: why[ERROR]} if ERROR in why else {}
         self._instruments.run_duration.record(lasted.total_seconds(), {**agent, **failed})
 

@@ -18,8 +18,13 @@ __all__ = ["Observer"]
 class Observer:
     """Ignores all reports; a subclass overrides those that it needs."""
 
-    def begins(self, run: RunInput) -> None:
-        """Report that the run begins."""
+    def begins(self, run: RunInput, began: datetime | None = None) -> None:
+        """Report that the run begins, or goes on in another execution.
+
+        Args:
+            run: The run's input.
+            began: When the run began, where it goes on.
+        """
 
     def answered(
         self,

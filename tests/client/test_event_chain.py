@@ -243,8 +243,9 @@ async def test_a_continued_run_is_one_stream(temporal_address, follow):
         run = await client.start("test.agent", "go", wait_for_worker=True)
         assert (await run.result()).text == "3"
         events = [event async for event in run.events(follow=follow)]
-    assert [event.type for event in events] == ["run_started", "run_completed", "run_stream_end"]
-    assert [event.event_id.split("-")[0] for event in events] == ["0", "2", "2"]
+    continued = ["run_continued"] * 2
+    assert [event.type for event in events] == ["run_started", *continued, "run_completed", "run_stream_end"]
+    assert [event.event_id.split("-")[0] for event in events] == ["0", "0", "1", "2", "2"]
     rest = [event async for event in run.events(after=events[0].event_id, follow=follow)]
     assert rest == events[1:]
 

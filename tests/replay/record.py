@@ -9,11 +9,12 @@ the first release may all be recorded anew; after it, name the scenarios: `recor
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ import activities.dispatch  # noqa: E402
 import activities.heartbeat  # noqa: E402
 import activities.wrong_worker  # noqa: E402
 import sojourn.core.run.retry  # noqa: E402
+import workflows.room  # noqa: E402
 from sojourn import (  # noqa: E402
     Agent,
     App,
@@ -60,11 +62,21 @@ async def main(names: list[str]) -> None:
             for name in names or SCENARIOS:
                 if name == "moved":
                     continue
-                await record(client, name, SCENARIOS[name])
+                with short_executions() if name == "continued" else contextlib.nullcontext():
+                    await record(client, name, SCENARIOS[name])
             if not names:
                 await record_nothing(client)
     while "moved" in (names or SCENARIOS) and not await record_moved():
         pass  # the tasks happened to reach the right worker only
+
+
+@contextlib.contextmanager
+def short_executions() -> Iterator[None]:
+    """Let runs go on in new executions after 60 events; what is stored is the last execution, which is shorter."""
+    usual = workflows.room.CONTINUE_EVENTS
+    workflows.room.CONTINUE_EVENTS = 60
+    yield
+    workflows.room.CONTINUE_EVENTS = usual
 
 
 def hurry() -> None:

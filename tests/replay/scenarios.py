@@ -371,6 +371,12 @@ async def approve_before_a_change(run: Run) -> None:
         await event(run, "run_stream_end")
 
 
+async def answer_and_approve(run: Run) -> None:
+    await answer(run)
+    await event(run, "await_confirmation")
+    await run.approve("confirm-w1", by="ana")
+
+
 async def approve_for_run(run: Run) -> None:
     await waits(run, 2)
     await run.approve(f"confirm-{'c1'}", for_run=True)
@@ -447,6 +453,18 @@ SCENARIOS = {
     ),
     "moved": Scenario(
         [calls(call("stamp", "s1")), calls(call("near", "l1", n=1)), calls(call("stamp", "s2")), FINAL]
+    ),
+    "continued": Scenario(
+        [
+            calls(call("add", "c1", a=1), notes=["a call that fails"]),
+            calls(call("charted", "c2", n=2)),
+            PlanResult.ask(QUESTION),
+            *(calls(call("add", a=n, b=1)) for n in range(7)),
+            calls(call("wipe", "w1", disk="a")),
+            FINAL,
+        ],
+        policy=RunPolicy(interrupts_allowed=True, time_budget=timedelta(hours=1)),
+        deed=answer_and_approve,
     ),
     "own_message": Scenario([calls_with_own_message, FINAL]),
     "failing_calls": Scenario(

@@ -5,7 +5,7 @@ by a function of `sojourn.core`, the fold derives by the same function from the 
 """
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sojourn.contracts.dispatch import REPEATED, WRONG_WORKER
@@ -20,6 +20,7 @@ from sojourn.contracts.event import (
     RetriesStoppedEvent,
     RunCanceledEvent,
     RunCompletedEvent,
+    RunContinuedEvent,
     RunFailedEvent,
     RunStartedEvent,
     RunStreamEndEvent,
@@ -43,6 +44,7 @@ from sojourn.core.history.record import HistoryRecord, OpenCall
 from sojourn.core.payload.bounds import with_bounds
 from sojourn.core.run import child_outcomes, outcomes
 from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
+from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
@@ -88,6 +90,7 @@ class Fold:
         self._sleep: PlanOutcome | None = None
         self._failure: str | None = None
         self._now: datetime | None = None
+        self._began = datetime.min.replace(tzinfo=UTC)
         self._readers: dict[str, Callable[[HistoryRecord], Iterator[Event]]] = {
             "started": self._started,
             "scheduled": self._scheduled,
@@ -112,6 +115,11 @@ class Fold:
         """The id of the run."""
         return self._fold.run_id
 
+    @property
+    def state(self) -> RunState:
+        """The run state after the records so far."""
+        return self._fold.state
+
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
         self._now = record.time
@@ -134,7 +142,12 @@ class Fold:
         return add_telemetry(counts.telemetry, used)
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
+        self._began = record.time
         if self._chain:
+            return
+        if isinstance(record.value, Continuation):  # the histories before it are gone, or are not needed
+            self._fold.state, self._chain = record.value.state, record.value.state.executions
+            self._limit = self._fold.state.limit
             return
         if isinstance(record.value, RunInput):
             self._fold.state = RunState.opened(record.value)
@@ -376,10 +389,11 @@ class Fold:
             yield self._fold.event(record, _ENDS[record.kind], **fields)
         yield self._fold.event(record, RunStreamEndEvent)
 
-    def _continued(self, _record: HistoryRecord) -> Iterator[Event]:
+    def _continued(self, record: HistoryRecord) -> Iterator[Event]:
         """Continue with the history of the next execution."""
+        yield self._fold.event(record, RunContinuedEvent, executions=self._fold.state.executions + 1)
+        self._fold.state = self._fold.state.continued(self._began)
         self._chain += 1
-        return iter(())
 
     def _reset(self, record: HistoryRecord) -> Iterator[Event]:
         """Take the run back to this point, as an operator did; later events get new ids."""

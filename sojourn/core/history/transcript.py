@@ -9,7 +9,8 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.run.transcript import for_planner, question_message
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.transcript import Packed, for_planner, question_message
 
 __all__ = ["TranscriptProjection"]
 
@@ -27,6 +28,8 @@ class TranscriptProjection:
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     _notices: list[Message] = field(default_factory=list[Message])
     """Messages that no planner has received yet."""
+    _carried: list[Message] = field(default_factory=list[Message])
+    """The same, of a run that goes on in another execution."""
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
         """Take in the next record."""
@@ -36,6 +39,10 @@ class TranscriptProjection:
         match record.value:
             case RunInput(messages=opening) if record.kind == "started":
                 self.messages = [*opening]
+            case Continuation(state=state, transcript=segments) if record.kind == "started":
+                self.messages = Packed.unpacked(segments).messages()
+                self._carried = [*state.new, *state.resume_messages]
+                self._calls, self._results, self._notices = [], {}, []
             case PlanTask() as task:
                 self._plan(task)
             case PlanOutcome() as plan:
@@ -48,7 +55,7 @@ class TranscriptProjection:
 
     def messages_so_far(self) -> list[Message]:
         """The transcript so far, with results of a step, or a refusal, that no planner has received yet."""
-        return [*self.messages, *self._answers(), *self._notices]
+        return [*self.messages, *self._carried, *self._answers(), *self._notices]
 
     def _plan(self, task: PlanTask) -> None:
         before = self.messages[: task.after]
@@ -56,7 +63,8 @@ class TranscriptProjection:
             self.messages = [*before, *task.new]
         elif task.plan > 1:
             notices = [Message.system(task.finalize.notice)] if task.finalize else []
-            self.messages = [*before, *self._answers(), *notices][: task.until]
+            self.messages = [*before, *(self._carried or [*self._answers(), *notices])][: task.until]
+        self._carried = []
         self._calls, self._results, self._notices = [], {}, []
 
     def _planned(self, plan: PlanOutcome) -> None:

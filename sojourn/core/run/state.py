@@ -91,6 +91,10 @@ class RunState:
     """The last calls, by id."""
     notes: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    executions: int = 0
+    """Number of executions of the run before the present one."""
+    began: datetime | None = None
+    """When the run began, of one that has gone on in another execution."""
 
     @classmethod
     def opened(cls, opening: RunInput) -> "RunState":
@@ -317,7 +321,16 @@ class RunState:
         """Remove this note, by identity: an equal note made elsewhere stays."""
         return changed(self, notes=tuple(each for each in self.notes if each is not note))
 
-    # End.
+    # Go on in another execution, or end.
+
+    def continued(self, started: datetime) -> "RunState":
+        """The state with which the next execution begins.
+
+        Args:
+            started: When the present execution started.
+        """
+        opening = self.opening.model_copy(update={"messages": []})
+        return changed(self, executions=self.executions + 1, began=self.began or started, opening=opening)
 
     def unanswered(self, why: ToolError) -> "RunState":
         """Record why the last turn gave no answer."""

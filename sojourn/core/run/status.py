@@ -27,4 +27,5 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         rounds=state.totals.turn_rounds,
         notes=list(state.notes),
         safeguards=state.safeguards.shown(),
+        started_at=state.began,
     )

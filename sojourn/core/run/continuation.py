@@ -1,0 +1,57 @@
+"""Continuation: what the next execution of a run begins with: the run state, and the transcript.
+
+Temporal keeps a run's history in executions. A long run goes on in a new execution, so that a worker never has to
+replay more than the last one; this value is the argument of its workflow.
+"""
+
+import binascii
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from sojourn.core.run.state import RunState
+from sojourn.core.run.transcript import Packed, Segments
+from sojourn.core.values.wire import size_of
+
+__all__ = ["KEY", "Continuation", "read_continuation", "written"]
+
+KEY = "continued"
+"""The only field of the argument of an execution that continues another."""
+
+MAX_BYTES = 1_500_000
+"""Largest continuation on the wire, in bytes: it is one payload, and the server refuses 2 MB."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A run between a step and its next plan, when nothing is in flight."""
+
+    state: RunState
+    transcript: Segments = ()
+    """The messages that planners have received, compressed."""
+
+
+_CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)
+
+
+def written(continuation: Continuation) -> dict[str, Any] | None:
+    """The argument of the next execution; None for a continuation that is too large for one payload."""
+    fields = _CONTINUATION.dump_python(continuation, mode="json", exclude_defaults=True)
+    return {KEY: fields} if size_of(fields) <= MAX_BYTES else None
+
+
+def read_continuation(value: Any) -> Continuation | str | None:
+    """A continuation, or why it is invalid; None for an argument of another kind."""
+    if not isinstance(value, dict) or KEY not in value:
+        return None
+    try:
+        read = _CONTINUATION.validate_python(cast("dict[str, Any]", value)[KEY])
+        Packed.unpacked(read.transcript)
+        return read
+    except binascii.Error:
+        return f"AgentRun takes one RunInput; {KEY}.transcript: not in Base64"
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or KEY
+        return f"AgentRun takes one RunInput; {KEY}.{place}: {first['msg']}"

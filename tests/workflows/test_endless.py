@@ -1,0 +1,264 @@
+"""A long run goes on in new executions by itself: nothing that it knows, promised or was told is lost or made twice."""
+
+import asyncio
+import importlib
+import uuid
+
+import pytest
+from pydantic import BaseModel
+from temporalio.service import RPCError
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    AwaitClosed,
+    Client,
+    PlanResult,
+    RunCanceled,
+    RunFailed,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    Turn,
+)
+from sojourn.contracts.ids import place_of
+from sojourn.contracts.plan import Usage
+from sojourn.core.history.fold import Fold
+from sojourn.core.values.frozen import changed
+from sojourn.events import one_run
+
+room = importlib.import_module("workflows.room")
+
+tools = Toolset("long.tools")
+made: list[int] = []
+
+
+@tools.tool
+async def note(n: int) -> int:
+    """Note a number."""
+    made.append(n)
+    return n
+
+
+def counting(count: int, *, ask_at: int = -1):
+    """A planner that calls `note` with 0, 1, ... and answers with the numbers."""
+
+    async def plan(turn: Turn) -> PlanResult:
+        done = len(turn.results)
+        if done == ask_at and turn.messages[-1].role != "user":
+            return PlanResult.ask(AwaitClarification(question="on?", id="on"))
+        usage = Usage(input_tokens=10, output_tokens=1)
+        if done == count:
+            return PlanResult.final(",".join(str(result.result) for result in turn.results))
+        call = ToolRequest(name="long.tools.note", payload={"n": done}, tool_call_id=f"c{done}")
+        return PlanResult.calls(call).model_copy(update={"usage": usage})
+
+    return plan
+
+
+POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Let a run continue after 60 events."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 60)
+
+
+async def executions(client: Client, run_id: str) -> list:
+    """The executions of a run."""
+    return [each async for each in client.temporal.list_workflows(f"WorkflowId = '{run_id}'")]
+
+
+async def test_a_run_of_many_executions_is_one_run(short, serve, until):
+    """Its answer, events, transcript, totals and status are those of a run of one execution."""
+    made.clear()
+    client = await serve(planner=counting(40), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go", labels={"team": "a"})
+    seen = [event async for event in run.events()]
+    output = await run.result()
+    assert output.text == ",".join(map(str, range(40)))
+    assert made == list(range(40))
+    kinds = [event.type for event in seen]
+    continued = kinds.count("run_continued")
+    assert continued >= 5
+    assert len(await until(lambda: executions(client, run.id))) == continued + 1
+    assert [kinds.count(kind) for kind in ("run_started", "tool_start", "tool_end", "run_completed")] == [
+        1,
+        40,
+        40,
+        1,
+    ]
+    places = [place_of(event.event_id) for event in seen if event.event_id]
+    assert places == sorted(set(places))
+    assert [event.result.result for event in seen if event.type == "tool_end"] == list(range(40))
+    assert seen == [event async for event in run.events(follow=False)]
+    assert (output.tool_calls, output.usage.input_tokens) == (40, 400)
+    transcript = await run.transcript()
+    assert len(transcript) == 82
+    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == list(range(40))
+    status = await run.status()
+    assert (status.status, status.tool_calls, status.started_at) == ("completed", 40, seen[0].time)
+    first, *_, last = [
+        await client.temporal.get_workflow_handle(run.id, run_id=each.run_id).describe()
+        for each in await executions(client, run.id)
+    ]
+    assert await first.memo() == await last.memo()
+    assert await last.memo()
+    listed = [each async for each in client.list_runs(agent_id="test.agent") if each.run_id == run.id]
+    assert [each.status for each in listed] == ["completed"]
+
+
+async def test_answers_sent_while_a_run_goes_on(short, serve):
+    """Steering and answers that are sent all the time reach the run, or are refused with a reason; none is lost or fails oddly."""
+    made.clear()
+    client = await serve(planner=counting(120), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+    ending = asyncio.create_task(run.result())
+    sent, refused = 0, ""
+    while not ending.done():
+        try:
+            await run.stop_asking(f"long.tools.t{sent}")
+            sent += 1
+        except AwaitClosed as error:
+            refused = str(error)
+    assert (await ending).text == ",".join(map(str, range(120)))
+    told = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert [text.partition(":")[0] for text in told] == [f"long.tools.t{n}" for n in range(sent)]
+    assert sent > 5  # one that meets the end of an execution takes a second
+    assert refused in ("", f"{run.id} has ended; it accepts no answers")
+    assert made == list(range(120))
+
+
+async def test_signals_sent_while_a_run_goes_on(short, serve):
+    """Each signal becomes an event, in whichever execution it arrives."""
+    client = await serve(planner=counting(60), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+    handle, ending, sent = client.temporal.get_workflow_handle(run.id), asyncio.create_task(run.result()), 0
+    while not ending.done() and sent < 200:
+        try:
+            await handle.signal("stop_asking", {"tools": [f"long.tools.t{sent}"]})
+        except RPCError:
+            break  # the run has ended
+        sent += 1
+    await ending
+    told = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert [text.partition(":")[0] for text in told] == [f"long.tools.t{n}" for n in range(sent)]
+    assert "run_continued" in [event.type async for event in run.events()]
+
+
+async def test_a_pause_and_a_cancel_hold_over_executions(short, serve, status_when):
+    """A run that is paused stays paused with its reason; one that is asked to cancel is canceled, however close to going on."""
+    client = await serve(planner=counting(500), uses=(tools,), policy=POLICY)
+    runs = [await client.start("test.agent", "go") for _ in range(8)]
+    for each, run in enumerate(runs):
+        await asyncio.sleep(0.01 * each)
+        await run.pause("let me look", by="ana")
+    for run in runs:
+        assert (await run.status()).paused == "let me look"
+        await run.resume(messages="go on")
+    for run in runs:
+        await run.cancel("enough")
+    for run in runs:
+        with pytest.raises(RunCanceled, match="enough"):
+            await run.result()
+        kinds = [event.type async for event in run.events()]
+        assert kinds.count("tool_start") == kinds.count("tool_end")
+        assert (kinds.count("run_paused"), kinds.count("run_resumed"), kinds.count("run_canceled")) == (
+            1,
+            1,
+            1,
+        )
+
+
+class Question(BaseModel):
+    text: str
+
+
+async def test_a_child_run_of_many_executions_is_one_child(short, serve):
+    """The parent gets the child's one answer, with what all of its executions spent; events with children are complete."""
+    child = Agent("test.child", planner=counting(30), uses=[tools], policy=POLICY)
+    below = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+
+    async def plan(turn: Turn) -> PlanResult:
+        if not turn.results:
+            call = ToolRequest(name="test.below.ask", payload={"text": "count"}, tool_call_id="p1")
+            return PlanResult.calls(call)
+        return PlanResult.final(turn.results[-1].result)
+
+    client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[below], policy=POLICY), child]))
+    run = await client.start("test.agent", "go")
+    output = await run.result()
+    assert output.text == ",".join(map(str, range(30)))
+    assert output.telemetry.input_tokens == 300
+    assert output.children_count == 31
+    seen = [event async for event in run.events(children=True)]
+    ends = [event for event in seen if event.type == "tool_end" and event.run_id != run.id]
+    assert [event.result.result for event in ends] == list(range(30))
+    assert len([event for event in seen if event.type == "run_continued"]) >= 3
+
+
+async def test_limits_and_questions_count_over_executions(short, serve):
+    """Limits count all executions, ids of questions are unique in the run, and an answer is used once."""
+    client = await serve(
+        planner=counting(20, ask_at=8), uses=(tools,), policy=POLICY.model_copy(update={"max_tool_calls": 12})
+    )
+    run = await client.start("test.agent", "go")
+    (wait,) = await run.until_waiting()
+    await run.answer(wait, "yes", by="ana")
+    output = await run.result()
+    assert (output.reason, output.tool_calls) == ("max_tool_calls", 12)
+    kinds = [event.type async for event in run.events()]
+    assert kinds.count("await_answered") == 1
+    assert kinds.count("run_continued") >= 2
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ({"continued": {}}, "continued.state: Field required"),
+        ({"continued": {"state": 3}}, "continued.state"),
+        (
+            {
+                "continued": {
+                    "state": {"opening": {"agent_id": "test.agent", "messages": []}},
+                    "transcript": [[1, "!"]],
+                }
+            },
+            "Base64",
+        ),
+    ],
+    ids=["empty", "kind", "transcript"],
+)
+async def test_a_state_that_somebody_made_up_is_refused(serve, argument, reason):
+    """A start with a damaged state fails the run with what is wrong; it wedges nothing."""
+    client = await serve(planner=counting(1), uses=(tools,), policy=POLICY)
+    handle = await client.temporal.start_workflow(
+        "AgentRun", argument, id=f"odd-{uuid.uuid4().hex}", task_queue=client.task_queue
+    )
+    with pytest.raises(RunFailed, match=reason):
+        await client.get_run(handle.id).result()
+
+
+async def test_the_status_is_that_of_the_history_in_every_execution(short, serve):
+    """Read from the last execution alone, or from all, the state is the same."""
+    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+    await run.result()
+    folds = []
+    for first in (
+        await one_run._first(client.temporal, run.id),
+        await one_run._present(client.temporal, run.id),
+    ):
+        fold = Fold(run.id)
+        async for _ in one_run._records(client.temporal, fold, first, follow=False):
+            pass
+        folds.append(fold)
+    whole, last = folds
+    assert (
+        changed(whole.state, active=last.state.active) == last.state
+    )  # active time is by the workflow's clock, and by the events'
+    assert whole.status() == last.status()
+    assert whole.state.executions > 2
