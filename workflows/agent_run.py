@@ -6,8 +6,9 @@ this file awaits, and keeps the transcript.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from temporalio import workflow
@@ -37,6 +38,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, question_message
 from sojourn.core.safeguards.judge import SECOND_RULES, SafeguardState
 from sojourn.core.values.sizes import MAX_INLINE_BYTES
+from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
@@ -82,9 +84,12 @@ class AgentRun(RunQueries, MessageHandlers):
         opening = _opened(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
         self._transcript, self._opening_bytes = Packed(), 0
+        self._pending: tuple[PlanOutcome | None, datetime | None] | None = None
+        """What the run waits for, and since when, where it goes on in the middle of a wait."""
         if isinstance(opening, Continuation):
             state, self._transcript = opening.state, Packed.unpacked(opening.transcript)
             self._opening_bytes = sum(len(data) for _, data in opening.transcript)
+            self._pending = (opening.waits_for, opening.since)
         else:
             state = RunState.opened(
                 opening if isinstance(opening, RunInput) else RunInput(agent_id="", messages=[])
@@ -125,33 +130,49 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _go(self) -> RunOutput:
         """Run turn after turn; everything that begins checks for a cancellation first."""
         while True:
-            await self._continue_if_long()
-            plan = await self._plan()
+            plan, since = self._pending or (None, None)
+            self._pending = None
+            if plan is None:
+                await self.awaits.until_resumed_or_long()
+                await self._go_on()
+                plan = await self._plan()
             if plan.failure:
                 raise self._failed(plan.failure)
             if plan.calls:
                 await self._step(plan)
             elif plan.await_:
-                await self._ask(plan)
+                await self._ask(plan, since)
             elif plan.wait_:
-                await self._sleep(plan.wait_, is_active=plan.wait_counts)
+                await self._sleep(plan, since)
             else:
                 self._clock.stop()
                 output = self._output(plan)
                 stop_if_canceled()
                 return output
 
-    async def _continue_if_long(self) -> None:
-        """Go on in a new execution once the history is long; nothing is in flight here, and no wait is open.
+    async def _go_on(
+        self,
+        waits_for: PlanOutcome | None = None,
+        since: datetime | None = None,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Go on in a new execution once the history is long; called where nothing is in flight.
 
         A run whose transcript is too large to be carried over stays, until its history is full.
+
+        Args:
+            waits_for: The plan whose question or sleep the run waits for.
+            since: When that wait began.
+            is_over: Whether the wait has ended meanwhile, so that the run stays.
         """
         if not self.awaits.room.is_long or self._state.limit or not workflow.patched("continues"):
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         stop_if_canceled()
+        if is_over():
+            return
         state = self._state.continued(workflow.info().workflow_start_time)
-        argument = written(Continuation(state, self._transcript.segments()))
+        argument = written(Continuation(state, self._transcript.segments(), waits_for, since))
         if argument:
             workflow.continue_as_new(args=[argument])
 
@@ -316,12 +337,21 @@ class AgentRun(RunQueries, MessageHandlers):
 
     # Wait.
 
-    async def _sleep(self, duration: timedelta, *, is_active: bool) -> None:
-        """Sleep durably."""
+    async def _sleep(self, plan: PlanOutcome, since: datetime | None) -> None:
+        """Sleep durably.
+
+        Args:
+            plan: The plan that sleeps.
+            since: When the sleep began, in an earlier execution.
+        """
+        assert plan.wait_ is not None
         stop_if_canceled()
         self._state = self._state.waiting()
-        sleeping = asyncio.create_task(self.awaits.sleep(duration))
-        if is_active:
+        duration, began = plan.wait_, since or workflow.now()
+        left = max(began + bounded(duration) - workflow.now(), timedelta(0)) if since else bounded(duration)
+        go_on = None if plan.wait_counts else partial(self._go_on, plan, began)
+        sleeping = asyncio.create_task(self.awaits.sleep(left, go_on))
+        if plan.wait_counts:
             with self._clock.busy():
                 await self._clock.bound([sleeping])
         else:
@@ -329,12 +359,19 @@ class AgentRun(RunQueries, MessageHandlers):
         is_over = not sleeping.cancelled() and sleeping.result()
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
-    async def _ask(self, plan: PlanOutcome) -> None:
-        """Wait until the question is answered or expires; an answer begins a new user turn."""
+    async def _ask(self, plan: PlanOutcome, since: datetime | None) -> None:
+        """Wait until the question is answered or expires; an answer begins a new user turn.
+
+        Args:
+            plan: The plan that asks.
+            since: When it asked, in an earlier execution.
+        """
         assert plan.await_ is not None
-        self._transcript.append(question_message(plan))
-        self._state = self._state.waiting()
-        answer = await self.awaits.answer_to(plan.await_)
+        if since is None:
+            self._transcript.append(question_message(plan))
+            self._state = self._state.waiting()
+        go_on = partial(self._go_on, plan, since or workflow.now())
+        answer = await self.awaits.answer_to(plan.await_, since, go_on)
         self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
 
     def steer(self, message: Paused | Resumed | Released) -> None:

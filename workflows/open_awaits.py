@@ -1,7 +1,7 @@
 """The open waits of a run: the workflow waits on them, and Temporal's screens show them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,9 @@ from .cancellation import stop_if_canceled
 from .current_state import CurrentState
 from .listed import Listed
 from .room import Room
+
+GoOn = Callable[[Callable[[], bool]], Awaitable[None]]
+"""Goes on in a new execution unless the given condition is met meanwhile; returns where the run cannot."""
 
 _Part = tuple[str, str]
 """The id of an external wait, and of one of its calls."""
@@ -50,7 +53,9 @@ class OpenAwaits:
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
         self._opened_at: dict[str, datetime] = {}
         self._early: list[tuple[int, str, Any, str]] = []
-        self._shown: str | None = PAUSED if current.state.paused else None
+        self._shown: str | None = (
+            PAUSED if current.state.paused else next(iter(current.state.waits.open), None)
+        )
 
     @property
     def waits(self) -> Waits:
@@ -67,15 +72,29 @@ class OpenAwaits:
 
     # Wait.
 
-    async def answer_to(self, wait: Await) -> Answer | None:
-        """The one answer to a wait; None when it expires before anybody answers."""
+    async def answer_to(
+        self, wait: Await, since: datetime | None = None, go_on: GoOn | None = None
+    ) -> Answer | None:
+        """The one answer to a wait; None when it expires before anybody answers.
+
+        Args:
+            wait: The wait.
+            since: When it was opened, in an earlier execution: the run's only open wait.
+            go_on: Goes on in a new execution, where the wait is all that the run does.
+        """
         stop_if_canceled()
-        self.waits, opened = self.waits.opened(wait)
+        if since is None:
+            self.waits, opened = self.waits.opened(wait)
+        else:
+            opened = next(iter(self.waits.open.values()))
+        left = opened.expires_after and bounded(opened.expires_after)
+        if left and since:
+            left = max(since + left - workflow.now(), timedelta(0))
         future = self._futures[opened.id] = asyncio.get_running_loop().create_future()
         self.show()
         self._take_early(opened.id)
         try:
-            await self._answered(future, opened.expires_after and bounded(opened.expires_after), opened.id)
+            await self._answered(future, left, opened.id, go_on)
         except TimeoutError:
             self._close(opened.id)
             return None
@@ -114,20 +133,29 @@ class OpenAwaits:
         stop_if_canceled()
         return future.result() if future.done() else None
 
-    async def _answered(self, future: asyncio.Future[Any], left: timedelta | None, await_id: str) -> None:
+    async def _answered(
+        self, future: asyncio.Future[Any], left: timedelta | None, await_id: str, go_on: GoOn | None = None
+    ) -> None:
         """Wait for an answer, as long as the history has room for what follows.
 
         Raises:
             TimeoutError: Nobody answered in time.
         """
+        began = workflow.now()
 
-        def goes_on() -> bool:
-            return future.done() or self.room.looks_full
+        def stirs() -> bool:
+            return future.done() or self.room.looks_full or (go_on is not None and self.room.is_long)
 
         while True:
-            await workflow.wait_condition(goes_on, timeout=left, timeout_summary=expiry_of(await_id))
+            rest = None if left is None else max(began + left - workflow.now(), timedelta(0))
+            await workflow.wait_condition(stirs, timeout=rest, timeout_summary=expiry_of(await_id))
             if future.done() or self.room.is_full:
                 return
+            if go_on:
+                await go_on(future.done)
+                go_on = None  # the run cannot go on
+                if future.done():
+                    return
 
     def settle_part(
         self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
@@ -145,6 +173,12 @@ class OpenAwaits:
         self.show()
         return final
 
+    async def until_resumed_or_long(self) -> None:
+        """Wait while the run is paused and its history is short."""
+        while self._is_paused and not self.room.is_long:
+            stop_if_canceled()
+            await workflow.wait_condition(lambda: not self._is_paused or self.room.is_long)
+
     async def while_paused(self) -> None:
         """Wait while the run is paused; raise once it was asked to cancel."""
         while self._is_paused and not self.room.is_full:
@@ -152,11 +186,24 @@ class OpenAwaits:
             await workflow.wait_condition(lambda: not self._is_paused or self.room.looks_full)
         stop_if_canceled()
 
-    async def sleep(self, duration: timedelta) -> bool:
-        """Sleep durably, as long as the history has room; returns whether the whole time has passed."""
-        left = bounded(duration)
+    async def sleep(self, left: timedelta, go_on: GoOn | None = None) -> bool:
+        """Sleep durably, as long as the history has room; returns whether the whole time has passed.
+
+        Args:
+            left: How long.
+            go_on: Goes on in a new execution, where the sleep is all that the run does.
+        """
+        until = workflow.now() + left
         try:
-            await workflow.wait_condition(lambda: self.room.is_full, timeout=left, timeout_summary=WAITS)
+            await workflow.wait_condition(
+                lambda: self.room.is_full or (go_on is not None and self.room.is_long),
+                timeout=left,
+                timeout_summary=WAITS,
+            )
+            if go_on and not self.room.is_full:
+                await go_on(lambda: False)
+                rest = max(until - workflow.now(), timedelta(0))  # the run cannot go on
+                await workflow.wait_condition(lambda: self.room.is_full, timeout=rest, timeout_summary=WAITS)
         except TimeoutError:
             return True
         return False

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.contracts.ids import task_queue_fault
-
 if TYPE_CHECKING:
     from sojourn.authoring.app import App
 
@@ -64,6 +62,8 @@ Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, such
 
 
 def _checked_queue(name: str | None) -> str | None:
+    from sojourn.contracts.ids import task_queue_fault
+
     if name and (fault := task_queue_fault(name)):
         raise typer.BadParameter(fault)
     return name

@@ -62,7 +62,7 @@ async def main(names: list[str]) -> None:
             for name in names or SCENARIOS:
                 if name == "moved":
                     continue
-                with short_executions() if name == "continued" else contextlib.nullcontext():
+                with short_executions() if name.startswith("continued") else contextlib.nullcontext():
                     await record(client, name, SCENARIOS[name])
             if not names:
                 await record_nothing(client)

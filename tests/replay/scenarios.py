@@ -371,6 +371,20 @@ async def approve_before_a_change(run: Run) -> None:
         await event(run, "run_stream_end")
 
 
+async def flood(run: Run) -> None:
+    """Send as many signals as let the run go on in a new execution while it waits."""
+    await event(run, "plan_started")
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    for n in range(30):
+        await handle.signal("stop_asking", {"tools": [f"replay.tools.t{n}"]})
+
+
+async def flood_and_answer(run: Run) -> None:
+    await waits(run)
+    await flood(run)
+    await answer(run)
+
+
 async def answer_and_approve(run: Run) -> None:
     await answer(run)
     await event(run, "await_confirmation")
@@ -465,6 +479,11 @@ SCENARIOS = {
         ],
         policy=RunPolicy(interrupts_allowed=True, time_budget=timedelta(hours=1)),
         deed=answer_and_approve,
+    ),
+    "continued_question": Scenario([PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=flood_and_answer),
+    "continued_sleep": Scenario(
+        [lambda turn: FINAL if turn.messages[-1].role == "system" else PlanResult.wait(timedelta(seconds=3))],
+        deed=flood,
     ),
     "own_message": Scenario([calls_with_own_message, FINAL]),
     "failing_calls": Scenario(

@@ -270,7 +270,7 @@ def test_command_line():
         binary=Path("/bin/temporal"), port=1, ui_port=2, db_filename=Path("x.db"), namespace="n", tuned=True
     )
     assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
-    assert sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) + 1
+    assert sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) + 2
     untuned = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False
     )

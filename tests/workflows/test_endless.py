@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import uuid
+from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
@@ -26,8 +27,10 @@ from sojourn import (
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.plan import Usage
 from sojourn.core.history.fold import Fold
+from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.events import one_run
+from sojourn.testing import skip_time
 
 room = importlib.import_module("workflows.room")
 
@@ -215,6 +218,107 @@ async def test_limits_and_questions_count_over_executions(short, serve):
     assert kinds.count("run_continued") >= 2
 
 
+async def flood(run, count: int, *, start: int = 0) -> None:
+    """Send signals that change nothing but the history: bad answers, and releases of tools that nobody has."""
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    for n in range(start, start + count):
+        await handle.signal("stop_asking", {"tools": [f"long.tools.t{n}"]})
+        await handle.signal("provide_clarification", {"id": "nothing", "answer": "x"})
+
+
+async def test_a_question_stays_open_over_executions(short, serve):
+    """Signals that pile up while a run waits end no wait: the question keeps its id, and its one answer is used once."""
+    client = await serve(planner=counting(6, ask_at=3), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+    (wait,) = await run.until_waiting()
+    await flood(run, 120)
+    assert [each.id for each in (await run.status()).awaits] == [wait.id] == ["on"]
+    listed = [each async for each in client.list_runs(status="waiting") if each.run_id == run.id]
+    assert [each.awaiting for each in listed] == ["on"]
+    await run.answer("yes", by="ana")
+    with pytest.raises(AwaitClosed):
+        await run.answer("on", "no")
+    assert (await run.result()).text == "0,1,2,3,4,5"
+    events = [event async for event in run.events()]
+    kinds = [event.type for event in events]
+    assert kinds.count("run_continued") >= 3
+    assert (kinds.count("await_clarification"), kinds.count("await_answered")) == (1, 1)
+    assert kinds.count("planner_note") == 240
+    transcript = await run.transcript()
+    assert [m.text for m in transcript if m.role in ("user", "assistant") and not m.tool_calls] == [
+        "go",
+        "on?",
+        "yes",
+        "0,1,2,3,4,5",
+    ]
+
+
+async def test_a_question_expires_by_its_first_day(short, serve):
+    """The time that is left goes on over executions; it does not begin anew."""
+
+    async def plan(turn: Turn) -> PlanResult:
+        if turn.messages[-1].role == "user":
+            return PlanResult.ask(
+                AwaitClarification(question="on?", id="on", expires_after=timedelta(days=10))
+            )
+        return PlanResult.final(turn.messages[-1].text)
+
+    client = await serve(planner=plan, policy=POLICY)
+    run = await client.start("test.agent", "go")
+    await run.until_waiting()
+    began = (await run.status()).started_at
+    for n in range(3):
+        await flood(run, 40, start=40 * n)
+        await skip_time(run, timedelta(days=3))
+    assert [each.id for each in (await run.status()).awaits] == ["on"]
+    await skip_time(run, timedelta(days=1, minutes=1))
+    assert (await run.result()).text == "Nobody answered within 10 days, 0:00:00."
+    events = [event async for event in run.events()]
+    (expired,) = [event for event in events if event.type == "await_answered"]
+    assert timedelta(days=10) <= expired.time - began < timedelta(days=10, minutes=5)
+    assert [event.type for event in events].count("run_continued") >= 2
+
+
+async def test_a_sleep_ends_by_its_first_day(short, serve):
+    """A sleep of weeks that signals interrupt ends when it would have ended without them."""
+
+    async def plan(turn: Turn) -> PlanResult:
+        if turn.messages[-1].role == "user":
+            return PlanResult.wait(timedelta(days=21))
+        return PlanResult.final(turn.messages[-1].text)
+
+    client = await serve(planner=plan, policy=POLICY)
+    run = await client.start("test.agent", "go")
+    for n in range(2):
+        await flood(run, 40, start=40 * n)
+        await skip_time(run, timedelta(days=10))
+    began = (await run.status()).started_at
+    assert (await run.status()).status in ("running", "waiting")
+    await skip_time(run, timedelta(days=1, minutes=1))
+    assert (await run.result()).text == "Waited 1814400 s."
+    events = [event async for event in run.events()]
+    assert timedelta(days=21) <= events[-1].time - began < timedelta(days=21, minutes=5)
+    assert [event.type for event in events].count("run_continued") >= 2
+
+
+async def test_a_paused_run_stays_paused_over_executions(short, serve):
+    """A flood of signals lifts no pause."""
+    made.clear()
+    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+    await run.pause("hold", by="ana")
+    before = len(made)
+    await flood(run, 60)
+    status = await run.status()
+    assert (status.status, status.paused) == ("paused", "hold")
+    assert len(made) <= before + 1
+    listed = [each async for each in client.list_runs(status="paused") if each.run_id == run.id]
+    assert len(listed) == 1
+    await run.resume()
+    assert (await run.result()).text == ",".join(map(str, range(30)))
+    assert made == list(range(30))
+
+
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [
@@ -243,22 +347,27 @@ async def test_a_state_that_somebody_made_up_is_refused(serve, argument, reason)
 
 
 async def test_the_status_is_that_of_the_history_in_every_execution(short, serve):
-    """Read from the last execution alone, or from all, the state is the same."""
-    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    """Read from the last execution alone, or from all, the state is the same, while the run waits and after its end."""
+    client = await serve(planner=counting(30, ask_at=20), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
+    (wait,) = await run.until_waiting()
+    await flood(run, 30)
+    await same_from_both_ends(client, run.id)
+    await run.answer(wait, "yes")
     await run.result()
-    folds = []
-    for first in (
-        await one_run._first(client.temporal, run.id),
-        await one_run._present(client.temporal, run.id),
-    ):
-        fold = Fold(run.id)
+    state = await same_from_both_ends(client, run.id)
+    assert state.executions > 4
+
+
+async def same_from_both_ends(client: Client, run_id: str) -> RunState:
+    """The folded state of a run, from its first execution and from its last alone."""
+    folds = [Fold(run_id), Fold(run_id)]
+    ends = (await one_run._first(client.temporal, run_id), await one_run._present(client.temporal, run_id))
+    for fold, first in zip(folds, ends, strict=True):
         async for _ in one_run._records(client.temporal, fold, first, follow=False):
             pass
-        folds.append(fold)
     whole, last = folds
-    assert (
-        changed(whole.state, active=last.state.active) == last.state
-    )  # active time is by the workflow's clock, and by the events'
+    # Active time is by the workflow's clock in the one, and by the events' in the other.
+    assert changed(whole.state, active=last.state.active) == last.state
     assert whole.status() == last.status()
-    assert whole.state.executions > 2
+    return last.state

@@ -148,6 +148,11 @@ class Fold:
         if isinstance(record.value, Continuation):  # the histories before it are gone, or are not needed
             self._fold.state, self._chain = record.value.state, record.value.state.executions
             self._limit = self._fold.state.limit
+            waits_for = record.value.waits_for
+            if waits_for and waits_for.wait_:
+                self._sleep = waits_for
+            elif waits_for:
+                self._waits.asked = waits_for
             return
         if isinstance(record.value, RunInput):
             self._fold.state = RunState.opened(record.value)

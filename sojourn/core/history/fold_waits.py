@@ -51,12 +51,13 @@ class WaitFold:
     def __init__(self, fold: FoldState, step: StepFold) -> None:
         self._fold = fold
         self._step = step
-        self._asked = PlanOutcome()
+        self.asked = PlanOutcome()
+        """The plan of the planner's open question."""
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Event:
         """Open the wait for an answer to a planner's question; returns its event."""
         assert plan.await_
-        self._asked, self._fold.state = plan, self._fold.state.waiting()
+        self.asked, self._fold.state = plan, self._fold.state.waiting()
         return self._step.opened(record, plan.await_)
 
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
@@ -83,7 +84,7 @@ class WaitFold:
             yield from self._settled(record, one_answer)
         if isinstance(answer, Clarified) and isinstance(question, AwaitClarification):
             if question.tool_call_id is None:
-                self._fold.state = self._fold.state.answered(self._asked, answer)
+                self._fold.state = self._fold.state.answered(self.asked, answer)
             else:
                 yield from self._step.next_form(record, question.tool_call_id)
 
@@ -123,7 +124,7 @@ class WaitFold:
         if wait.tool_call_id:
             yield from self._step.next_form(record, wait.tool_call_id)
         else:
-            self._fold.state = self._fold.state.answered(self._asked, None)
+            self._fold.state = self._fold.state.answered(self.asked, None)
 
     # Steering.
 

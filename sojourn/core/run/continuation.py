@@ -6,10 +6,12 @@ replay more than the last one; this value is the argument of its workflow.
 
 import binascii
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments
 from sojourn.core.values.wire import size_of
@@ -25,11 +27,15 @@ MAX_BYTES = 1_500_000
 
 @dataclass(frozen=True)
 class Continuation:
-    """A run between a step and its next plan, when nothing is in flight."""
+    """A run when nothing is in flight: between a step and its next plan, or while its planner waits."""
 
     state: RunState
     transcript: Segments = ()
     """The messages that planners have received, compressed."""
+    waits_for: PlanOutcome | None = None
+    """The plan whose question or sleep the run waits for; None between a step and a plan."""
+    since: datetime | None = None
+    """When that wait began."""
 
 
 _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)
