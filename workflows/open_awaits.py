@@ -175,9 +175,13 @@ class OpenAwaits:
 
     async def until_resumed_or_long(self) -> None:
         """Wait while the run is paused and its history is short."""
-        while self._is_paused and not self.room.is_long:
+
+        def stirs() -> bool:
+            return not self._is_paused or self.room.is_long or self.room.looks_full
+
+        while not stirs():
             stop_if_canceled()
-            await workflow.wait_condition(lambda: not self._is_paused or self.room.is_long)
+            await workflow.wait_condition(stirs)
 
     async def while_paused(self) -> None:
         """Wait while the run is paused; raise once it was asked to cancel."""

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError
 
 from sojourn import (
@@ -371,3 +373,27 @@ async def same_from_both_ends(client: Client, run_id: str) -> RunState:
     assert changed(whole.state, active=last.state.active) == last.state
     assert whole.status() == last.status()
     return last.state
+
+
+async def test_earlier_executions_may_be_deleted(short, serve, until):
+    """After retention the events begin with the oldest execution that is left, with their ids; nothing else needs the others."""
+    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+    text, whole = (await run.result()).text, [event async for event in run.events()]
+    *_, second, first = await executions(client, run.id)
+    for each in (first, second):
+        await client.temporal.workflow_service.delete_workflow_execution(
+            DeleteWorkflowExecutionRequest(
+                namespace=client.temporal.namespace,
+                workflow_execution=WorkflowExecution(workflow_id=run.id, run_id=each.run_id),
+            )
+        )
+
+    async def left() -> list | None:
+        events = [event async for event in run.events()]
+        return events if len(events) < len(whole) and events[0].event_id.startswith("2-") else None
+
+    assert await until(left) == [event for event in whole if place_of(event.event_id) >= (2,)]
+    assert (await run.status()).tool_calls == 30
+    assert len(await run.transcript()) == 62
+    assert (await run.result()).text == text
