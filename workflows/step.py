@@ -204,7 +204,8 @@ class Step:
         """Void the approval of a call whose tool was changed; returns the confirmation to ask for."""
         stop_if_canceled()
         again = asked_about_again(asked, first)
-        self._awaits.note(void(again))
+        if self._asks(again):  # else a person has released the tool by its name, and the call runs
+            self._awaits.note(void(again))
         return again
 
     async def _by_kind(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:

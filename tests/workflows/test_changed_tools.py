@@ -281,6 +281,19 @@ async def test_an_approval_for_the_run_covers_the_tool_as_it_was_shown(deployed,
     assert await traces(here.run).failed_tasks() == []
 
 
+async def test_a_tool_that_is_released_by_its_name_runs_as_it_is_now(deployed, traces):
+    """`stop_asking` covers a tool whatever a deploy changed, and no note says that the call did not run."""
+    done: list[str] = []
+    here = await deployed(release(done))
+    async with Worker(release(done, open_world=True), here.client):
+        await here.run.stop_asking("test.disks.*")
+        assert (await here.run.result()).text == "wiped a"
+    assert done == ["a"]
+    notes = [event.text async for event in here.run.events() if event.type == "planner_note"]
+    assert notes == ["test.disks.*: approved for the rest of the run"]
+    assert await traces(here.run).failed_tasks() == []
+
+
 async def test_a_signal_is_no_exception(deployed, status_when, traces):
     """An approval by signal, as from Temporal's own tools, is void after a deploy too."""
     done: list[str] = []

@@ -261,11 +261,11 @@ class StepFold:
         call = opened.call
         self._asked_by.pop(call.tool_call_id, None)
         self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
-        note = void(confirm)
-        self._fold.state = self._fold.state.with_notes(note)
-        yield self._fold.event(record, PlannerNoteEvent, text=note)
         kind = "local" if opened.is_local else "activity"
         if self.waits.asks(confirm):
+            note = void(confirm)
+            self._fold.state = self._fold.state.with_notes(note)
+            yield self._fold.event(record, PlannerNoteEvent, text=note)
             yield from self._ask(record, call, opened.since, confirm, kind)
         else:
             yield from self._begin_approved(record, call, kind)
