@@ -28,6 +28,7 @@ from sojourn import (
 )
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.plan import Usage
+from sojourn.contracts.run import PAUSED
 from sojourn.core.history.fold import Fold
 from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
@@ -112,8 +113,15 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
     ]
     assert await first.memo() == await last.memo()
     assert await last.memo()
-    listed = [each async for each in client.list_runs(agent_id="test.agent") if each.run_id == run.id]
-    assert [each.status for each in listed] == ["completed"]
+
+    async def listed() -> bool:
+        found = [
+            each.status async for each in client.list_runs(agent_id="test.agent") if each.run_id == run.id
+        ]
+        assert len(found) <= 1
+        return found == ["completed"]
+
+    assert await until(listed)
 
 
 async def test_answers_sent_while_a_run_goes_on(short, serve):
@@ -220,6 +228,11 @@ async def test_limits_and_questions_count_over_executions(short, serve):
     assert kinds.count("run_continued") >= 2
 
 
+async def awaiting(client: Client, run_id: str, status: str) -> list[str]:
+    """What a run waits for, as it is listed with this status, which may take a second."""
+    return [each.awaiting async for each in client.list_runs(status=status) if each.run_id == run_id]
+
+
 async def flood(run, count: int, *, start: int = 0) -> None:
     """Send signals that change nothing but the history: bad answers, and releases of tools that nobody has."""
     handle = run.client.temporal.get_workflow_handle(run.id)
@@ -228,15 +241,14 @@ async def flood(run, count: int, *, start: int = 0) -> None:
         await handle.signal("provide_clarification", {"id": "nothing", "answer": "x"})
 
 
-async def test_a_question_stays_open_over_executions(short, serve):
+async def test_a_question_stays_open_over_executions(short, serve, until):
     """Signals that pile up while a run waits end no wait: the question keeps its id, and its one answer is used once."""
     client = await serve(planner=counting(6, ask_at=3), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
     await flood(run, 120)
     assert [each.id for each in (await run.status()).awaits] == [wait.id] == ["on"]
-    listed = [each async for each in client.list_runs(status="waiting") if each.run_id == run.id]
-    assert [each.awaiting for each in listed] == ["on"]
+    assert await until(lambda: awaiting(client, run.id, "waiting")) == ["on"]
     await run.answer("yes", by="ana")
     with pytest.raises(AwaitClosed):
         await run.answer("on", "no")
@@ -303,7 +315,7 @@ async def test_a_sleep_ends_by_its_first_day(short, serve):
     assert [event.type for event in events].count("run_continued") >= 2
 
 
-async def test_a_paused_run_stays_paused_over_executions(short, serve):
+async def test_a_paused_run_stays_paused_over_executions(short, serve, until):
     """A flood of signals lifts no pause."""
     made.clear()
     client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
@@ -314,8 +326,7 @@ async def test_a_paused_run_stays_paused_over_executions(short, serve):
     status = await run.status()
     assert (status.status, status.paused) == ("paused", "hold")
     assert len(made) <= before + 1
-    listed = [each async for each in client.list_runs(status="paused") if each.run_id == run.id]
-    assert len(listed) == 1
+    assert await until(lambda: awaiting(client, run.id, "paused")) == [PAUSED]
     await run.resume()
     assert (await run.result()).text == ",".join(map(str, range(30)))
     assert made == list(range(30))
