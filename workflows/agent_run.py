@@ -165,7 +165,7 @@ class AgentRun(RunQueries, MessageHandlers):
             since: When that wait began.
             is_over: Whether the wait has ended meanwhile, so that the run stays.
         """
-        if not self.awaits.room.is_long or self._state.limit or not workflow.patched("continues"):
+        if self._state.limit or not self.awaits.room.is_long:
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         stop_if_canceled()

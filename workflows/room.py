@@ -20,7 +20,7 @@ MOST_BYTES = 49_000_000
 """Size of the history in bytes, with room for every answer in flight, up to which a call begins."""
 
 CONTINUE_EVENTS = 4_000
-"""Number of events from which on a run goes on in a new execution, between a step and the next plan."""
+"""Number of events from which on a run goes on in a new execution, where nothing is in flight."""
 
 CONTINUE_BYTES = 4_000_000
 """The same for the size of the history in bytes."""
@@ -38,13 +38,17 @@ class Room:
 
     @property
     def is_long(self) -> bool:
-        """Whether the run is to go on in a new execution, so that a worker that takes it over has little to replay."""
+        """Whether the run is to go on in a new execution, so that a worker that takes it over has little to replay.
+
+        A run that an earlier version let grow beyond that stays in its execution.
+        """
         info = workflow.info()
-        return (
+        is_long = (
             info.get_current_history_length() >= CONTINUE_EVENTS
             or info.get_current_history_size() >= CONTINUE_BYTES
             or info.is_continue_as_new_suggested()
         )
+        return is_long and workflow.patched("continues")
 
     @property
     def looks_full(self) -> bool:

@@ -154,12 +154,13 @@ class Step:
             result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(
                 call, dispatch, task
             )
-            if first is not None and is_void(result):
-                self._awaits.waits = self._awaits.waits.voided(first)
             if result.confirm is None:
+                if is_void(result):
+                    self._void(first)
                 return result
             result, asked, times = result.model_copy(update={"confirm": None}), result.confirm, times + 1
             if first is None or times > MAX_ASKED_AGAIN or not workflow.patched("asked-again"):
+                self._void(first)
                 return result
             if self._is_overtime():
                 return self._cut_short(call)
@@ -201,12 +202,21 @@ class Step:
         return waits.asks(confirm) and (not waits.names(confirm) or workflow.patched("released-as-shown"))
 
     def _asked_again(self, asked: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
-        """Void the approval of a call whose tool was changed; returns the confirmation to ask for."""
+        """The confirmation to ask for of a call whose tool was changed, and whose approval is void.
+
+        A tool that a person has released by its name may be another one: its approval stays, and the call runs.
+        """
         stop_if_canceled()
         again = asked_about_again(asked, first)
-        if self._asks(again):  # else a person has released the tool by its name, and the call runs
+        if self._asks(again):
+            self._void(first)
             self._awaits.note(void(again))
         return again
+
+    def _void(self, first: AwaitConfirmation | None) -> None:
+        """Refuse from now on each repetition of an approval of this call, known by its first confirmation."""
+        if first is not None:
+            self._awaits.waits = self._awaits.waits.voided(first)
 
     async def _by_kind(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         if dispatch.kind in ("activity", "local"):

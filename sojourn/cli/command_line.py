@@ -36,6 +36,7 @@ from sojourn.cli.failure import (
     failure_of,
     wants_json,
 )
+from sojourn.core.values.text import is_writable
 
 __all__ = ["app", "main"]
 
@@ -146,7 +147,7 @@ def _check_arguments(arguments: list[str]) -> None:
         CommandError: An argument is not UTF-8.
     """
     for argument in arguments:
-        if argument.encode(errors="replace").decode() != argument:
+        if not is_writable(argument):
             raise CommandError(f"the argument {argument!a} is not UTF-8 text", exit_code=USAGE)
 
 

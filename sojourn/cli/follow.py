@@ -1,10 +1,10 @@
 """Follow: print a run until it ends, and ask the person at the terminal what it and its child runs wait for."""
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
+from typing import Any, TypeVar
 
 from sojourn.cli.client import by_or_user
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
@@ -20,13 +20,12 @@ from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunError, RunNotFound
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import event_line
 
 __all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
 
-_LOOK_AGAIN = 1.0
-"""Seconds between two looks at whether somebody else has answered what the person is asked."""
+Line = TypeVar("Line")
 
 _CODES = {
     "run_completed": OK,
@@ -66,7 +65,7 @@ async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.
                         return WAITING
                 elif view_of(wait).is_for_people:
                     view.pause()
-                    if not await _asked(Run(run.client, event.run_id), wait):
+                    if not await _asked(Run(run.client, event.run_id), wait, event.event_id):
                         line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
                         print(f"\nthe run waits for an answer; follow it with: {line}")
                         return WAITING
@@ -146,52 +145,69 @@ async def _print_waits(run: Run, view: RunView) -> None:
             view.say(f"waiting; answer with: {answer_lines(run_id, wait)[0]}")
 
 
-async def _asked(run: Run, wait: Await) -> bool:
-    """Ask the person, and send the answer, unless somebody else answers meanwhile; False at the end of input."""
-    asking = asyncio.create_task(
-        _answer(run, wait) if isinstance(wait, AwaitClarification) else _decide(run, wait)
-    )
-    closing = asyncio.create_task(_answered_elsewhere(run, wait))
+async def _asked(run: Run, wait: Await, opened: str) -> bool:
+    """Ask the person, and send the answer, unless somebody else answers meanwhile; False at the end of input.
+
+    Args:
+        run: The run that waits.
+        wait: The wait.
+        opened: The id of the event that opened it.
+    """
+    elsewhere = asyncio.create_task(_answered_elsewhere(run, wait, opened))
     try:
-        await asyncio.wait({asking, closing}, return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            return asking.result()
-        print("\n  somebody else answered first")
+        if isinstance(wait, AwaitClarification):
+            return await _answer(run, wait, elsewhere)
+        return await _decide(run, wait, elsewhere)
+    except AwaitClosed:
+        print("  somebody else answered first")
         return True
     finally:
-        for task in (asking, closing):
-            task.cancel()
-        await asyncio.wait({asking, closing})
+        elsewhere.cancel()
+        await asyncio.gather(elsewhere, return_exceptions=True)
 
 
-async def _answered_elsewhere(run: Run, wait: Await) -> None:
-    """Return once a wait is no longer open."""
-    is_open = True
-    while is_open:
-        await asyncio.sleep(_LOOK_AGAIN)
-        with contextlib.suppress(RunError):
-            is_open = await _is_open(run, run.id, wait)
+async def _answered_elsewhere(run: Run, wait: Await, opened: str) -> None:
+    """Return once a wait has ended, or its run has."""
+    async with aclosing(run.events(after=opened)) as events:
+        async for event in events:
+            if event.type == "await_answered" and event.await_id == wait.id:
+                return
 
 
-async def _answer(run: Run, question: AwaitClarification) -> bool:
-    """Ask until an answer fits the question's form, or somebody else has answered; False at the end of input."""
-    while (answer := await ask_person()) is not None:
+async def _typed(line: Coroutine[Any, Any, Line], elsewhere: asyncio.Task[None]) -> Line:
+    """What the person types; also where the server cannot tell whether somebody else answers.
+
+    Raises:
+        AwaitClosed: Somebody else has answered before.
+    """
+    typing = asyncio.create_task(line)
+    try:
+        await asyncio.wait({typing, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+        if typing.done() or elsewhere.exception():
+            return await typing
+        print()
+        raise AwaitClosed("answered elsewhere")
+    finally:
+        typing.cancel()
+        await asyncio.gather(typing, return_exceptions=True)
+
+
+async def _answer(run: Run, question: AwaitClarification, elsewhere: asyncio.Task[None]) -> bool:
+    """Ask until an answer fits the question's form; False at the end of input."""
+    while (answer := await _typed(ask_person(), elsewhere)) is not None:
         try:
             await run.answer(question.id, answer, by=by_or_user(None))
         except InvalidInput as error:
             print(f"  {plain(str(error), 1000)}")
-        except AwaitClosed:
-            print("  somebody else answered first")
-            return True
         else:
             return True
     return False
 
 
-async def _decide(run: Run, call: Await) -> bool:
+async def _decide(run: Run, call: Await, elsewhere: asyncio.Task[None]) -> bool:
     """Ask for a decision, and say where an approval is void; False at the end of input."""
     assert isinstance(call, AwaitConfirmation)
-    decision = await ask_approval(call)
+    decision = await _typed(ask_approval(call), elsewhere)
     if decision is None:
         return False
     letter, reason = decision
@@ -203,6 +219,4 @@ async def _decide(run: Run, call: Await) -> bool:
     except ApprovalVoid as void:
         if void.await_id is None:  # else the run's note says why, above the question that follows
             print(f"  {plain(str(void), 1000)}")
-    except AwaitClosed:
-        print("  somebody else decided first")
     return True

@@ -1,6 +1,5 @@
 """Access: what a run's handle needs of its client: the Temporal client, the storage and the live transport."""
 
-import asyncio
 import time
 from datetime import timedelta
 
@@ -11,7 +10,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from sojourn.connection import settings
-from sojourn.connection.announced import announced
+from sojourn.connection.announced import served_queues
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import ArtifactNotFound, InvalidInput
@@ -126,8 +125,5 @@ class Access:
         """
         if not await self.has_worker(task_queue):
             return False
-        present, lately = await asyncio.gather(
-            announced(self.temporal), announced(self.temporal, lately=True)
-        )
-        queues = {worker.task_queue for worker in present}
-        return task_queue in queues or task_queue not in {worker.task_queue for worker in lately}
+        present, lately = await served_queues(self.temporal)
+        return task_queue in present or task_queue not in lately

@@ -17,7 +17,7 @@ from temporalio.client import Client
 
 from sojourn.contracts.ids import WORKERS_QUEUE
 
-__all__ = ["Announced", "announced", "identities", "left", "others_on"]
+__all__ = ["Announced", "announced", "identities", "left", "others_on", "served_queues"]
 
 MAX_IDENTITY = 1_000
 """Longest identity that a server takes by default, in bytes."""
@@ -102,6 +102,23 @@ async def announced(client: Client, *, lately: bool = False) -> list[Announced]:
     Raises:
         RPCError: The server does not answer.
     """
+    return _present(await _pollers(client), lately=lately)
+
+
+async def served_queues(client: Client) -> tuple[set[str], set[str]]:
+    """Return the task queues of the workers that are present, and of all that were seen in the last 75 s.
+
+    Raises:
+        RPCError: The server does not answer.
+    """
+    pollers = await _pollers(client)
+    present, lately = (
+        {worker.task_queue for worker in _present(pollers, lately=each)} for each in (False, True)
+    )
+    return present, lately
+
+
+async def _pollers(client: Client) -> Sequence[PollerInfo]:
     about = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=WORKERS_QUEUE),
@@ -115,8 +132,7 @@ async def announced(client: Client, *, lately: bool = False) -> list[Announced]:
     describe = client.workflow_service.describe_task_queue
     answers = await asyncio.gather(describe(about), describe(everywhere))
     by_version = [each.types_info[_KIND].pollers for each in answers[1].versions_info.values()]
-    pollers = [poller for pollers in (answers[0].pollers, *by_version) for poller in pollers]
-    return _present(pollers, lately=lately)
+    return [poller for pollers in (answers[0].pollers, *by_version) for poller in pollers]
 
 
 def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:

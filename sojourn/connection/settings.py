@@ -11,6 +11,7 @@ from typing import Any
 from temporalio.envconfig import ClientConfig
 
 from sojourn.contracts.ids import task_queue_fault
+from sojourn.core.values.text import is_writable
 from sojourn.errors import DefinitionError
 from sojourn.network.client import check_timeouts
 
@@ -30,7 +31,6 @@ DEFAULT_TASK_QUEUE = "sojourn"
 
 _DEFAULT_PORT = 7233
 _LAST_PORT = 65_535
-_PORT_DIGITS = 5
 _DEFAULT_ADDRESS = f"localhost:{_DEFAULT_PORT}"
 
 
@@ -58,11 +58,7 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
 
 def _readable() -> dict[str, str]:
     """The environment without variables that are not UTF-8, of any name, which the SDK's core does not read."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if (name + value).encode(errors="replace").decode() == name + value
-    }
+    return {name: value for name, value in os.environ.items() if is_writable(name + value)}
 
 
 def local_port() -> int | None:
@@ -76,7 +72,7 @@ def local_port() -> int | None:
     is_here = host in {"localhost", "127.0.0.1", "[::1]"}
     if not is_here or not text.isdecimal() or text == str(_DEFAULT_PORT):
         return None
-    if len(text) > _PORT_DIGITS or not 0 < int(text) <= _LAST_PORT:
+    if len(text) > len(str(_LAST_PORT)) or not 0 < int(text) <= _LAST_PORT:
         raise DefinitionError(
             f"{address!a} is not an address: a port is 1 to {_LAST_PORT}; set TEMPORAL_ADDRESS to host:port"
         )

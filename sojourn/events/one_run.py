@@ -143,14 +143,21 @@ async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) 
 
 
 async def _first(client: Client, run_id: str) -> str:
-    """The first execution of a run's current chain: the current one, unless it continues another."""
+    """The oldest execution of a run's current chain that is left: the current one, unless it continues another."""
     described = await client.get_workflow_handle(run_id).describe()
     execution = described.run_id
     if described.raw_description.workflow_execution_info.first_run_id in ("", execution):
         return execution
+    started = await _started(client, run_id, execution)
     for _ in range(MAX_CHAIN):  # the first execution of the run may be one that was reset
-        before = await _before(client, run_id, execution)
-        if not before:
+        before = started.continued_execution_run_id if started else ""
+        try:
+            started = await _started(client, run_id, before) if before else None
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            started = None  # retention has deleted it
+        if started is None:
             break
         execution = before
     return execution
@@ -159,18 +166,6 @@ async def _first(client: Client, run_id: str) -> str:
 async def _present(client: Client, run_id: str) -> str:
     """The present or last execution, which begins with the state of those before it."""
     return (await client.get_workflow_handle(run_id).describe()).run_id
-
-
-async def _before(client: Client, run_id: str, execution: str) -> str:
-    """The execution that this one continues; empty when there is none, or when its history is deleted."""
-    started = await _started(client, run_id, execution)
-    before = started.continued_execution_run_id if started else ""
-    try:
-        return before if before and await _started(client, run_id, before) else ""
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            return ""
-        raise
 
 
 async def _origin(client: Client, run_id: str, execution: str) -> str:

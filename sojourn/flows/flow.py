@@ -84,8 +84,8 @@ class Flow:
             return self._answered(case, answer)
         if turn.finalize:
             return _stopped(case, turn.finalize)
-        notes = [case.not_repeated] if case.not_repeated else []
-        return case.leaving.model_copy(update={"notes": [*case.leaving.notes, *notes]})
+        notes = [*case.leaving.notes, *filter(None, [case.not_repeated])]
+        return case.leaving.model_copy(update={"notes": notes})
 
     def _answered(self, case: Case, answer: Any) -> PlanResult:
         if isinstance(answer, PlanResult):

@@ -107,9 +107,14 @@ class Observation(Observer):
 
     @never_raises
     def failed(self, error: BaseException) -> None:
-        """End the span of a failed or canceled run, and count it; any other error only fails the workflow task."""
-        if isinstance(error, workflow.ContinueAsNewError) and self._is_new("end"):
-            self._span.end(_nanoseconds(workflow.now()))
+        """End the span of a failed or canceled run, and count it; any other error only fails the workflow task.
+
+        A run that goes on in another execution is not counted: this execution's span ends.
+        """
+        if isinstance(error, workflow.ContinueAsNewError):
+            if self._is_new("end"):
+                self._span.end(_nanoseconds(workflow.now()))
+            return
         if not workflow.in_workflow() or not (
             is_cancelled_exception(error) or workflow.is_failure_exception(error)
         ):

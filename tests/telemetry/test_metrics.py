@@ -48,6 +48,26 @@ async def test_the_metrics_of_a_run(clerk):
     }
 
 
+async def test_a_run_of_several_executions_is_counted_once(desk):
+    """It starts and ends once, with one duration, and each of its executions has a span that ends."""
+    worker = await desk.worker("serve_short.py")
+    run = await desk.run("desk.clerk")
+    await desk.end(worker)
+    kinds = [event.type async for event in run.events()]
+    continued = kinds.count("run_continued")
+    assert continued
+    spans = [
+        span["attributes"].get("sojourn.run_id")
+        for span in desk.spans()
+        if span["name"] == "invoke_agent desk.clerk"
+    ]
+    assert spans == [run.id] * (2 + continued)  # the client's, and one for each execution
+    agents = {"desk.clerk": 1, "desk.helper": 1}
+    assert desk.count("sojourn.runs.started", "gen_ai.agent.name") == agents
+    assert desk.count("sojourn.runs.ended", "gen_ai.agent.name") == agents
+    assert desk.count("gen_ai.invoke_agent.duration", "gen_ai.agent.name") == agents
+
+
 async def test_names_and_units_arrive(clerk):
     """The receiver gets all metrics with their declared names and units, except those of waits, which the run had none of."""
     desk, _ = clerk

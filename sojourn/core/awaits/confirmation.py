@@ -163,10 +163,7 @@ def void(wait: AwaitConfirmation) -> str:
 
 def is_void(result: ToolResult) -> bool:
     """Whether a call did not run because its tool is not the one that a person was shown."""
-    coded = result.error is not None and result.error.code == APPROVAL_VOID
-    return (
-        coded or result.confirm is not None
-    )  # results recorded by earlier versions have only the confirmation
+    return result.error is not None and result.error.code == APPROVAL_VOID
 
 
 def changed_since(wait: AwaitConfirmation) -> list[str]:

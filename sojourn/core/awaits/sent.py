@@ -9,10 +9,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sojourn.core.values.text import clip
+from sojourn.core.values.text import clip, is_writable
 from sojourn.core.values.visible import visible
 
-__all__ = ["Channel", "Refused", "as_json", "by_of", "digest", "is_writable", "text_of"]
+__all__ = ["Channel", "Refused", "as_json", "by_of", "digest", "text_of"]
 
 Channel = Literal["update", "signal", "accepted"]
 """The channel: an update that is still to be judged, a signal, or an update that was accepted before.
@@ -73,12 +73,3 @@ def digest(answer: Any) -> str:
 def as_json(value: Any) -> str:
     """A value as JSON, without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def is_writable(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8, which half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

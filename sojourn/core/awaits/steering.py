@@ -7,10 +7,10 @@ from typing import Any, cast
 from sojourn.core.awaits.clarification import CLARIFICATION
 from sojourn.core.awaits.confirmation import CONFIRMATION
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
-from sojourn.core.awaits.sent import Refused, by_of, is_writable, text_of
+from sojourn.core.awaits.sent import Refused, by_of, text_of
 from sojourn.core.awaits.waits import Released
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS
-from sojourn.core.values.text import echo
+from sojourn.core.values.text import echo, is_writable
 from sojourn.core.values.unread import unread_in
 
 __all__ = [

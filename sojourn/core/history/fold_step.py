@@ -216,7 +216,7 @@ class StepFold:
             result = outcomes.too_much_input(call, needed.server)
         elif needed:
             result = outcomes.no_input(call, needed.server)
-        elif is_void(result) and call.tool_call_id in self._confirms:
+        elif result.confirm or (is_void(result) and call.tool_call_id in self._confirms):
             self._begun.setdefault(call.tool_call_id, opened.since)
             yield from self._voided(record, opened, result)
             return
@@ -245,9 +245,9 @@ class StepFold:
         asked, result = result.confirm, result.model_copy(update={"confirm": None})
         call = opened.call
         first, times = self._confirms.get(call.tool_call_id), self._again.get(call.tool_call_id, 0)
-        if first is not None and is_void(result):
-            self.waits = self.waits.voided(first)
         if asked is None or first is None or times >= MAX_ASKED_AGAIN:
+            if first and (asked or is_void(result)):
+                self.waits = self.waits.voided(first)
             yield from self.not_run(record, call, opened.since, result)
         elif self._fold.state.active.expired or self.is_canceling:
             yield from self.not_run(record, call, opened.since, self.cut_short(call))
@@ -263,7 +263,7 @@ class StepFold:
         self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
         kind = "local" if opened.is_local else "activity"
         if self.waits.asks(confirm):
-            note = void(confirm)
+            self.waits, note = self.waits.voided(confirm), void(confirm)
             self._fold.state = self._fold.state.with_notes(note)
             yield self._fold.event(record, PlannerNoteEvent, text=note)
             yield from self._ask(record, call, opened.since, confirm, kind)

@@ -20,6 +20,7 @@ __all__ = [
     "counted",
     "echo",
     "field_name",
+    "is_writable",
     "one_of",
     "plain",
     "readable",
@@ -41,6 +42,15 @@ _MAX_CHOICES = 12
 def clip(text: str, limit: int) -> str:
     """The text, shortened to `limit` characters with a mark."""
     return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
+
+
+def is_writable(text: str) -> bool:
+    """Whether a text can be encoded as UTF-8, which half of a surrogate pair, or a byte of another encoding, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def readable(text: str) -> str:

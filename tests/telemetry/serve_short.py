@@ -1,0 +1,9 @@
+"""A worker whose runs go on in new executions after a few events."""
+
+from traced_app import app
+
+import workflows.room
+
+workflows.room.CONTINUE_EVENTS = 30
+
+app.serve()
