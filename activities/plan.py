@@ -6,6 +6,7 @@ new planners and changed policies while runs are open.
 
 import difflib
 from datetime import UTC, datetime
+from functools import partial
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -24,6 +25,7 @@ from .first_time import FirstTime
 from .heartbeat import beating
 from .lost_workers import MAX_LOST, lost_before
 from .planning import Planning
+from .storage import storage_of
 from .transcripts import Transcripts
 from .wrong_worker import pass_on
 
@@ -41,7 +43,7 @@ class PlanActivity:
     ) -> None:
         self._app = app
         self._first_time = first_time or FirstTime()
-        self.transcripts = transcripts or Transcripts()
+        self.transcripts = transcripts or Transcripts(storage=partial(storage_of, app))
 
     @activity.defn(name="PlanActivity")
     async def plan(self, task: PlanTask) -> PlanOutcome:

@@ -47,6 +47,7 @@ from .heartbeat import beating
 from .injection import Injection
 from .offload import offloaded
 from .overtime import await_with_grace, is_cancellation
+from .storage import storage_of
 from .threads import SyncThreads
 
 __all__ = ["ToolExecution"]
@@ -134,7 +135,7 @@ class ToolExecution:
         if isinstance(answer, Oversized) and local:
             return refusal(self._call, hints.oversized_result(self._spec, answer.size, MAX_LOCAL_BYTES))
         if isinstance(answer, Oversized):
-            stored = await offloaded(answer, self._app.storage, self._spec, self._call, self._info)
+            stored = await offloaded(answer, storage_of(self._app), self._spec, self._call, self._info)
             answer = passed(self._spec, self._call, stored)
         if isinstance(answer, Oversized):  # by a part that storage does not take
             return refusal(self._call, hints.oversized_result(self._spec, answer.size))

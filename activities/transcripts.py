@@ -5,18 +5,22 @@ this worker; else the run returns it, in byte slices, which take 8 ms each.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pydantic_core import from_json
 from temporalio import activity
 from temporalio.common import RawValue
+from temporalio.converter import StorageDriver
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
+from sojourn.core.run.transcript import Segments
 from sojourn.core.values.sizes import MAX_SLICE_BYTES
 from sojourn.core.values.wire import decode_messages, size_of
+from sojourn.segments import load_segments
 
-__all__ = ["Transcripts"]
+__all__ = ["Transcripts", "ask"]
 
 Key = tuple[str, str]
 """Workflow id and execution id."""
@@ -40,9 +44,16 @@ class Transcripts:
     Args:
         max_entries: Most runs kept.
         max_bytes: Most bytes kept, as they are on the wire; as objects they take ten times as many.
+        storage: Returns the storage with the beginning of a long run's transcript.
     """
 
-    def __init__(self, max_entries: int = 2_000, max_bytes: int = 25_000_000) -> None:
+    def __init__(
+        self,
+        max_entries: int = 2_000,
+        max_bytes: int = 25_000_000,
+        storage: Callable[[], StorageDriver | None] = lambda: None,
+    ) -> None:
+        self._storage = storage
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._max_entries = max_entries
         self._max_bytes = max_bytes
@@ -99,15 +110,30 @@ class Transcripts:
         self.misses += 1
         return None
 
-    @staticmethod
-    async def _ask(key: Key, after: int, until: int) -> list[Message]:
-        """Read the messages `after` to `until` from the run itself; a retried plan reads exactly what its first attempt did."""
-        handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
-        data = b""
-        while True:
-            part: RawValue = await handle.query(
-                "transcript", args=[after, until, len(data)], result_type=RawValue
-            )
-            data += part.payload.data
-            if len(part.payload.data) < MAX_SLICE_BYTES:
-                return decode_messages(data)
+    async def _ask(self, key: Key, after: int, until: int) -> list[Message]:
+        """Read the messages `after` to `until`; a retried plan reads exactly what its first attempt did.
+
+        The run itself returns them, but for those in external storage, of which it returns the claims.
+        """
+        data = await ask(key, after, until)
+        if not data.startswith(b"{"):
+            return decode_messages(data)
+        stored: Segments = from_json(data)["stored"]
+        claims = [claim for _, claim in stored if isinstance(claim, dict)]
+        count = sum(count for count, _ in stored)
+        first = await load_segments(activity.client(), self._storage(), key[0], claims)
+        rest = await self._ask(key, count, until) if until > count else []
+        return [*first, *rest][after if after < count else 0 :]
+
+
+async def ask(key: Key, after: int, until: int) -> bytes:
+    """Ask a run for its messages `after` to `until`, as a JSON array; or for `{"stored": [...]}` where the first is in storage."""
+    handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
+    data = b""
+    while True:
+        part: RawValue = await handle.query(
+            "transcript", args=[after, until, len(data)], result_type=RawValue
+        )
+        data += part.payload.data
+        if len(part.payload.data) < MAX_SLICE_BYTES:
+            return data

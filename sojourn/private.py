@@ -1,10 +1,28 @@
 """Files and folders that only their owner can read, since they hold the contents of runs."""
 
 import contextlib
+import ipaddress
 import os
 from pathlib import Path
 
-__all__ = ["keep_private", "private_folder", "private_opener", "write_private"]
+__all__ = [
+    "MAX_PATH",
+    "STORAGE_LINK",
+    "is_private",
+    "keep_private",
+    "private_folder",
+    "private_opener",
+    "runtime_path",
+    "write_private",
+]
+
+MAX_PATH = 100
+"""Most bytes of a socket's path; macOS allows 103, Linux 107."""
+
+_LONGEST_NAME = len("/sojourn/live-65535.sock.lock")
+
+STORAGE_LINK = "storage-{port}"
+"""The link to the storage of a development server, in the user's runtime folder."""
 
 _FILE = 0o600
 _FOLDER = 0o700
@@ -46,3 +64,45 @@ def private_folder(folder: Path) -> None:
             write_private(path / ".gitignore", "*\n")
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder} is not a folder")
+
+
+def is_private(folder: Path) -> bool:
+    """Whether a path is a folder, not a link to one, that is ours and that no other user can enter."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return (found.st_mode & 0o170077) == 0o040000 and found.st_uid == os.getuid()
+
+
+def runtime_path(server: str, name: str) -> Path | None:
+    """Return the path of a socket or link that belongs to a Temporal server on this machine; None for any other server.
+
+    Args:
+        server: `host:port` of the frontend.
+        name: The name of the file, with `{port}`.
+    """
+    host, _, port = server.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and _is_this_machine(host)):
+        return None
+    return _runtime_folder() / name.format(port=int(port))
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _runtime_folder() -> Path:
+    """Return the user's folder of sockets and links of running programs: the system's, if it has a private one, else one below /tmp."""
+    user = os.getuid()
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
+        if (
+            base.startswith("/")
+            and len(os.fsencode(base)) + _LONGEST_NAME <= MAX_PATH
+            and is_private(Path(base))
+        ):
+            return Path(base) / "sojourn"
+    return Path(f"/tmp/sojourn-{user}")  # noqa: S108 - it is made with mode 0700, and used only if it is ours

@@ -85,6 +85,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     plan = importlib.import_module(f"{prefix}activities.plan")
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
     check_approval = importlib.import_module(f"{prefix}activities.check_approval")
+    store = importlib.import_module(f"{prefix}activities.store_transcript")
     first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
         workflows=[agent_run.AgentRun],
@@ -92,6 +93,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             plan.PlanActivity(app, transcripts, first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             check_approval.CheckApprovalActivity(app).check_approval,
+            store.StoreTranscriptActivity(app).store_transcript,
         ],
     )
 

@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import signal
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -109,6 +110,14 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
             yield server
         finally:
             runner.run(server.stop(grace=timedelta(0)))
+
+
+@pytest.fixture
+def no_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process find no storage of the development server."""
+    with tempfile.TemporaryDirectory() as empty:  # its path is short, as that of a runtime folder must be
+        monkeypatch.setenv("XDG_RUNTIME_DIR", empty)
+        yield
 
 
 @pytest.fixture

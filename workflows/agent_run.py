@@ -19,7 +19,7 @@ from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.run_policy import Caps, Limits
-from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.tasks import PlanOutcome, PlanTask, Stored, StoreTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -35,7 +35,7 @@ from sojourn.core.run.continuation import Continuation, read_continuation, writt
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
-from sojourn.core.run.transcript import Packed, question_message
+from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import SECOND_RULES, SafeguardState
 from sojourn.core.values.sizes import MAX_INLINE_BYTES
 from sojourn.core.values.timers import bounded
@@ -61,10 +61,17 @@ PLAN_LIMIT = timedelta(hours=1)
 RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
 """Intervals of 1 s, doubled, at most 30 s: three deploys during one activity use up three attempts."""
 
+STORE_LIMIT = timedelta(minutes=2)
+"""Start-to-close time-out of storing a part of the transcript."""
+
+STORE_RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=8)
+"""Two minutes of attempts; then the run carries the messages itself, or stays for now in its execution."""
+
 OPENING_COPIES = 5
 """Copies of the opening in memory, in addition to the transcript: one here, and four in Temporal's core (measured)."""
 
 _PLAN: Any = OrUnread(PlanOutcome)
+_STORED: Any = OrUnread(Stored)
 
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next one ends the run."""
@@ -116,16 +123,19 @@ class AgentRun(RunQueries, MessageHandlers):
             raise self._fault
         try:
             self._clock.watch()
-            return await self._go()
+            output = await self._go()
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
-            if was_asked or is_cancelled_exception(error):
-                await tell_parent(self._state.opening.parent, self._state.spent(workflow.now()))
+            try:
+                if was_asked or is_cancelled_exception(error):
+                    await tell_parent(self._state.opening.parent, self._state.spent(workflow.now()))
+            finally:
+                self._state = self._state.ended()
             if was_asked:
                 raise asyncio.CancelledError from error
             raise
-        finally:
-            self._state = self._state.ended()
+        self._state = self._state.ended()
+        return output
 
     async def _go(self) -> RunOutput:
         """Run turn after turn; everything that begins checks for a cancellation first."""
@@ -133,8 +143,7 @@ class AgentRun(RunQueries, MessageHandlers):
             plan, since = self._pending or (None, None)
             self._pending = None
             if plan is None:
-                await self.awaits.until_resumed_or_long()
-                await self._go_on()
+                await self._until_resumed()
                 plan = await self._plan()
             if plan.failure:
                 raise self._failed(plan.failure)
@@ -158,7 +167,7 @@ class AgentRun(RunQueries, MessageHandlers):
     ) -> None:
         """Go on in a new execution once the history is long; called where nothing is in flight.
 
-        A run whose transcript is too large to be carried over stays, until its history is full.
+        A run whose transcript is too large to be carried over, and is not taken by external storage, stays for now.
 
         Args:
             waits_for: The plan whose question or sleep the run waits for.
@@ -167,6 +176,7 @@ class AgentRun(RunQueries, MessageHandlers):
         """
         if self._state.limit or not self.awaits.room.is_long:
             return
+        await self._store_transcript()
         await workflow.wait_condition(workflow.all_handlers_finished)
         stop_if_canceled()
         if is_over():
@@ -175,6 +185,38 @@ class AgentRun(RunQueries, MessageHandlers):
         argument = written(Continuation(state, self._transcript.segments(), waits_for, since))
         if argument:
             workflow.continue_as_new(args=[argument])
+        self.awaits.room.stays()
+
+    async def _until_resumed(self) -> None:
+        """Wait while the run is paused; a long run goes on in a new execution meanwhile, or now."""
+        while True:
+            await self.awaits.until_resumed_or_long()
+            await self._go_on()
+            if self._state.paused is None or self.awaits.room.looks_full:
+                return
+
+    async def _store_transcript(self) -> None:
+        """Move the messages of this execution to external storage, where the run's workers have one that takes them."""
+        after, until = self._transcript.stored_count, len(self._transcript)
+        if after == until or not workflow.patched("transcript-stored"):
+            return
+        try:
+            stored = await workflow.execute_activity(
+                "StoreTranscriptActivity",
+                StoreTask(agent_id=self._state.opening.agent_id, after=after, until=until),
+                result_type=_STORED,
+                start_to_close_timeout=STORE_LIMIT,
+                retry_policy=STORE_RETRY,
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                summary="store the transcript",
+            )
+        except ActivityError as error:
+            stop_if_canceled()
+            if is_cancelled_exception(error):
+                raise
+            return
+        if isinstance(stored, Stored) and stored.claim:
+            self._transcript.moved(until - after, stored.claim)
 
     def observe(self, observer: Observer) -> None:
         """Let an observer on this worker follow the run; the observer cannot change it."""
@@ -407,6 +449,9 @@ class AgentRun(RunQueries, MessageHandlers):
     def held(self) -> int:
         """Memory that the run takes on its worker, in bytes, about."""
         return self._transcript.held + OPENING_COPIES * self._opening_bytes
+
+    def _stored(self) -> Segments:
+        return self._transcript.stored
 
     def _messages(self) -> Iterable[bytes]:
         return [*self._transcript, *map(encode, (*self._state.new, *self._state.resume_messages))]

@@ -153,8 +153,7 @@ class OpenAwaits:
                 return
             if go_on:
                 await go_on(future.done)
-                go_on = None  # the run cannot go on
-                if future.done():
+                if future.done():  # the run could not go on
                     return
 
     def settle_part(
@@ -198,16 +197,16 @@ class OpenAwaits:
             go_on: Goes on in a new execution, where the sleep is all that the run does.
         """
         until = workflow.now() + left
+
+        def stirs() -> bool:
+            return self.room.is_full or (go_on is not None and self.room.is_long)
+
         try:
-            await workflow.wait_condition(
-                lambda: self.room.is_full or (go_on is not None and self.room.is_long),
-                timeout=left,
-                timeout_summary=WAITS,
-            )
-            if go_on and not self.room.is_full:
-                await go_on(lambda: False)
-                rest = max(until - workflow.now(), timedelta(0))  # the run cannot go on
-                await workflow.wait_condition(lambda: self.room.is_full, timeout=rest, timeout_summary=WAITS)
+            while not self.room.is_full:
+                await workflow.wait_condition(stirs, timeout=left, timeout_summary=WAITS)
+                if go_on and not self.room.is_full:
+                    await go_on(lambda: False)  # returns where the run cannot go on
+                    left = max(until - workflow.now(), timedelta(0))
         except TimeoutError:
             return True
         return False

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
@@ -12,7 +13,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.command_line import APPROVAL
 from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.run.status import status_of
-from sojourn.core.run.transcript import slice_of
+from sojourn.core.run.transcript import Segments, slice_of
 
 from .current_state import CurrentState
 
@@ -24,7 +25,11 @@ class RunQueries(ABC):
 
     @abstractmethod
     def _messages(self) -> Iterable[bytes]:
-        """The transcript with messages that no planner has received yet, each as JSON."""
+        """The transcript after its stored segments, with messages that no planner has received yet, each as JSON."""
+
+    @abstractmethod
+    def _stored(self) -> Segments:
+        """The segments of the transcript that are in external storage."""
 
     @workflow.query(name="status", description="The status of the run.")
     def status(self) -> RunStatus:
@@ -44,8 +49,15 @@ class RunQueries(ABC):
         """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last.
 
         The transcript includes messages that no planner has received yet, such as the results of a cancelled
-        run's calls.
+        run's calls. Where message `after` is in external storage, the answer is `{"stored": [[count, claim], ...]}`.
         """
-        data, whole = slice_of(self._messages(), after, until, offset)
+        stored = self._stored()
+        first = sum(count for count, _ in stored)
+        if after < first:
+            data, whole = to_json({"stored": stored}), True
+        else:
+            data, whole = slice_of(
+                self._messages(), after - first, None if until is None else until - first, offset
+            )
         encoding = b"json/plain" if whole else b"binary/plain"
         return RawValue(Payload(metadata={"encoding": encoding}, data=data))

@@ -25,6 +25,9 @@ CONTINUE_EVENTS = 4_000
 CONTINUE_BYTES = 4_000_000
 """The same for the size of the history in bytes."""
 
+TRY_AGAIN_EVENTS = 1_000
+"""Number of events until a run that could not go on in a new execution tries again."""
+
 LARGEST_ANSWER = 1_850_000
 """Largest answer in bytes: a result with its artifacts."""
 
@@ -35,6 +38,8 @@ class Room:
     def __init__(self) -> None:
         self._is_ignored = False
         self._in_flight = 0
+        self._long_from = 0
+        """Number of events from which on the run tries again to go on."""
 
     @property
     def is_long(self) -> bool:
@@ -43,12 +48,18 @@ class Room:
         A run that an earlier version let grow beyond that stays in its execution.
         """
         info = workflow.info()
+        if info.get_current_history_length() < self._long_from:
+            return False
         is_long = (
             info.get_current_history_length() >= CONTINUE_EVENTS
             or info.get_current_history_size() >= CONTINUE_BYTES
             or info.is_continue_as_new_suggested()
         )
         return is_long and workflow.patched("continues")
+
+    def stays(self) -> None:
+        """Let the run stay in its execution for a while, since it cannot go on now."""
+        self._long_from = workflow.info().get_current_history_length() + TRY_AGAIN_EVENTS
 
     @property
     def looks_full(self) -> bool:

@@ -11,6 +11,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from sojourn.connection import settings
 from sojourn.connection.announced import served_queues
+from sojourn.connection.nearby_storage import nearby_storage
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import ArtifactNotFound, InvalidInput
@@ -32,7 +33,8 @@ class Access:
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
-        storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+        storage: Where the workers keep what is too large for a history, as `App(storage=...)`; by default the folder of a
+            development server on this machine.
         live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
             and from the `sojourn dev` of the server.
 
@@ -50,7 +52,7 @@ class Access:
     ) -> None:
         end_quietly()
         self.temporal = temporal
-        self.storage = storage
+        self.storage = storage or nearby_storage(temporal.service_client.config.target_host)
         self.live = as_transport(live or settings.live(), server=temporal.service_client.config.target_host)
         self._owns_live = live is None or isinstance(live, str)
         self.task_queue = settings.task_queue(task_queue)

@@ -206,9 +206,11 @@ class Run:
 
         Raises:
             RunNotFound: There is no such run.
+            RunUnreadable: The beginning of a long run is in a storage that this client does not have, or the records of its
+                workers cannot be decoded here.
             ServerUnavailable: The server does not answer.
         """
-        return await transcript_of(self.client.temporal, self.id)
+        return await transcript_of(self.client.temporal, self.id, self.client.storage)
 
     async def exists(self) -> bool:
         """Whether there is a run with this id; for a service that has to know before it begins to answer.

@@ -21,7 +21,7 @@ from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 
-__all__ = ["ApprovalTask", "Limits", "PlanOutcome", "PlanTask", "ToolTask"]
+__all__ = ["ApprovalTask", "Limits", "PlanOutcome", "PlanTask", "StoreTask", "Stored", "ToolTask"]
 
 
 class PlanTask(Record):
@@ -193,3 +193,21 @@ class ApprovalTask(Record):
     """The digest of the tool's declaration that was shown."""
     shown: ShownTool | None = None
     """What was shown of the tool."""
+
+
+class StoreTask(Record):
+    """The input of `StoreTranscriptActivity`: the messages of a run that go to external storage."""
+
+    agent_id: str
+    """The run's agent."""
+    after: int = 0
+    """Index of the first message."""
+    until: int
+    """The index after the last message."""
+
+
+class Stored(Record):
+    """The result of `StoreTranscriptActivity`."""
+
+    claim: dict[str, str] | None = None
+    """The reference to the messages in external storage; None where the worker has no storage."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
 from temporalio.client import Client, WorkflowHandle
+from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
@@ -12,11 +13,16 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolTelemetry
 from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.transcript import Claim, Packed
+from sojourn.errors import RunUnreadable
 from sojourn.events.history import HistoryReader
+from sojourn.segments import load_segments
 
 __all__ = ["MAX_CHAIN", "events_of", "status_in_history", "totals_in_history", "transcript_of"]
 
@@ -66,8 +72,13 @@ async def events_of(
                 raise translated(error, run_id) from error
 
 
-async def transcript_of(client: Client, run_id: str) -> list[Message]:
+async def transcript_of(client: Client, run_id: str, storage: StorageDriver | None) -> list[Message]:
     """The recorded transcript of a run.
+
+    Args:
+        client: The client.
+        run_id: The run.
+        storage: Where the beginning of a long run's transcript is.
 
     Raises:
         RunNotFound: There is no such run.
@@ -79,10 +90,28 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
         async for record, events in _records(
             client, Fold(run_id), await _present(client, run_id), follow=False
         ):
+            if isinstance(record.value, Continuation):
+                claims = Packed.unpacked(record.value.transcript).claims
+                projection.stored = await _stored(client, storage, run_id, claims)
             projection.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
     return projection.messages_so_far()
+
+
+async def _stored(
+    client: Client, storage: StorageDriver | None, run_id: str, claims: list[Claim]
+) -> list[Message]:
+    try:
+        return await load_segments(client, storage, run_id, claims)
+    except LookupError as error:
+        raise RunUnreadable(f"run {run_id}: {error}", run_id=run_id) from error
+    except Exception as error:
+        why = ToolError.from_error(error).message
+        raise RunUnreadable(
+            f"the beginning of the transcript of run {run_id} cannot be read from external storage: {why}",
+            run_id=run_id,
+        ) from error
 
 
 async def status_in_history(client: Client, run_id: str) -> RunStatus:

@@ -224,6 +224,8 @@ def _number(value: Any) -> float | None:
 def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
     if is_plan(pending):
         return "plan"
+    if pending.activity_type.name == "StoreTranscriptActivity":
+        return "storing the transcript"
     tool = tools.get(pending.activity_id)
     return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
 

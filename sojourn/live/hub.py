@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 from sojourn.live.answers import Answer, Answers
 from sojourn.live.frame import MAX_FRAME, Frame
-from sojourn.live.place import SCHEME, is_private, peer_is_us, socket_at
-from sojourn.private import private_folder, private_opener
+from sojourn.live.place import SCHEME, peer_is_us, socket_at
+from sojourn.private import is_private, private_folder, private_opener
 
 __all__ = ["Hub", "serving"]
 

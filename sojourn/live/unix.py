@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from sojourn.live.frame import MAX_FRAME, Frame
 from sojourn.live.outage import Outage
-from sojourn.live.place import is_private, peer_is_us
+from sojourn.live.place import peer_is_us
 from sojourn.live.transport import Delta
+from sojourn.private import is_private
 
 __all__ = ["UnixTransport"]
 

@@ -13,6 +13,7 @@ from sojourn.server.files import ServerFiles
 from sojourn.server.health import is_serving
 from sojourn.server.ports import HOST, LAST_PORT, is_free, pick, port_in_use
 from sojourn.server.start_dev import StartDev
+from sojourn.server.storage_link import StorageLink
 from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
 from sojourn.server.web_ui import find_ui, ui_port_of
 
@@ -87,6 +88,7 @@ class Server:
         self._launched: StartDev | None = None
         self._child: Program | None = None
         self._files: ServerFiles | None = None
+        self._storage = StorageLink(self._db_filename)
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -172,6 +174,7 @@ class Server:
                 await self._child.stop(grace)
         finally:
             if self._files is not None:
+                self._storage.remove()
                 self._files.close()
             self._child = self._files = None
 
@@ -244,6 +247,7 @@ class Server:
                     if not child.is_running:
                         raise self._not_started("it ended")
                     await asyncio.sleep(_POLL)
+            self._storage.make(start.address)
         except BaseException as fault:
             child.kill()
             if isinstance(fault, TimeoutError):

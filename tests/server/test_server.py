@@ -81,6 +81,7 @@ async def test_serves_until_stopped(tmp_path):
             found = modes(folder)
             assert found.pop(".") == "700"
             assert private <= set(found)
+            assert found.pop("temporal.storage") == "700"
             assert set(found.values()) == {"600"}
         assert db.is_file()
         assert not psutil.pid_exists(pid)

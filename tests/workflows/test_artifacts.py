@@ -140,7 +140,7 @@ async def test_artifacts_are_validated(serve):
     assert "data_points" in wrong.error.message
 
 
-async def test_a_large_result_or_artifact_is_refused_without_storage(serve, traces):
+async def test_a_large_result_or_artifact_is_refused_without_storage(no_storage, serve, traces):
     """A large result beside a large artifact fits; a result or artifact of 1.1 MB is `malformed_response`, with its size."""
     calls = [
         big.call(size=900_000, note=700_000),
@@ -160,7 +160,7 @@ async def test_a_large_result_or_artifact_is_refused_without_storage(serve, trac
     await traces(run).check()
 
 
-async def test_a_large_result_or_artifact_is_stored(serve, traces, tmp_path, temporal_address):
+async def test_a_large_result_or_artifact_is_stored(no_storage, serve, traces, tmp_path, temporal_address):
     """The result becomes `{omitted, bytes, artifact}`; only a client with the storage can read the artifact."""
     storage = FolderStorage(tmp_path)
     calls = [big.call(size=3_000_000), big.call(size=5, note=2_000_000)]

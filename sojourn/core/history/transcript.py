@@ -24,6 +24,8 @@ class TranscriptProjection:
     """
 
     messages: list[Message] = field(default_factory=list[Message])
+    stored: list[Message] = field(default_factory=list[Message])
+    """The messages that the execution has in external storage, which its reader loads."""
     _calls: list[ToolRequest] = field(default_factory=list[ToolRequest])
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     _notices: list[Message] = field(default_factory=list[Message])
@@ -40,7 +42,7 @@ class TranscriptProjection:
             case RunInput(messages=opening) if record.kind == "started":
                 self.messages = [*opening]
             case Continuation(state=state, transcript=segments) if record.kind == "started":
-                self.messages = Packed.unpacked(segments).messages()
+                self.messages = [*self.stored, *Packed.unpacked(segments).messages()]
                 self._carried = [*state.new, *state.resume_messages]
                 self._calls, self._results, self._notices = [], {}, []
             case PlanTask() as task:

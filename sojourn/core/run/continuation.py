@@ -61,3 +61,5 @@ def read_continuation(value: Any) -> Continuation | str | None:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or KEY
         return f"AgentRun takes one RunInput; {KEY}.{place}: {first['msg']}"
+    except ValueError as error:
+        return f"AgentRun takes one RunInput; {KEY}.transcript: {error}"

@@ -12,7 +12,7 @@ from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.values.sizes import MAX_SLICE_BYTES
 from sojourn.core.values.wire import decode_messages, encode
 
-__all__ = ["Packed", "Segments", "call_ids", "for_planner", "question_message", "reply", "slice_of"]
+__all__ = ["Claim", "Packed", "Segments", "call_ids", "for_planner", "question_message", "reply", "slice_of"]
 
 
 def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: int) -> tuple[bytes, bool]:
@@ -51,14 +51,25 @@ _FASTEST = 1
 _QUICK = 1
 """The preset of LZMA: a third smaller than zlib, for 9 MB of memory and 5 ms a segment."""
 
-Segments = tuple[tuple[int, str], ...]
-"""A compressed transcript as JSON: for each segment the number of its messages, and their lines, compressed, in Base64."""
+Claim = dict[str, str]
+"""The reference to a segment in external storage."""
+
+Segments = tuple[tuple[int, str | Claim], ...]
+"""A transcript as JSON: for each segment the number of its messages, and their lines, compressed, in Base64, or their claim.
+
+Segments in external storage come first.
+"""
 
 
 class Packed:
-    """An append-only list of messages, compressed in memory; a message is one line of JSON."""
+    """An append-only list of messages, compressed in memory; a message is one line of JSON.
+
+    The first messages of a long run may be in external storage: here are only their claims.
+    """
 
     def __init__(self) -> None:
+        self._stored: list[tuple[int, Claim]] = []
+        """The messages in external storage: their number, and their claim."""
         self._segments: list[tuple[int, bytes]] = []
         """The messages of earlier executions: their number, and their lines, compressed well."""
         self._blocks: list[tuple[int, bytes]] = []
@@ -72,12 +83,43 @@ class Packed:
         """The transcript of which these are the segments.
 
         Raises:
-            ValueError: A segment is not in Base64.
+            ValueError: A segment is not in Base64, or a stored one follows another.
         """
         packed = cls()
-        packed._segments = [(count, b64decode(data, validate=True)) for count, data in segments]
+        for count, data in segments:
+            if isinstance(data, str):
+                packed._segments.append((count, b64decode(data, validate=True)))
+            elif packed._segments:
+                raise ValueError("a segment in storage follows one that is not")
+            else:
+                packed._stored.append((count, data))
         packed._count = sum(count for count, _ in segments)
         return packed
+
+    @property
+    def stored(self) -> Segments:
+        """The segments in external storage."""
+        return tuple(self._stored)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims of the segments in external storage."""
+        return [claim for _, claim in self._stored]
+
+    @property
+    def stored_count(self) -> int:
+        """Number of messages in external storage."""
+        return sum(count for count, _ in self._stored)
+
+    def moved(self, count: int, claim: Claim) -> None:
+        """Leave the whole transcript to external storage.
+
+        Args:
+            count: Number of messages that were stored just now: all that are not in storage yet.
+            claim: Their claim.
+        """
+        self._stored.append((count, claim))
+        self._segments, self._blocks, self._open, self._open_bytes = [], [], [], 0
 
     def segments(self) -> Segments:
         """The whole transcript; the messages of this execution become one more segment."""
@@ -88,7 +130,10 @@ class Packed:
                 (sum(count for count, _ in self._blocks), lzma.compress(lines, preset=_QUICK))
             )
             self._blocks = []
-        return tuple((count, b64encode(data).decode()) for count, data in self._segments)
+        return (
+            *self._stored,
+            *((count, b64encode(data).decode()) for count, data in self._segments),
+        )
 
     def append(self, message: Message) -> int:
         """Add a message; returns its size on the wire, in bytes."""
@@ -110,20 +155,20 @@ class Packed:
         return sum([self.append(message) for message in messages])
 
     def messages(self) -> list[Message]:
-        """The messages themselves."""
+        """The messages that are not in external storage."""
         return decode_messages(b"[" + b",".join(self) + b"]")
 
     def __len__(self) -> int:
-        """Number of messages."""
+        """Number of messages, with those in external storage."""
         return self._count
 
     @property
     def held(self) -> int:
-        """Size in memory, in bytes."""
+        """Size in memory, in bytes, but for claims."""
         return sum(len(data) for _, data in (*self._segments, *self._blocks)) + self._open_bytes
 
     def __iter__(self) -> Iterator[bytes]:
-        """Iterate over the messages, each as JSON."""
+        """Iterate over the messages that are not in external storage, each as JSON."""
         for _, data in self._segments:
             yield from lzma.decompress(data).split(b"\n")
         for _, data in self._blocks:
