@@ -25,6 +25,7 @@ from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Tool
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
+from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
 
 hypothesis.settings.register_profile(
@@ -182,7 +183,7 @@ class Traces:
 
     async def history(self) -> Sequence[HistoryEvent]:
         """Every event of the history."""
-        return [event async for event in self.handle.fetch_history_events()]
+        return await history_of(self.run.client.temporal, self.run.id)
 
     async def count(self, kind: EventType) -> int:
         """Number of history events of one type."""
@@ -199,6 +200,8 @@ class Traces:
             part = await self.handle.query("transcript", args=[0, None, len(data)], result_type=RawValue)
             data += part.payload.data
             more = part.payload.metadata["encoding"] != b"json/plain" and len(part.payload.data) == 1_500_000
+        if data.startswith(b"{"):
+            return await self.run.transcript()  # its beginning is in external storage
         return decode_messages(data)
 
     async def check(self, received: list[Message] | None = None) -> list[Message]:
@@ -213,7 +216,10 @@ class Traces:
         else:
             messages = received
             part = await self.handle.query("transcript", args=[0, len(messages), 0], result_type=RawValue)
-            assert encode(messages).startswith(part.payload.data)
+            if part.payload.data.startswith(b"{"):
+                assert (await self.run.transcript())[: len(messages)] == messages
+            else:
+                assert encode(messages).startswith(part.payload.data)
         asked = [call.tool_call_id for message in messages for call in message.tool_calls]
         answered = [result.tool_call_id for message in messages for result in message.tool_results]
         assert answered == asked

@@ -51,7 +51,7 @@ class RunQueries(ABC):
         The transcript includes messages that no planner has received yet, such as the results of a cancelled
         run's calls. Where message `after` is in external storage, the answer is `{"stored": [[count, claim], ...]}`.
         """
-        stored = self._stored()
+        stored, after = self._stored(), max(after, 0)
         first = sum(count for count, _ in stored)
         if after < first:
             data, whole = to_json({"stored": stored}), True

@@ -20,7 +20,7 @@ class Story:
 
     output: RunOutput
     transcript: Any
-    """The result of the query `transcript`, with call ids numbered by their order."""
+    """The transcript, with call ids numbered by their order."""
     events: list[Event]
     records: list[dict[str, Any]]
     """The records of the executions of the run and its child runs."""
@@ -59,7 +59,7 @@ class Story:
     def assert_same_as(self, other: "Story") -> None:
         """Assert that transcript, events and output are equal, but for ids, times and attempts."""
         assert self.transcript == other.transcript
-        assert [event.type for event in self.events] == [event.type for event in other.events]
+        assert [event.type for event in self.told] == [event.type for event in other.told]
         assert self.comparable_events() == other.comparable_events()
         mine, theirs = self.output, other.output
         assert (mine.text, mine.reason, mine.tool_calls, mine.rounds, mine.children_count) == (
@@ -70,9 +70,14 @@ class Story:
             theirs.children_count,
         )
 
+    @property
+    def told(self) -> list[Event]:
+        """The events, but for those of going on in another execution."""
+        return [event for event in self.events if event.type != "run_continued"]
+
     def comparable_events(self) -> list[str]:
         """The events without ids, times and attempts; sorted, since calls of one step end in any order."""
-        dumped = [event.model_dump_json(exclude={"event_id", "time"}) for event in self.events]
+        dumped = [event.model_dump_json(exclude={"event_id", "time"}) for event in self.told]
         events = comparable(f"[{','.join(dumped)}]".encode(), self.output.run_id)
         return sorted(json.dumps(event, sort_keys=True) for event in events)
 

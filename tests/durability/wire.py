@@ -2,6 +2,9 @@
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
+
+from sojourn.private import STORAGE_LINK, runtime_path
 
 
 class Wire:
@@ -14,6 +17,7 @@ class Wire:
         self._is_cut = False
         self._links: set[asyncio.Task[None]] = set()
         self.address = ""
+        self._storage: Path | None = None
 
     @property
     def is_used(self) -> bool:
@@ -25,6 +29,11 @@ class Wire:
         self._server = await asyncio.start_server(self._link, "127.0.0.1", 0)
         _, port = self._server.sockets[0].getsockname()
         self.address = f"127.0.0.1:{port}"
+        self._storage = runtime_path(self.address, STORAGE_LINK)
+        there = runtime_path(f"{self._host}:{self._port}", STORAGE_LINK)
+        assert self._storage
+        assert there
+        self._storage.symlink_to(there.readlink())  # whoever connects here finds the server's storage
 
     def hold(self) -> None:
         """Deliver what the worker sends, and hold back what the server sends."""
@@ -47,6 +56,8 @@ class Wire:
 
     async def close(self) -> None:
         """Stop listening, and close all connections."""
+        if self._storage:
+            self._storage.unlink()
         self._server.close()
         await self.cut()
 

@@ -90,7 +90,11 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
     kinds = [event.type for event in seen]
     continued = kinds.count("run_continued")
     assert continued >= 5
-    assert len(await until(lambda: executions(client, run.id))) == continued + 1
+
+    async def all_listed() -> bool:
+        return len(await executions(client, run.id)) == continued + 1
+
+    assert await until(all_listed)
     assert [kinds.count(kind) for kind in ("run_started", "tool_start", "tool_end", "run_completed")] == [
         1,
         40,

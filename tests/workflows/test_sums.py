@@ -90,7 +90,7 @@ async def test_results_are_recorded_once(serve, traces):
     assert results < size < 1.15 * results
 
 
-async def test_a_result_of_3_mb_says_how_to_narrow_it(serve):
+async def test_a_result_of_3_mb_says_how_to_narrow_it(no_storage, serve):
     """A result too large to carry is `malformed_response`, and names the argument that narrows it (SR-90)."""
     _, _, turn = await run_step(serve, [give(3_000 * KB)])
     (result,) = turn.tool_results

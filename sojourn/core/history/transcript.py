@@ -10,6 +10,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.outcomes import by_reference
 from sojourn.core.run.transcript import Packed, for_planner, question_message
 
 __all__ = ["TranscriptProjection"]
@@ -84,4 +85,4 @@ class TranscriptProjection:
         known = [
             self._results[call.tool_call_id] for call in self._calls if call.tool_call_id in self._results
         ]
-        return [Message.results([for_planner(result) for result in known])] if known else []
+        return [Message.results([for_planner(by_reference(result)) for result in known])] if known else []

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ app = App(agents=[Agent("large.agent", planner=plan, uses=[tools])], storage=Fol
 
 
 async def test_data_in_external_storage_needs_the_app(
-    serve, command, temporal_address, tmp_path, monkeypatch
+    no_storage, serve, command, temporal_address, tmp_path, monkeypatch
 ):
     """Without `--app` the data in external storage is listed as missing and the rest is written; with it all is written."""
     (tmp_path / "large_app.py").write_text(LARGE)
@@ -124,7 +125,7 @@ async def test_data_in_external_storage_needs_the_app(
     assert isinstance(large_app.app.storage, FolderStorage)
     run = await client.start("large.agent", "go", run_id=f"large-{client.task_queue}")
     await run.result()
-    env = {"TEMPORAL_ADDRESS": temporal_address}
+    env = {"TEMPORAL_ADDRESS": temporal_address, "XDG_RUNTIME_DIR": os.environ["XDG_RUNTIME_DIR"]}
     without = await command("export", run.id, "--json", env=env)
     assert without.code == 1
     assert json.loads(without.err)["missing"] == json.loads(without.out)["missing"] != []
