@@ -19,6 +19,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from bench.agents import app
 from sojourn import Client
+from sojourn.contracts.ids import place_of
 from sojourn.converter.data_converter import data_converter
 from sojourn.server import Server
 from sojourn.worker import shell
@@ -102,10 +103,10 @@ async def measured(
     run = await client.start("bench.agent", str(calls), run_id=f"length-{uuid.uuid4().hex[:8]}")
     await run.result()
     took = time.perf_counter() - began
-    starts, ids = list[Any](), list[str]()
+    starts, places = list[Any](), list[Any]()
     async for event in run.events():
         if event.event_id:
-            ids.append(event.event_id)
+            places.append(place_of(event.event_id))
         if event.type == "tool_start":
             starts.append(event.time)
     gaps = [(b - a).total_seconds() for a, b in itertools.pairwise(starts)]
@@ -115,7 +116,11 @@ async def measured(
     histories = [await history_of(client, each) for each in chain]
     replays = await replay_seconds(histories)
     start = (await replay_seconds([shortest or histories[-1]]))[0]
-    whole = len(starts) == calls and ids == sorted(set(ids)) and len(await run.transcript()) == 2 * calls + 2
+    whole = (
+        len(starts) == calls
+        and places == sorted(set(places))
+        and len(await run.transcript()) == 2 * calls + 2
+    )
     print(
         f"{calls:6} calls  {took:6.1f} s  {len(chain):3} executions  {size / calls:6.0f} B a call  "
         f"a call {first * 1000:5.1f} ms at the start, {last * 1000:5.1f} at the end: {last / first:4.2f}  "

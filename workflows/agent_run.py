@@ -6,7 +6,7 @@ this file awaits, and keeps the transcript.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from sojourn.core.run.continuation import Continuation, read_continuation, writt
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
+from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import SECOND_RULES, SafeguardState
 from sojourn.core.values.sizes import MAX_INLINE_BYTES
@@ -47,6 +48,7 @@ from .cancellation import is_canceled, stop_if_canceled
 from .children import Children, tell_parent
 from .clock import Clock
 from .current_state import CurrentState
+from .going_on import Leaving, WhileCallsWait, WhileItWaits
 from .listed import Listed
 from .message_handlers import MessageHandlers
 from .open_awaits import OpenAwaits
@@ -91,12 +93,12 @@ class AgentRun(RunQueries, MessageHandlers):
         opening = _opened(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
         self._transcript, self._opening_bytes = Packed(), 0
-        self._pending: tuple[PlanOutcome | None, datetime | None] | None = None
-        """What the run waits for, and since when, where it goes on in the middle of a wait."""
+        self._pending: Continuation | None = None
+        """The wait in the middle of which the run goes on."""
         if isinstance(opening, Continuation):
             state, self._transcript = opening.state, Packed.unpacked(opening.transcript)
             self._opening_bytes = sum(len(data) for _, data in opening.transcript)
-            self._pending = (opening.waits_for, opening.since)
+            self._pending = opening
         else:
             state = RunState.opened(
                 opening if isinstance(opening, RunInput) else RunInput(agent_id="", messages=[])
@@ -140,15 +142,15 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _go(self) -> RunOutput:
         """Run turn after turn; everything that begins checks for a cancellation first."""
         while True:
-            plan, since = self._pending or (None, None)
-            self._pending = None
+            pending, self._pending = self._pending, None
+            plan, since = (pending.waits_for, pending.since) if pending else (None, None)
             if plan is None:
                 await self._until_resumed()
                 plan = await self._plan()
             if plan.failure:
                 raise self._failed(plan.failure)
             if plan.calls:
-                await self._step(plan)
+                await self._step(plan, pending and pending.step)
             elif plan.await_:
                 await self._ask(plan, since)
             elif plan.wait_:
@@ -164,25 +166,31 @@ class AgentRun(RunQueries, MessageHandlers):
         waits_for: PlanOutcome | None = None,
         since: datetime | None = None,
         is_over: Callable[[], bool] = lambda: False,
+        step: Step | None = None,
     ) -> None:
         """Go on in a new execution once the history is long; called where nothing is in flight.
 
         A run whose transcript is too large to be carried over, and is not taken by external storage, stays for now.
 
         Args:
-            waits_for: The plan whose question or sleep the run waits for.
-            since: When that wait began.
+            waits_for: The plan whose question, sleep or calls the run waits for.
+            since: When that question or sleep began.
             is_over: Whether the wait has ended meanwhile, so that the run stays.
+            step: The step of those calls.
         """
-        if self._state.limit or not self.awaits.room.is_long:
+        is_last = self._state.limit is not None and self._state.limit.reason == "history"
+        if is_last or not self.awaits.room.is_long:
             return
+        stop_if_canceled()
         await self._store_transcript()
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        # The handler of an answer may itself wait for the call that is answered.
+        await workflow.wait_condition(lambda: is_over() or workflow.all_handlers_finished())
         stop_if_canceled()
         if is_over():
             return
         state = self._state.continued(workflow.info().workflow_start_time)
-        argument = written(Continuation(state, self._transcript.segments(), waits_for, since))
+        progress = step and step.progress()
+        argument = written(Continuation(state, self._transcript.segments(), waits_for, since, progress))
         if argument:
             workflow.continue_as_new(args=[argument])
         self.awaits.room.stays()
@@ -337,27 +345,63 @@ class AgentRun(RunQueries, MessageHandlers):
 
     # Call tools.
 
-    async def _step(self, plan: PlanOutcome) -> None:
-        """Carry out the admitted calls, at most `max_parallel_calls` at a time, and answer every call."""
-        self._transcript.append(plan.message or Message.calls(plan.calls))
-        self._state = self._state.step_begun(plan.calls, plan.dispatches)
-        step = Step(self.current, self.awaits, self._clock, self.children, self._observer)
+    async def _step(self, plan: PlanOutcome, progress: StepProgress | None) -> None:
+        """Carry out the admitted calls, at most `max_parallel_calls` at a time, and answer every call.
+
+        Args:
+            plan: The plan of the step.
+            progress: How far the step is, of one that began in an earlier execution.
+        """
+        if progress is None:
+            self._transcript.append(plan.message or Message.calls(plan.calls))
+            self._state = self._state.step_begun(plan.calls, plan.dispatches)
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
-        if not is_canceled():
+        step = Step(self.current, self.awaits, self._clock, self.children, self._observer, len(calls))
+        if progress is not None:
+            step.resume(progress)
+        elif not is_canceled():
             step.open_external(calls, plan.external)
+
+        def is_over() -> bool:
+            return not step.only_waits
+
+        go_on = partial(self._go_on, plan, None, is_over, step)
         if len(calls) == 1 and self._clock.active.budget is None:
             # The usual step; a task for its only call would be a needless cost.
+            step.go_on = WhileCallsWait(lambda: step.only_waits, go_on)
             self._settle(plan, [await step.carry_out(*calls[0])])
             return
+        step.go_on = WhileCallsWait(lambda: step.only_waits, None)
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
-            await self._clock.bound(tasks)
+            await self._carried_out(tasks, step.go_on, go_on)
         except asyncio.CancelledError:
             self._clock.add(step.spent_by_children())
             self._settle(plan, _results(calls, tasks))
             raise
         self._clock.add(step.spent_by_children())
         self._settle(plan, _results(calls, tasks))
+
+    async def _carried_out(
+        self,
+        tasks: Sequence[asyncio.Task[ToolResult]],
+        waiting: WhileCallsWait,
+        go_on: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Wait for the calls of a step; a long run goes on in a new execution while all of them wait."""
+        while True:
+            try:
+                await self._clock.bound(tasks, waiting)
+            except Leaving:
+                try:
+                    await go_on()
+                except asyncio.CancelledError:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    raise
+            else:
+                return
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         """End a step: count its calls, judge the limits and pass the results on, in call order."""
@@ -391,7 +435,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.waiting()
         duration, began = plan.wait_, since or workflow.now()
         left = max(began + bounded(duration) - workflow.now(), timedelta(0)) if since else bounded(duration)
-        go_on = None if plan.wait_counts else partial(self._go_on, plan, began)
+        go_on = None if plan.wait_counts else WhileItWaits(partial(self._go_on, plan, began))
         sleeping = asyncio.create_task(self.awaits.sleep(left, go_on))
         if plan.wait_counts:
             with self._clock.busy():
@@ -412,8 +456,10 @@ class AgentRun(RunQueries, MessageHandlers):
         if since is None:
             self._transcript.append(question_message(plan))
             self._state = self._state.waiting()
-        go_on = partial(self._go_on, plan, since or workflow.now())
-        answer = await self.awaits.answer_to(plan.await_, since, go_on)
+        elif asked := self.awaits.left_about(None):
+            self.awaits.left({asked.id: since})
+        go_on = WhileItWaits(partial(self._go_on, plan, since or workflow.now()))
+        answer = await self.awaits.answer_to(plan.await_, go_on)
         self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
 
     def steer(self, message: Paused | Resumed | Released) -> None:

@@ -18,6 +18,7 @@ from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 
 from .current_state import CurrentState
+from .going_on import Leaving, WhileCallsWait
 
 T = TypeVar("T")
 
@@ -66,13 +67,28 @@ class Clock:
             return None
         return task.result()
 
-    async def bound(self, works: Sequence[asyncio.Task[Any]]) -> None:
-        """Wait for these tasks; they are cancelled when the budget is used up, or with the run."""
+    async def bound(self, works: Sequence[asyncio.Task[Any]], go_on: WhileCallsWait | None = None) -> None:
+        """Wait for these tasks; they are cancelled when the budget is used up, or with the run.
+
+        Args:
+            works: The tasks.
+            go_on: Told what this waits for.
+
+        Raises:
+            Leaving: The run is to go on in a new execution.
+        """
         self._works = works
+        tasks = asyncio.gather(*works, return_exceptions=True)
+        if go_on:
+            go_on.tasks = tasks
         try:
-            await asyncio.gather(*works, return_exceptions=True)
-        finally:
+            await tasks
+        except Leaving:
+            raise
+        except BaseException:
             self._works = ()
+            raise
+        self._works = ()
 
     @contextmanager
     def busy(self) -> Generator[None]:

@@ -1,13 +1,13 @@
 """The open waits of a run: the workflow waits on them, and Temporal's screens show them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
 
-from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.external_tools import Supplied
@@ -23,11 +23,9 @@ from sojourn.telemetry.observer import Observer
 
 from .cancellation import stop_if_canceled
 from .current_state import CurrentState
+from .going_on import GoOn
 from .listed import Listed
 from .room import Room
-
-GoOn = Callable[[Callable[[], bool]], Awaitable[None]]
-"""Goes on in a new execution unless the given condition is met meanwhile; returns where the run cannot."""
 
 _Part = tuple[str, str]
 """The id of an external wait, and of one of its calls."""
@@ -51,7 +49,13 @@ class OpenAwaits:
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
-        self._opened_at: dict[str, datetime] = {}
+        self.opened_at: dict[str, datetime] = {}
+        """When each wait was opened, by id."""
+        self._left: dict[str, Await] = dict(current.state.waits.open)
+        """The waits that an earlier execution left open, by id, until their call or planner takes them over."""
+        self._unclaimed: dict[str, Answer] = {}
+        """Answers to those, which came before."""
+        self._unclaimed_parts: dict[_Part, dict[str, Any]] = {}
         self._early: list[tuple[int, str, Any, str]] = []
         self._shown: str | None = (
             PAUSED if current.state.paused else next(iter(current.state.waits.open), None)
@@ -73,24 +77,30 @@ class OpenAwaits:
     # Wait.
 
     async def answer_to(
-        self, wait: Await, since: datetime | None = None, go_on: GoOn | None = None
+        self,
+        wait: AwaitClarification | AwaitConfirmation,
+        go_on: GoOn | None = None,
     ) -> Answer | None:
         """The one answer to a wait; None when it expires before anybody answers.
 
+        A wait about the same call that an earlier execution left open is taken over, with the time that is left of it.
+
         Args:
             wait: The wait.
-            since: When it was opened, in an earlier execution: the run's only open wait.
-            go_on: Goes on in a new execution, where the wait is all that the run does.
+            go_on: Goes on in a new execution, where all that the run does is to wait.
         """
         stop_if_canceled()
-        if since is None:
+        opened = self.left_about(wait.tool_call_id)
+        if opened is None:
             self.waits, opened = self.waits.opened(wait)
-        else:
-            opened = next(iter(self.waits.open.values()))
+        self._left.pop(opened.id, None)
+        began = self.opened_at.setdefault(opened.id, workflow.now())
         left = opened.expires_after and bounded(opened.expires_after)
-        if left and since:
-            left = max(since + left - workflow.now(), timedelta(0))
+        if left:
+            left = max(began + left - workflow.now(), timedelta(0))
         future = self._futures[opened.id] = asyncio.get_running_loop().create_future()
+        if opened.id in self._unclaimed:
+            future.set_result(self._unclaimed.pop(opened.id))
         self.show()
         self._take_early(opened.id)
         try:
@@ -111,23 +121,60 @@ class OpenAwaits:
         """Open the wait for external results."""
         self.waits, opened = self.waits.opened(wait)
         assert isinstance(opened, AwaitExternalTools)
-        self._opened_at[opened.id] = workflow.now()
+        self.opened_at[opened.id] = workflow.now()
         for item in wait.items:
             self._parts[opened.id, item.tool_call_id] = asyncio.get_running_loop().create_future()
         self.show()
         self._take_early(opened.id)
         return opened
 
-    async def result_of(self, wait: AwaitExternalTools, tool_call_id: str) -> dict[str, Any] | None:
-        """The result that was sent for one call; None when the wait expires first."""
+    def left(self, opened: Mapping[str, datetime]) -> None:
+        """Take in when the waits were opened that an earlier execution left open, by id."""
+        self.opened_at.update(opened)
+
+    def left_about(self, tool_call_id: str | None) -> Await | None:
+        """The wait about a call, or with None the planner's question, that an earlier execution left open."""
+        for wait in self._left.values():
+            if not isinstance(wait, AwaitExternalTools) and wait.tool_call_id == tool_call_id:
+                return wait
+        return None
+
+    def resume_external(self, await_id: str) -> AwaitExternalTools | None:
+        """Take over the wait for external results of an earlier execution; None where it has ended."""
+        wait = self._left.pop(await_id, None)
+        if not isinstance(wait, AwaitExternalTools):
+            return None
+        self.opened_at.setdefault(await_id, workflow.now())
+        for item in wait.items:
+            part = (await_id, item.tool_call_id)
+            future = self._parts[part] = asyncio.get_running_loop().create_future()
+            if part in self._unclaimed_parts:
+                future.set_result(self._unclaimed_parts.pop(part))
+        return wait
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer has come that its call has not taken up yet."""
+        return bool(self._checks) or any(future.done() for future in self._futures.values())
+
+    async def result_of(
+        self, wait: AwaitExternalTools, tool_call_id: str, go_on: GoOn | None = None
+    ) -> dict[str, Any] | None:
+        """The result that was sent for one call; None when the wait expires first.
+
+        Args:
+            wait: The wait for external results.
+            tool_call_id: The call.
+            go_on: Goes on in a new execution, where all that the run does is to wait.
+        """
         future = self._parts[wait.id, tool_call_id]
         stop_if_canceled()
         left = None
         if wait.expires_after is not None:
-            left = self._opened_at[wait.id] + wait.expires_after - workflow.now()
+            left = self.opened_at[wait.id] + wait.expires_after - workflow.now()
             left = min(max(left, timedelta(0)), LONGEST)
         try:
-            await self._answered(future, left, wait.id)
+            await self._answered(future, left, wait.id, go_on)
         except TimeoutError:
             return None
         stop_if_canceled()
@@ -144,7 +191,7 @@ class OpenAwaits:
         began = workflow.now()
 
         def stirs() -> bool:
-            return future.done() or self.room.looks_full or (go_on is not None and self.room.is_long)
+            return future.done() or self.room.looks_full or self._may_go_on(go_on)
 
         while True:
             rest = None if left is None else max(began + left - workflow.now(), timedelta(0))
@@ -152,9 +199,12 @@ class OpenAwaits:
             if future.done() or self.room.is_full:
                 return
             if go_on:
-                await go_on(future.done)
+                await go_on.go(future.done)
                 if future.done():  # the run could not go on
                     return
+
+    def _may_go_on(self, go_on: GoOn | None) -> bool:
+        return go_on is not None and self.room.is_long and go_on.may()
 
     def settle_part(
         self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
@@ -199,13 +249,13 @@ class OpenAwaits:
         until = workflow.now() + left
 
         def stirs() -> bool:
-            return self.room.is_full or (go_on is not None and self.room.is_long)
+            return self.room.is_full or self._may_go_on(go_on)
 
         try:
             while not self.room.is_full:
                 await workflow.wait_condition(stirs, timeout=left, timeout_summary=WAITS)
                 if go_on and not self.room.is_full:
-                    await go_on(lambda: False)  # returns where the run cannot go on
+                    await go_on.go(lambda: False)  # returns where the run cannot go on
                     left = max(until - workflow.now(), timedelta(0))
         except TimeoutError:
             return True
@@ -292,15 +342,22 @@ class OpenAwaits:
     def _resolve(self, answer: Answer) -> None:
         if not isinstance(answer, Supplied):
             future = self._futures.get(answer.await_id)
-            if future and not future.done():
-                future.set_result(answer)
+            is_left = answer.await_id in self._left
+            if is_left:
+                self._unclaimed[answer.await_id] = answer
+            if is_left or (future and not future.done()):
+                if future:
+                    future.set_result(answer)
                 if isinstance(answer, Decided) and answer.approved and workflow.patched("approval-checked"):
                     self._approvals[answer.await_id] = asyncio.get_running_loop().create_future()
             return
         for call_id, result in answer.results.items():
             part = (answer.await_id, call_id)
             future = self._parts.get(part)
-            if future and not future.done():
+            if answer.await_id in self._left:
+                self._unclaimed_parts[part] = result
+                self._checks[part] = asyncio.get_running_loop().create_future()
+            elif future and not future.done():
                 self._checks[part] = asyncio.get_running_loop().create_future()
                 future.set_result(result)
 
@@ -329,6 +386,7 @@ class OpenAwaits:
     def _close(self, await_id: str) -> None:
         self.waits = self.waits.closed(await_id)
         self._futures.pop(await_id, None)
+        self.opened_at.pop(await_id, None)
         self.show()
 
     def show(self) -> None:

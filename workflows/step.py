@@ -5,9 +5,9 @@ the call is answered.
 """
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import nullcontext
-from datetime import timedelta
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
@@ -19,7 +19,7 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
@@ -31,7 +31,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against, is_void, void
-from sojourn.core.awaits.external_tools import not_supplied
+from sojourn.core.awaits.external_tools import Supplied, not_supplied
 from sojourn.core.awaits.opened import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
@@ -51,6 +51,7 @@ from sojourn.core.run.ids import child_run_id
 from sojourn.core.run.introduction import introduce
 from sojourn.core.run.limits import limits_of
 from sojourn.core.run.state import call_status
+from sojourn.core.run.step_progress import CallProgress, Past, StepProgress
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 from sojourn.core.values.unread import Unread
 from sojourn.core.values.wire import size_of
@@ -61,6 +62,7 @@ from .cancellation import stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .current_state import CurrentState
+from .going_on import GoOn
 from .load import Load
 from .open_awaits import OpenAwaits
 from .tool_activity import (
@@ -82,10 +84,17 @@ class Step:
         clock: Counts the time of calls, but not of child runs, which count their own.
         children: The registry of open child runs.
         observer: Receives the answer of each call.
+        count: Number of calls.
     """
 
     def __init__(
-        self, current: CurrentState, awaits: OpenAwaits, clock: Clock, children: Children, observer: Observer
+        self,
+        current: CurrentState,
+        awaits: OpenAwaits,
+        clock: Clock,
+        children: Children,
+        observer: Observer,
+        count: int,
     ) -> None:
         self._current = current
         self._run = current.state.opening
@@ -102,6 +111,99 @@ class Step:
         self._began = clock.spent
         self._child_time = ChildTime()
         self._load = Load()
+        self.go_on: GoOn | None = None
+        """Goes on in a new execution while all open calls wait."""
+        self._open = count
+        """Number of calls without an answer."""
+        self._waiting = 0
+        """Number of calls that wait for people or external results."""
+        self._since: dict[str, datetime] = {}
+        """When each call began, by id."""
+        self._answers: dict[str, ToolResult] = {}
+        self._past: dict[str, list[Past]] = {}
+        """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it."""
+        self._taken_up: dict[str, int] = {}
+        """How much of that its call has taken up, by id."""
+
+    # Go on in a new execution.
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether all open calls wait for people or external results."""
+        return self._waiting == self._open > 0 and not self._awaits.is_answered
+
+    def progress(self) -> StepProgress:
+        """How far the step is, while it only waits."""
+        answered = {
+            call_id: CallProgress(self._since[call_id], result) for call_id, result in self._answers.items()
+        }
+        waiting = {
+            call_id: CallProgress(since, past=tuple(self._past.get(call_id, ())))
+            for call_id, since in self._since.items()
+            if call_id not in self._answers
+        }
+        opened = self._awaits.opened_at
+        return StepProgress(
+            calls={**answered, **waiting},
+            opened={await_id: opened[await_id] for await_id in self._awaits.waits.open if await_id in opened},
+            external=self._external.id if self._external else "",
+            began=self._began,
+            child_time=self._child_time.total,
+        )
+
+    def resume(self, progress: StepProgress) -> None:
+        """Take up a step of an earlier execution."""
+        for call_id, call in progress.calls.items():
+            self._since[call_id] = call.since
+            self._past[call_id] = list(call.past)
+            if call.result is not None:
+                self._answers[call_id] = call.result
+        self._awaits.left(progress.opened)
+        self._external = self._awaits.resume_external(progress.external)
+        self._began = progress.began
+        self._child_time.total = progress.child_time
+
+    def _next(self, call: ToolRequest) -> Past | None:
+        """What the call got next, in an earlier execution; None where it has taken up all of that."""
+        at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
+        self._taken_up[call.tool_call_id] = at + 1
+        return past[at] if at < len(past) else None
+
+    def _keep(self, call: ToolRequest, past: Past) -> None:
+        self._past.setdefault(call.tool_call_id, []).append(past)
+
+    def _asked_before(self, call: ToolRequest) -> bool:
+        """Whether a person was asked at this place, in an earlier execution."""
+        at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
+        return at < len(past) and past[at].result is None
+
+    def _is_told(self, call: ToolRequest) -> bool:
+        """Whether the call is taken up at an earlier place than it had reached."""
+        at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
+        return at < len(past) or self._awaits.left_about(call.tool_call_id) is not None
+
+    async def _answer_to(
+        self, call: ToolRequest, wait: AwaitClarification | AwaitConfirmation
+    ) -> Decided | Clarified | None:
+        """A person's answer about a call; None where nobody answers in time."""
+        if known := self._next(call):
+            return known.decided or known.clarified
+        with self._waits():
+            answer = await self._awaits.answer_to(wait, self.go_on)
+        assert not isinstance(answer, Supplied)
+        decided = answer if isinstance(answer, Decided) else None
+        self._keep(call, Past(decided, answer if isinstance(answer, Clarified) else None))
+        return answer
+
+    @contextmanager
+    def _waits(self) -> Generator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    # Carry out.
 
     def open_external(
         self, calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
@@ -123,11 +225,17 @@ class Step:
 
     async def carry_out(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """The call's one answer."""
-        since = workflow.now()
+        if known := self._answers.get(call.tool_call_id):
+            self._open -= 1
+            return known
+        since = self._since.setdefault(call.tool_call_id, workflow.now())
         try:
             result = await self._answer(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
+        self._open -= 1
+        self._answers[call.tool_call_id] = result
+        self._past.pop(call.tool_call_id, None)
         self._current.state = self._current.state.with_call(call_status(result))
         by_worker = call.tool_call_id in self._carried_out
         self._observer.answered(
@@ -164,17 +272,17 @@ class Step:
                 return result
             if self._is_overtime():
                 return self._cut_short(call)
-            confirm = self._asked_again(asked, first)
+            confirm = self._asked_again(call, asked, first)
             task = task.model_copy(update={"spec_digest": confirm.spec_digest, "shown": confirm.shown})
 
     async def _approved(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, confirm: AwaitConfirmation | None
     ) -> ToolResult | None:
         """None when the call may run; else the result of a call that was denied, or whose approval is void."""
-        if confirm is None or not self._asks(confirm):
+        if confirm is None or not (self._asked_before(call) or self._asks(confirm)):
             return None
         self._show(call, "waiting")
-        decided = await self._awaits.answer_to(with_payload(confirm, call))
+        decided = await self._answer_to(call, with_payload(confirm, call))
         if decided is None and (refused := self._no_room(call)):
             return refused
         if isinstance(decided, Decided) and decided.approved:
@@ -186,8 +294,11 @@ class Step:
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, await_id: str
     ) -> ToolResult | None:
         """None where an approval holds; else the call's result. The sender of the approval is told which."""
+        if known := self._next(call):
+            return known.result
         if dispatch.kind not in ("activity", "local") or not self._awaits.is_to_be_checked(await_id):
             self._awaits.judge(await_id, None)
+            self._keep(call, Past())
             return None
         try:
             found = await check_approval(await_id, task)
@@ -195,20 +306,23 @@ class Step:
             self._awaits.judge(await_id, None)
             raise
         self._awaits.judge(await_id, found)
+        self._keep(call, Past(result=found))
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     def _asks(self, confirm: AwaitConfirmation) -> bool:
         waits = self._awaits.waits
         return waits.asks(confirm) and (not waits.names(confirm) or workflow.patched("released-as-shown"))
 
-    def _asked_again(self, asked: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
+    def _asked_again(
+        self, call: ToolRequest, asked: AwaitConfirmation, first: AwaitConfirmation
+    ) -> AwaitConfirmation:
         """The confirmation to ask for of a call whose tool was changed, and whose approval is void.
 
         A tool that a person has released by its name may be another one: its approval stays, and the call runs.
         """
         stop_if_canceled()
         again = asked_about_again(asked, first)
-        if self._asks(again):
+        if self._asks(again) and not self._is_told(call):
             self._void(first)
             self._awaits.note(void(again))
         return again
@@ -236,7 +350,11 @@ class Step:
         """Execute a call on a worker; a tool that needs a person's input is called again with the answers."""
         rounds = 0
         while True:
-            result = await self._in_turn(call, dispatch, task)
+            known = self._next(call)
+            result = known.result if known else await self._in_turn(call, dispatch, task)
+            assert result is not None
+            if known is None and (result.input_required or result.confirm):
+                self._keep(call, Past(result=result))
             needed, rounds = result.input_required, rounds + 1
             if needed is None:
                 return result
@@ -320,7 +438,7 @@ class Step:
         """A person's answers to a tool's forms, one form after the other."""
         responses = dict(needed.responses)
         for form in needed.forms:
-            answer = await self._awaits.answer_to(input_wait(call, needed, form))
+            answer = await self._answer_to(call, input_wait(call, needed, form))
             responses[form.key] = input_response(answer if isinstance(answer, Clarified) else None)
         return ToolInput(responses=responses, request_state=needed.request_state)
 
@@ -334,7 +452,8 @@ class Step:
         wait = self._external
         assert wait is not None
         while True:
-            sent = await self._awaits.result_of(wait, call.tool_call_id)
+            with self._waits():
+                sent = await self._awaits.result_of(wait, call.tool_call_id, self.go_on)
             room, is_read = self._awaits.room, True
             if sent is None:
                 result = outcomes.not_read(call) if room.is_full else not_supplied(call)

@@ -81,6 +81,13 @@ class Waits:
             parts = {**parts, await_id: _Parts(added)}
         return changed(self, open={**self.open, await_id: added}, parts=parts), added
 
+    def of_call(self, tool_call_id: str | None) -> Await | None:
+        """The open wait for a person's answer about a call; with None that of the planner's own question."""
+        for wait in self.open.values():
+            if not isinstance(wait, AwaitExternalTools) and wait.tool_call_id == tool_call_id:
+                return wait
+        return None
+
     def closed(self, await_id: str, answer: Answer | None = None) -> "Waits":
         """The waits without one that was answered, has expired or was abandoned."""
         wait = self.open.get(await_id)

@@ -48,6 +48,7 @@ from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
+from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.totals import add_telemetry
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.values.frozen import changed
@@ -151,6 +152,8 @@ class Fold:
             waits_for = record.value.waits_for
             if waits_for and waits_for.wait_:
                 self._sleep = waits_for
+            elif waits_for and waits_for.calls:
+                self._step.resume(waits_for, record.value.step or StepProgress())
             elif waits_for:
                 self._waits.asked = waits_for
             return

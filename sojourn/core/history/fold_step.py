@@ -40,6 +40,7 @@ from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.child_outcomes import ChildTime
 from sojourn.core.run.state import RunState, call_status
+from sojourn.core.run.step_progress import CallProgress, StepProgress
 from sojourn.core.values.frozen import changed
 
 __all__ = ["StepFold"]
@@ -104,16 +105,8 @@ class StepFold:
         """Begin a step: the events of calls without an activity, and the waits to open; other calls end later."""
         limits = self._fold.state.limits
         self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
-        self._plan, self._results, self._child_time = plan, {}, ChildTime()
+        admitted = self._taken(plan)
         self._began = self._fold.state.active.spent(record.time)
-        self.planned = {call.tool_call_id: call for call in plan.calls}
-        admitted = list(zip(plan.calls, plan.dispatches, strict=False))
-        self._admitted = {call.tool_call_id: call for call, _ in admitted}
-        self._approved, self._again, self._begun = {}, {}, {}
-        self._confirms = {
-            call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
-        }
-        self.bounded = {call.tool_call_id for call, dispatch in admitted if dispatch.bounded}
         outside = external_wait(admitted, plan.external)
         if outside:
             yield self.opened(record, outside)
@@ -123,6 +116,50 @@ class StepFold:
             self._settle(record)
         for call in plan.calls[len(admitted) :]:
             yield from self.not_run(record, call, record.time, not_executed(call, plan.refused, limits))
+
+    def _taken(self, plan: PlanOutcome) -> list[tuple[ToolRequest, Dispatch]]:
+        """Take in the plan of a step; returns its admitted calls."""
+        self._plan, self._results, self._child_time = plan, {}, ChildTime()
+        self.planned = {call.tool_call_id: call for call in plan.calls}
+        admitted = list(zip(plan.calls, plan.dispatches, strict=False))
+        self._admitted = {call.tool_call_id: call for call, _ in admitted}
+        self._approved, self._again, self._begun = {}, {}, {}
+        self._confirms = {
+            call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
+        }
+        self.bounded = {call.tool_call_id for call, dispatch in admitted if dispatch.bounded}
+        return admitted
+
+    def resume(self, plan: PlanOutcome, progress: StepProgress) -> None:
+        """Take up a step of an earlier execution, whose open calls all wait."""
+        admitted = self._taken(plan)
+        self._began, self._child_time.total = progress.began, progress.child_time
+        self.external = progress.external
+        for call, dispatch in admitted:
+            known = progress.calls.get(call.tool_call_id)
+            if known and known.result:
+                self._results[call.tool_call_id] = known.result
+            elif known:
+                self._resume_call(call, dispatch, known)
+
+    def _resume_call(self, call: ToolRequest, dispatch: Dispatch, progress: CallProgress) -> None:
+        call_id, wait = call.tool_call_id, self.waits.of_call(call.tool_call_id)
+        results = [(at, past.result) for at, past in enumerate(progress.past) if past.result]
+        again = [at for at, result in results if result.confirm]
+        if again:
+            self._again[call_id], self._begun[call_id] = len(again), progress.since
+        asked = [(at, result.input_required) for at, result in results if result.input_required]
+        self._asked_by[call_id] = sum(at > max(again, default=-1) for at, _ in asked)
+        if isinstance(wait, AwaitConfirmation):
+            self.asking[wait.id] = (call, progress.since)
+            self.kinds[wait.id] = dispatch.kind
+            return
+        self.asking[call_id] = (call, progress.since)
+        if dispatch.kind == "local":
+            self.kinds[call_id] = "local"
+        if wait and asked and (needed := asked[-1][1]):
+            answered = len(progress.past) - 1 - asked[-1][0]
+            self._forms[call_id] = [input_wait(call, needed, form) for form in needed.forms[answered + 1 :]]
 
     def _begin_call(self, record: HistoryRecord, call: ToolRequest, dispatch: Dispatch) -> Iterator[Event]:
         if dispatch.kind == "external":

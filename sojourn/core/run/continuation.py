@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.state import RunState
+from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.transcript import Packed, Segments
 from sojourn.core.values.wire import size_of
 
@@ -27,15 +28,17 @@ MAX_BYTES = 1_500_000
 
 @dataclass(frozen=True)
 class Continuation:
-    """A run when nothing is in flight: between a step and its next plan, or while its planner waits."""
+    """A run when nothing is in flight: between a step and its next plan, or while the planner or calls wait."""
 
     state: RunState
     transcript: Segments = ()
     """The messages that planners have received, compressed."""
     waits_for: PlanOutcome | None = None
-    """The plan whose question or sleep the run waits for; None between a step and a plan."""
+    """The plan whose question, sleep or calls the run waits for; None between a step and a plan."""
     since: datetime | None = None
-    """When that wait began."""
+    """When that question or sleep began."""
+    step: StepProgress | None = None
+    """How far those calls are."""
 
 
 _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)
