@@ -9,6 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 __all__ = [
     "AGENT",
     "AWAITING",
+    "FORK_OF",
     "HOW_TO_REGISTER",
     "NAMES",
     "PAUSED",
@@ -28,10 +29,13 @@ SESSION = SearchAttributeKey.for_keyword("SojournSession")
 AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
 """The id of the oldest open wait, or `PAUSED`; unset for a run that neither waits nor is paused."""
 
+FORK_OF = SearchAttributeKey.for_keyword("SojournForkOf")
+"""The id of the run that a run was forked from; unset for a run that is no fork."""
+
 PAUSED = "(paused)"
 """The value of `AWAITING` while a run is paused."""
 
-NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
+NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting", "SojournForkOf")
 """The names of all search attributes, each of type Keyword."""
 
 UNREGISTERED = "sojourn_unregistered"
@@ -45,11 +49,13 @@ HOW_TO_REGISTER = (
 """The text of errors and logs where a namespace lacks the search attributes."""
 
 
-def attributes_of(agent_id: str, session_id: str) -> TypedSearchAttributes:
+def attributes_of(agent_id: str, session_id: str, fork_of: str = "") -> TypedSearchAttributes:
     """Return the search attributes of a run's start."""
     pairs: list[SearchAttributePair[str]] = [SearchAttributePair(AGENT, agent_id)]
     if session_id:
         pairs.append(SearchAttributePair(SESSION, session_id))
+    if fork_of:
+        pairs.append(SearchAttributePair(FORK_OF, fork_of))
     return TypedSearchAttributes(pairs)
 
 

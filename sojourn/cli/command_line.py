@@ -17,6 +17,7 @@ from sojourn.cli.commands.decide import approve, deny
 from sojourn.cli.commands.dev import dev
 from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
+from sojourn.cli.commands.fork import fork, retry
 from sojourn.cli.commands.init import init
 from sojourn.cli.commands.list import list_
 from sojourn.cli.commands.provide import provide
@@ -46,6 +47,7 @@ _GROUPS = {
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),
+    "Try again": (fork, retry),
     "Serve": (dev, worker, server, doctor),
     "Files": (export, catalog),
 }

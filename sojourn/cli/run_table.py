@@ -23,7 +23,7 @@ LEAST_ABOUT = 20
 """Columns that are kept for what a run waits for, or for why it is stuck; a longer text is wrapped."""
 
 _GAP = 2
-_GIVE_WAY = ("TOOK", "STARTED", "AGENT")
+_GIVE_WAY = ("FORK OF", "TOOK", "STARTED", "AGENT")
 """Columns that are left out where there is no room, in this order."""
 
 _COLORS = {
@@ -61,11 +61,12 @@ def run_table(runs: "Sequence[RunStatus]", why: "Mapping[str, Stuck]", width: in
         width: Columns of the screen. Print without cropping: an id can be longer than the screen is wide.
     """
     ids, *others = _columns(runs, why)
-    for gone in (0, 1, 2, 3):
+    kept = others
+    for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
         if sum(each.width + _GAP for each in kept) + ids.width <= width:
             return _drawn([ids, *kept], len(runs))
-    for gone in (0, 1, 2, 3):
+    for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
         if sum(each.width + _GAP for each in kept) <= width or gone == len(_GIVE_WAY):
             break
@@ -88,9 +89,14 @@ def _columns(runs: "Sequence[RunStatus]", why: "Mapping[str, Stuck]") -> list[_C
             [Text(_about(run, why.get(run.run_id))) for run in runs],
             wraps=True,
         ),
+        *([_Column("FORK OF", [Text(_origin(run)) for run in runs])] if any(map(_origin, runs)) else []),
         _Column("STARTED", [Text(local(run.started_at)) for run in runs]),
         _Column("TOOK", [Text(took(duration_of(run))) for run in runs]),
     ]
+
+
+def _origin(run: "RunStatus") -> str:
+    return plain(run.forked_from.run_id, 300) if run.forked_from else ""
 
 
 def _status(run: "RunStatus", *, is_stuck: bool) -> Text:

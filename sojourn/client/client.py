@@ -14,13 +14,13 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
+from os import PathLike
 from typing import Any, Self
 
 from pydantic import ValidationError
 from temporalio.client import (
     WorkflowExecution,
 )
-from temporalio.common import WorkflowIDReusePolicy
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
@@ -29,18 +29,20 @@ from temporalio.service import RPCError
 
 from sojourn import search_attributes
 from sojourn.client.access import Access
+from sojourn.client.begin import begin
 from sojourn.client.connecting import Connecting
+from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_history
 from sojourn.client.labels import with_labels
 from sojourn.client.run import Run, status_name
 from sojourn.client.task_queue import WORKER_GRACE, queue_of
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.core.run.introduction import introduce
 from sojourn.core.run.opening import labels_fault, messages_fault, opening_fault
 from sojourn.core.values.wire import encode_readable
 from sojourn.errors import (
@@ -52,6 +54,13 @@ from sojourn.live import LiveTransport
 from sojourn.storage import StorageDriver
 
 __all__ = ["Client", "Run", "quoted"]
+
+RUN_ID_RULE = (
+    "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
+)
+
+FAILED = ("failed", "timed_out")
+"""`RunStatus.status` of a run that can be retried."""
 
 
 class Client(Access):
@@ -148,7 +157,7 @@ class Client(Access):
             RunAlreadyExists: A run of this id was started before.
             ServerUnavailable: The server does not answer.
         """
-        run_id = run_id or f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
+        run_id = run_id or _generated_id(agent_id)
         run = _opened(
             run_id,
             agent_id=agent_id,
@@ -163,12 +172,9 @@ class Client(Access):
                 self.temporal, run.agent_id, run_id, patient=wait_for_worker
             )
             if self.task_queue and not wait_for_worker and not await self._worker_soon(queue):
-                raise NoWorker(
-                    f"no worker polls task queue {queue!r}; start one with "
-                    f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True",
-                    run_id=run_id,
-                )
-            await self._start(run_id, run, queue)
+                raise NoWorker(_no_worker(queue), run_id=run_id)
+            listed = run.model_copy(update={"listed": True})
+            await begin(self.temporal, run_id, run, queue, listed=listed, unlisted=run)
         except WorkflowAlreadyStartedError as error:
             if not attach:
                 raise RunAlreadyExists(
@@ -179,24 +185,97 @@ class Client(Access):
             raise translated(error, run_id) from error
         return self.get_run(run_id)
 
-    async def _start(self, run_id: str, run: RunInput, task_queue: str) -> None:
-        introduction = introduce(run)
-        options: dict[str, Any] = {
-            "id": run_id,
-            "task_queue": task_queue,
-            "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            "memo": introduction.memo,
-            "static_summary": introduction.summary,
-            "static_details": introduction.details,
-        }
-        attributes = search_attributes.attributes_of(run.agent_id, run.session_id)
-        listed = run.model_copy(update={"listed": True})
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: str | None = None,
+        message: str | None = None,
+        result: Any = MISSING,
+        answer: str | Mapping[str, Any] | None = None,
+        approve: bool | None = None,
+        by: str | None = None,
+        history: str | PathLike[str] | None = None,
+        new_run_id: str | None = None,
+        wait_for_worker: bool = False,
+    ) -> "Run":
+        """Start a new run that goes on from a point of another, with one thing changed.
+
+        Nothing that was executed up to the point is executed again: the fork begins with the transcript. The last
+        point up to `at` is after a step, after the result of a call, where the planner asks or sleeps, or before the
+        first plan; `status().forked_from` tells which it was. Calls of the step that had no result yet are answered as
+        not executed. The limits of the fork count from zero; its policy, labels and safeguards are those of the origin.
+
+        Args:
+            run_id: The run to fork; it may be open, and does not change.
+            at: An event id of the run; its last event where left out.
+            message: A user message, which begins a new user turn; after the run's answer too.
+            result: A result, as JSON or a `ToolResult`, in place of the one that the call of `at` had, or the last call.
+            answer: Another answer to the planner's question at `at`.
+            approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it.
+            by: Name of the person who decides with `approve`, recorded unchecked.
+            history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
+            new_run_id: The id of the fork; generated when left out.
+            wait_for_worker: Start even though no worker polls the task queue yet.
+
+        Raises:
+            InvalidInput: An argument breaks its rule, the run has no such event, or the change does not fit there.
+            NoWorker: No worker polls the task queue.
+            RunAlreadyExists: A run of the id `new_run_id` was started before.
+            RunNotFound: There is no such run.
+            RunUnreadable: The run's records cannot be decoded here.
+            ServerUnavailable: The server does not answer.
+        """
+        asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve)
+        exported = read_history(run_id, history) if history else None
+        fork = await fork_of(self.temporal, asked, exported, self.storage)
+        agent_id = fork.begins.state.opening.agent_id
+        new = self.get_run(new_run_id or _generated_id(agent_id))
+        if not RUN_ID.match(new.id):
+            raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)
+        queue = self.task_queue or fork.task_queue
         try:
-            await self.temporal.start_workflow("AgentRun", listed, search_attributes=attributes, **options)
+            if not wait_for_worker and not await self._worker_soon(queue):
+                raise NoWorker(_no_worker(queue), run_id=new.id)
+            shown, fork = fork.run, await fork.fitting(self.temporal, self.storage, new.id)
+            listed, unlisted = fork.argument(is_listed=True), fork.argument(is_listed=False)
+            await begin(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
+        except WorkflowAlreadyStartedError as error:
+            raise RunAlreadyExists(
+                f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id
+            ) from error
         except RPCError as error:
-            if not search_attributes.is_unknown(error):
-                raise
-            await self.temporal.start_workflow("AgentRun", run, **options)
+            raise translated(error, new.id) from error
+        if fork.approval and approve is not None:
+            await (new.approve(fork.approval, by=by) if approve else new.deny(fork.approval, by=by))
+        return new
+
+    async def retry(
+        self, run_id: str, *, new_run_id: str | None = None, wait_for_worker: bool = False
+    ) -> "Run":
+        """Take a failed run up again, at the last point before its failure: a fork without a change.
+
+        For a planner that is mended, a provider that is back, or a tool that is deployed again.
+
+        Args:
+            run_id: The run that failed.
+            new_run_id: The id of the new run; generated when left out.
+            wait_for_worker: Start even though no worker polls the task queue yet.
+
+        Raises:
+            InvalidInput: The run did not fail; `fork` takes up a run that ended otherwise.
+            NoWorker: No worker polls the task queue.
+            RunAlreadyExists: A run of the id `new_run_id` was started before.
+            RunNotFound: There is no such run.
+            RunUnreadable: The run's records cannot be decoded here.
+            ServerUnavailable: The server does not answer.
+        """
+        status = (await self.get_run(run_id).status()).status
+        if status not in FAILED:
+            raise InvalidInput(
+                f"run {run_id} did not fail, it is {status}; fork takes up any run", run_id=run_id
+            )
+        return await self.fork(run_id, new_run_id=new_run_id, wait_for_worker=wait_for_worker)
 
     async def execute(
         self,
@@ -242,12 +321,13 @@ class Client(Access):
         since: datetime | None = None,
         labels: Mapping[str, str] | None = None,
         children: bool = True,
+        fork_of: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
         """Runs of this namespace, open ones before ended ones, each newest first, from Temporal's visibility store.
 
         The store lags by about a second. A listing has the fields `run_id`, `agent_id`, `session_id`, `status`, `awaiting`,
-        `started_at` and `closed_at`, which are those that the store has; the others keep their defaults, since they are
+        `started_at`, `closed_at` and, of `forked_from`, the `run_id`, which are those that the store has; the others keep their defaults, since they are
         in each run's history: `client.get_run(run_id).status()` reads it.
 
         Args:
@@ -258,6 +338,7 @@ class Client(Access):
             labels: Only runs that were started with all of these labels. The store does not have them: each listed run's
                 input is read, and a run whose input cannot be read has none.
             children: Whether to include child runs.
+            fork_of: Only forks of this run, and retries of it.
             limit: Most runs to return.
 
         Raises:
@@ -273,6 +354,8 @@ class Client(Access):
             clauses.append(f"SojournAgent = {quoted(agent_id)}")
         if session_id:
             clauses.append(f"SojournSession = {quoted(session_id)}")
+        if fork_of:
+            clauses.append(f"SojournForkOf = {quoted(fork_of)}")
         if status in ("waiting", "paused"):
             which = f"= '{search_attributes.PAUSED}'" if status == "paused" else "IS NOT NULL"
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
@@ -289,10 +372,12 @@ class Client(Access):
         try:
             async for found in self.temporal.list_workflows(query, limit=limit):
                 attributes = found.typed_search_attributes
+                origin = attributes.get(search_attributes.FORK_OF)
                 yield RunStatus(
                     run_id=found.id,
                     agent_id=attributes.get(search_attributes.AGENT) or "",
                     session_id=attributes.get(search_attributes.SESSION) or "",
+                    forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
                     status=_status_of(found),
                     awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
                     started_at=found.start_time,
@@ -311,6 +396,17 @@ class Client(Access):
                 return False
             await asyncio.sleep(0.1)
         return True
+
+
+def _generated_id(agent_id: str) -> str:
+    return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
+
+
+def _no_worker(queue: str) -> str:
+    return (
+        f"no worker polls task queue {queue!r}; start one with "
+        f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True"
+    )
 
 
 def _opening(messages: str | Message | Sequence[Message]) -> list[Message]:
@@ -340,9 +436,7 @@ def _fault_of(run_id: str, run: RunInput) -> str | None:
     if not AGENT_ID.match(run.agent_id):
         return opening_fault(run)  # the run id is derived from the agent id
     if not RUN_ID.match(run_id):
-        return (
-            "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
-        )
+        return RUN_ID_RULE
     return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
 
 

@@ -8,6 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.run import RunInput, RunStatus
+from sojourn.core.run.continuation import Continuation
 from sojourn.events.history import HistoryReader
 
 __all__ = ["with_labels"]
@@ -58,7 +59,13 @@ async def _labels_of(client: Client, run_id: str) -> dict[str, str]:
     try:
         async for event in client.get_workflow_handle(run_id).fetch_history_events(page_size=1):
             record = await reader.record(event)
-            return record.value.labels if record and isinstance(record.value, RunInput) else {}
+            match record and record.value:
+                case RunInput(labels=labels):
+                    return labels
+                case Continuation(state=state):
+                    return state.opening.labels
+                case _:
+                    return {}
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
             raise translated(error, run_id) from error

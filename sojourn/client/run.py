@@ -85,8 +85,10 @@ MAX_QUOTED = 200
 ENDED = ("completed", "closing workflow")
 """In the server's text where a run has ended: before an update, or before a worker handled it."""
 
-TASK_FAILS = "Workflow Task in failed state"
-"""The server's error for a run whose newest workflow task has failed and is not attempted again yet."""
+TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
+"""In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
+just as the run was going on in a new execution.
+"""
 
 _STATUS = {
     WorkflowExecutionStatus.RUNNING: "running",
@@ -503,6 +505,7 @@ class Run:
         """Send an update and translate its refusal; a callable `value` is called again for each attempt."""
         deadline: float | None = None
         failing: float | None = None
+        going_on: float | None = None
         while True:
             message = await value() if callable(value) else value
             fields = {name: each for name, each in message.items() if each not in (None, "")}
@@ -531,10 +534,16 @@ class Run:
                 ) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and any(text in error.message for text in ENDED):
+                    going_on = going_on or time.monotonic() + 2.0
+                    if time.monotonic() < going_on and await self._is_open():
+                        await asyncio.sleep(0.1)  # only an execution has ended
+                        continue
                     raise AwaitClosed(
                         f"{self.id} has ended; it accepts no answers", run_id=self.id
                     ) from error
-                if TASK_FAILS in error.message:  # the server refuses at once, and attempts the task again
+                if any(
+                    text in error.message for text in TASK_FAILS
+                ):  # the server refuses at once, and attempts the task again
                     failing = failing or time.monotonic() + ANSWER_DEADLINE
                     if time.monotonic() < failing:
                         await asyncio.sleep(0.5)
@@ -555,6 +564,9 @@ class Run:
             await self._handle.cancel(reason=reason or "")
         except RPCError as error:
             raise translated(error, self.id) from error
+
+    async def _is_open(self) -> bool:
+        return (await self._handle.describe()).status == WorkflowExecutionStatus.RUNNING
 
     async def _goes_on(self) -> bool:
         """Whether the terminated execution was only reset: a newer execution is open or has ended."""

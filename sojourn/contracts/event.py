@@ -12,6 +12,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
@@ -61,6 +62,8 @@ class RunStartedEvent(BaseEvent):
     """The discriminator of `Event`."""
     message: Message | None = None
     """The last user message of the opening."""
+    forked_from: ForkedFrom | None = None
+    """In a fork: the run it was forked from, and where; `message` is then the user message that the fork adds, if any."""
 
 
 class PlanStartedEvent(BaseEvent):

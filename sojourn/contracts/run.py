@@ -8,6 +8,7 @@ from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_ser
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await
+from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
@@ -44,6 +45,8 @@ class RunInput(Record):
     """JSON Schema of the typed answer that the parent expects; None means a text answer."""
     listed: bool = False
     """Whether the start set search attributes; recorded, since the server forgets an attribute that is removed from the namespace."""
+    forked_from: ForkedFrom | None = None
+    """In a fork: the run it was forked from, and where."""
 
 
 class RunOutput(Record):
@@ -147,8 +150,8 @@ PAUSED = "(paused)"
 class RunStatus(Record):
     """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits.
 
-    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `started_at` and
-    `closed_at`; `Run.status()` knows all fields.
+    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `started_at`,
+    `closed_at` and, of `forked_from`, the `run_id`; `Run.status()` knows all fields.
     """
 
     run_id: str
@@ -157,6 +160,8 @@ class RunStatus(Record):
     """The agent that runs."""
     session_id: str = ""
     """The run's session."""
+    forked_from: ForkedFrom | None = None
+    """In a fork: the run it was forked from, and where; a listing has only the run's id."""
     turn_id: str = ""
     """The current user turn."""
     status: str = "running"

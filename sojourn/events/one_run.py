@@ -19,12 +19,22 @@ from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.transcript import Claim, Packed
+from sojourn.core.run.transcript import Packed
 from sojourn.errors import RunUnreadable
 from sojourn.events.history import HistoryReader
 from sojourn.segments import load_segments
 
-__all__ = ["MAX_CHAIN", "events_of", "status_in_history", "totals_in_history", "transcript_of"]
+__all__ = [
+    "MAX_CHAIN",
+    "events_of",
+    "first_execution",
+    "present_execution",
+    "records_of",
+    "status_in_history",
+    "stored_messages",
+    "totals_in_history",
+    "transcript_of",
+]
 
 MAX_CHAIN = 1_000
 """Most executions of one run that are followed."""
@@ -47,11 +57,11 @@ async def events_of(
     last, outage = after, OutageRetry()
     while True:
         try:
-            execution = await _first(client, run_id)
+            execution = await first_execution(client, run_id)
             outage.answered()
             async for event in _folded(client, run_id, execution, follow=follow):
                 if follow and event.type == "run_terminated":
-                    newer = await _first(client, run_id)
+                    newer = await first_execution(client, run_id)
                     is_reset = await _origin(client, run_id, newer) == await _origin(
                         client, run_id, execution
                     )
@@ -87,21 +97,32 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
     """
     projection = TranscriptProjection()
     try:
-        async for record, events in _records(
-            client, Fold(run_id), await _present(client, run_id), follow=False
+        async for record, events in records_of(
+            client, Fold(run_id), await present_execution(client, run_id), follow=False
         ):
             if isinstance(record.value, Continuation):
-                claims = Packed.unpacked(record.value.transcript).claims
-                projection.stored = await _stored(client, storage, run_id, claims)
+                projection.stored = await stored_messages(client, storage, run_id, record.value)
             projection.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
     return projection.messages_so_far()
 
 
-async def _stored(
-    client: Client, storage: StorageDriver | None, run_id: str, claims: list[Claim]
+async def stored_messages(
+    client: Client, storage: StorageDriver | None, run_id: str, begins: Continuation
 ) -> list[Message]:
+    """The messages of a run's transcript that one of its executions has in external storage.
+
+    Args:
+        client: The client.
+        storage: The storage; None where there is none here.
+        run_id: The run.
+        begins: What the execution begins with.
+
+    Raises:
+        RunUnreadable: They cannot be read here.
+    """
+    claims = Packed.unpacked(begins.transcript).claims
     try:
         return await load_segments(client, storage, run_id, claims)
     except LookupError as error:
@@ -124,7 +145,7 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
     """
     fold = Fold(run_id)
     try:
-        async for _ in _records(client, fold, await _present(client, run_id), follow=False):
+        async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
             pass
     except RPCError as error:
         raise translated(error, run_id) from error
@@ -135,14 +156,14 @@ async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
     """The recorded tokens and cost of a run and its child runs; raises as `status_in_history`."""
     fold = Fold(run_id)
     try:
-        async for _ in _records(client, fold, await _present(client, run_id), follow=False):
+        async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
             pass
     except RPCError as error:
         raise translated(error, run_id) from error
     return fold.totals()
 
 
-async def _records(
+async def records_of(
     client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
     """The records of an execution and of those that continue it, each with its events."""
@@ -166,12 +187,12 @@ async def _records(
 
 
 async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) -> AsyncIterator[Event]:
-    async for _, events in _records(client, Fold(run_id), execution, follow=follow):
+    async for _, events in records_of(client, Fold(run_id), execution, follow=follow):
         for event in events:
             yield event
 
 
-async def _first(client: Client, run_id: str) -> str:
+async def first_execution(client: Client, run_id: str) -> str:
     """The oldest execution of a run's current chain that is left: the current one, unless it continues another."""
     described = await client.get_workflow_handle(run_id).describe()
     execution = described.run_id
@@ -192,7 +213,7 @@ async def _first(client: Client, run_id: str) -> str:
     return execution
 
 
-async def _present(client: Client, run_id: str) -> str:
+async def present_execution(client: Client, run_id: str) -> str:
     """The present or last execution, which begins with the state of those before it."""
     return (await client.get_workflow_handle(run_id).describe()).run_id
 

@@ -42,7 +42,12 @@ other in less than a second. No setting for production."""
 _GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 """Go's collector waits until the heap is five times what is in use, within 1 GiB: a quarter less CPU for the server."""
 
-_SEARCH_ATTRIBUTES = ("SojournAgent=Keyword", "SojournSession=Keyword", "SojournAwaiting=Keyword")
+_SEARCH_ATTRIBUTES = (
+    "SojournAgent=Keyword",
+    "SojournSession=Keyword",
+    "SojournAwaiting=Keyword",
+    "SojournForkOf=Keyword",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

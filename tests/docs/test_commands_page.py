@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn import RunFailed
 from sojourn.cli import app
 from tests.cli.conftest import command, desk, served, start_command
 
@@ -150,6 +151,33 @@ async def test_steering(served):
     ]
     for words in (pause, resume, pause, resume_saying, cancel):
         await all_well(served, [words])
+
+
+async def test_try_again(served, here, rows, until):
+    """The lines fork and retry runs, and print the fields of the table."""
+    *lines, listing = lines_of("Try again")
+    wipe, ask, fail = await served.waiting("wipe"), await served.waiting("ask"), await served.start("fail")
+    await wipe.approve()
+    await wipe.result()
+    with pytest.raises(RunFailed):
+        await fail.result()
+    ends = [event.event_id async for event in wipe.events() if event.type == "tool_end"]
+    for words in lines:
+        run = ask if "--answer" in words else fail if words[0] == "retry" else wipe
+        if "--history" in words:
+            await served.sojourn("export", run.id, "--history", words[words.index("--history") + 1])
+        known = {"RUN": run.id, "EVENT": ends[-1]}
+        done = (await all_well(served, [[*(known.get(word, word) for word in words), "--json"]]))[0]
+        assert list(done.json) == fields_of(rows, "Try again")
+        assert done.json["forked_from"] == run.id
+
+    async def are_listed() -> bool:
+        (done,) = await all_well(
+            served, [[*(wipe.id if word == "RUN" else word for word in listing), "--json"]]
+        )
+        return [run["forked_from"] for run in done.objects] == [wipe.id] * 5
+
+    await until(are_listed)
 
 
 async def test_export(served, here):

@@ -289,8 +289,9 @@ async def test_runs_are_found(start, do, listed):
     child = await child_of(boss)
     with pytest.raises(RunFailed):
         await failed.result()
-    running, waits, pauses, failures, session, children, counted = commands("Find runs")
-    ids = {run.id for run in (waiting, failed, boss, paused, child)}
+    running, waits, pauses, failures, session, children, forks, counted = commands("Find runs")
+    fork = await boss.client.fork(boss.id)
+    ids = {run.id for run in (waiting, failed, boss, paused, child, fork)}
     words = {"AGENT": "yard.faulty", "SESSION": (await waiting.status()).session_id, "RUN": boss.id}
     for line, wanted in (
         (running, ids - {failed.id}),
@@ -299,6 +300,7 @@ async def test_runs_are_found(start, do, listed):
         (failures, {failed.id}),
         (session, {waiting.id}),
         (children, {child.id}),
+        (forks, {fork.id}),
     ):
         await listed(line, wanted, of=ids, **words)
     assert re.search(r"values: Failed", await do(counted))
@@ -711,7 +713,7 @@ async def test_a_run_is_started(client, do, listed, status_when):
     words = {"RUN": run.id, "QUEUE": client.task_queue, "AGENT": "yard.guide", "SESSION": run.id}
     await do(begin, **words)
     await status_when(run, lambda status: status.awaits)
-    _, waits, *_, session, _, _ = commands("Find runs")
+    _, waits, *_, session, _, _, _ = commands("Find runs")
     for line in (waits, session):
         await listed(line, {run.id}, **words)
     await run.answer(None, "s-1")

@@ -15,10 +15,17 @@ ROOT = Path(__file__).parents[2]
 async def test_authoring_and_clients_are_one_working_program(serve, module_of, blocks, output_of):
     """The module of authoring.md is served, and the program of clients.md starts a run of it, answers and prints the output."""
     client = await serve(module_of("authoring.md", "clinic").app)
-    (program,) = blocks("clients.md")
+    program, forks = blocks("clients.md")
     question, answer = (await output_of(program, client)).splitlines()
     assert "day" in question
     assert answer == "Booked for 2027-01-05. 2"
+    scope: dict = {"Client": sojourn.Client}
+    exec(forks, scope)
+    run = await client.start("clinic.receptionist", "Ana")
+    await run.answer("2027-01-05")
+    await run.result()
+    ends = [event.event_id async for event in run.events() if event.type == "tool_end"]
+    await scope["forks"](client, run.id, ends[-1])
 
 
 def test_the_table_of_a_turn_names_every_field():

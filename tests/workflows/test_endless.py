@@ -378,9 +378,12 @@ async def test_the_status_is_that_of_the_history_in_every_execution(short, serve
 async def same_from_both_ends(client: Client, run_id: str) -> RunState:
     """The folded state of a run, from its first execution and from its last alone."""
     folds = [Fold(run_id), Fold(run_id)]
-    ends = (await one_run._first(client.temporal, run_id), await one_run._present(client.temporal, run_id))
+    ends = (
+        await one_run.first_execution(client.temporal, run_id),
+        await one_run.present_execution(client.temporal, run_id),
+    )
     for fold, first in zip(folds, ends, strict=True):
-        async for _ in one_run._records(client.temporal, fold, first, follow=False):
+        async for _ in one_run.records_of(client.temporal, fold, first, follow=False):
             pass
     whole, last = folds
     # Active time is by the workflow's clock in the one, and by the events' in the other.

@@ -1,6 +1,7 @@
 """The transcript of a long run goes to external storage, a part with each execution; only that run reads it."""
 
 import importlib
+import random
 import shutil
 import uuid
 
@@ -13,6 +14,7 @@ from sojourn import (
     App,
     Client,
     FolderStorage,
+    InvalidInput,
     RunFailed,
     RunPolicy,
     RunUnreadable,
@@ -42,7 +44,7 @@ def long_app(count: int, storage=None, *, ask_at: int = -1) -> App:
 
 async def arguments(client: Client, run_id: str) -> list[dict]:
     """The argument of each execution that continues another, oldest first."""
-    found, execution = [], await one_run._first(client.temporal, run_id)
+    found, execution = [], await one_run.first_execution(client.temporal, run_id)
     while execution:
         handle = client.temporal.get_workflow_handle(run_id, run_id=execution)
         execution = ""
@@ -203,3 +205,33 @@ async def test_an_impossible_transcript_is_refused(serve, transcript, why):
     )
     with pytest.raises(RunFailed, match=why):
         await client.get_run(handle.id).result()
+
+
+async def test_a_fork_has_what_its_origin_stored(short, serve, tmp_path):
+    """Forks of a run whose transcript is in storage have all of its messages, early and late in the run."""
+    storage = FolderStorage(tmp_path)
+    client = await serve(long_app(40, storage), storage=storage)
+    run = await client.start("test.agent", "go")
+    await run.result()
+    ends = [event.event_id async for event in run.events() if event.type == "tool_end"]
+    whole = await run.transcript()
+    early = await client.fork(run.id, at=ends[20])
+    late = await client.fork(run.id, message="and now?")
+    for fork, known in ((early, 2 * 21 + 1), (late, len(whole))):
+        assert (await fork.result()).text == answer_of(40)
+        assert (await fork.transcript())[:known] == whole[:known]
+
+
+async def test_a_fork_too_large_for_its_start(serve, tmp_path, no_storage, monkeypatch):
+    """The transcript of a fork that is too large for one payload is stored; without storage the fork is refused."""
+    monkeypatch.setattr(importlib.import_module("sojourn.core.run.continuation"), "MAX_BYTES", 6_000)
+    storage = FolderStorage(tmp_path)
+    client = await serve(long_app(10, storage), storage=storage)
+    run = await client.start("test.agent", random.Random(1).randbytes(6_000).hex())
+    await run.result()
+    fork = await client.fork(run.id, message="again")
+    assert (await fork.result()).text == answer_of(10)
+    assert len(await fork.transcript()) == len(await run.transcript()) + 2
+    client.storage = None
+    with pytest.raises(InvalidInput, match="storage="):
+        await client.fork(run.id, message="again")

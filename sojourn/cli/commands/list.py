@@ -70,6 +70,9 @@ def list_(
             "--label", metavar="NAME=VALUE", help="Only runs with this label; can be given several times."
         ),
     ] = None,
+    fork_of: Annotated[
+        str | None, typer.Option("--fork-of", metavar="RUN", help="Only forks and retries of this run.")
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Child runs too; --waiting and --stuck always list them.")
     ] = False,
@@ -101,6 +104,7 @@ def list_(
         "agent_id": agent_id,
         "session_id": session_id,
         "status": "waiting" if waiting else "running" if stuck else status,
+        "fork_of": fork_of,
         "since": moment_since(since) if since else None,
         # Who looks for what needs somebody must find it in a child run too.
         "children": everything or stuck or waits,
@@ -207,6 +211,7 @@ def _to_json(run: "RunStatus", stuck: "Stuck | None") -> dict[str, Any]:
         "session_id": run.session_id,
         "status": run.status,
         "awaiting": run.awaiting if run.closed_at is None else "",
+        "forked_from": run.forked_from.run_id if run.forked_from else None,
         "started_at": _iso(run.started_at),
         "closed_at": _iso(run.closed_at),
         "duration_seconds": round(duration.total_seconds(), 3) if duration else None,

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
+MAX_FORKS = 10
+"""Most forks of a run that are shown; `list --fork-of` lists all."""
+
 
 @connected
 def show(
@@ -61,7 +64,7 @@ def show(
         elif as_json:
             await _print_json(run)
         else:
-            await _tree(run, full=full, verbose=verbose)
+            await _tree(client, run, full=full, verbose=verbose)
         return OK
 
     return with_client(print_run)
@@ -74,7 +77,7 @@ async def _print_json(run: "Run") -> None:
     print(json.dumps({**status.model_dump(mode="json"), "output": output}, ensure_ascii=False))
 
 
-async def _tree(run: "Run", *, full: bool, verbose: int) -> None:
+async def _tree(client: "Client", run: "Run", *, full: bool, verbose: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -86,6 +89,8 @@ async def _tree(run: "Run", *, full: bool, verbose: int) -> None:
     console = Console(highlight=False)
     status = await run.status()
     console.print(Text(f"{_state(status)}, {_times(status)}", "bold"))
+    if forks := await _forks(client, run.id):
+        console.print(Text(f"forks: {', '.join(plain(each, 300) for each in forks)}", "dim"), soft_wrap=True)
     tree = RunTree(whole=full, detail=Detail(min(verbose, Detail.ALL)))
     async for event in run.events(follow=False, children=True):
         tree.feed(event)
@@ -93,6 +98,16 @@ async def _tree(run: "Run", *, full: bool, verbose: int) -> None:
             tree.say(Line(f"  {summed(event.output)}", "dim"))
     console.print(tree.tree)
     _below(console, run.id, status, full=full)
+
+
+async def _forks(client: "Client", run_id: str) -> list[str]:
+    """The newest forks of a run; none where the namespace lacks the search attribute."""
+    from sojourn.errors import InvalidInput
+
+    try:
+        return [each.run_id async for each in client.list_runs(fork_of=run_id, limit=MAX_FORKS)]
+    except InvalidInput:
+        return []
 
 
 def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) -> None:

@@ -88,7 +88,13 @@ def summed(output: RunOutput) -> str:
 
 def _run_started(event: RunStartedEvent) -> list[Line]:
     head = Line(f"{plain(event.agent_id)}  {plain(event.run_id)}", "bold")
-    return [head, *(text_lines(event.message.text, mark="> ") if event.message else [])]
+    origin = event.forked_from
+    fork = (
+        [Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}", "dim")]
+        if origin
+        else []
+    )
+    return [head, *fork, *(text_lines(event.message.text, mark="> ") if event.message else [])]
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:

@@ -38,7 +38,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.history.fold_state import FoldState
-from sojourn.core.history.fold_step import StepFold
+from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import HistoryRecord, OpenCall
 from sojourn.core.payload.bounds import with_bounds
@@ -48,7 +48,6 @@ from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
-from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.totals import add_telemetry
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.values.frozen import changed
@@ -125,9 +124,24 @@ class Fold:
         """The events of one record, in order."""
         self._now = record.time
         return [
-            event.model_copy(update={"event_id": f"{self._chain}-{record.id:06d}-{k:05d}"})
+            event.model_copy(update={"event_id": self.place_of(record, k)})
             for k, event in enumerate(self._readers.get(record.kind, _nothing)(record))
         ]
+
+    def place_of(self, record: HistoryRecord, k: int = 0) -> str:
+        """The id of the kth event of a record."""
+        return f"{self._chain}-{record.id:06d}-{k:05d}"
+
+    @property
+    def waits_for(self) -> PlanOutcome | None:
+        """The plan whose question or sleep the run waits for; None while it does anything else."""
+        is_asked = self.state.phase == "waiting" and self.state.waits.open
+        return self._sleep or (self._waits.asked if is_asked else None)
+
+    @property
+    def step(self) -> StepSoFar:
+        """The calls of the last plan with calls, and their answers so far."""
+        return self._step.so_far
 
     def status(self) -> RunStatus:
         """The run's status after the records so far, without what only the server knows."""
@@ -152,16 +166,28 @@ class Fold:
             waits_for = record.value.waits_for
             if waits_for and waits_for.wait_:
                 self._sleep = waits_for
-            elif waits_for and waits_for.calls:
-                self._step.resume(waits_for, record.value.step or StepProgress())
-            elif waits_for:
+            elif waits_for and waits_for.calls and record.value.step:
+                self._step.resume(waits_for, record.value.step)
+            elif waits_for and waits_for.await_:
                 self._waits.asked = waits_for
+            if self._fold.state.opening.forked_from and not self._chain:
+                yield from self._forked(record, record.value)
             return
         if isinstance(record.value, RunInput):
             self._fold.state = RunState.opened(record.value)
         opening = self._fold.state.opening.messages
         first = next((m for m in reversed(opening) if m.role == "user"), None)
         yield self._fold.event(record, RunStartedEvent, message=first)
+
+    def _forked(self, record: HistoryRecord, begins: Continuation) -> Iterator[Event]:
+        """The events with which a fork begins: where it comes from, the open question, and the calls of its first step."""
+        state = self._fold.state
+        added = next((m for m in reversed(state.new) if m.role == "user"), None)
+        origin = state.opening.forked_from
+        yield self._fold.event(record, RunStartedEvent, message=added, forked_from=origin)
+        yield from self._waits.still_open(record)
+        if begins.waits_for and begins.waits_for.calls:
+            yield from self._carried_on(record, begins.waits_for)
 
     # Plans and calls.
 

@@ -1,7 +1,7 @@
 """The calls of a step in the fold: begun, waiting, carried out, answered, settled."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -43,7 +43,20 @@ from sojourn.core.run.state import RunState, call_status
 from sojourn.core.run.step_progress import CallProgress, StepProgress
 from sojourn.core.values.frozen import changed
 
-__all__ = ["StepFold"]
+__all__ = ["StepFold", "StepSoFar"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSoFar:
+    """The calls of a plan, as far as they are answered."""
+
+    plan: PlanOutcome
+    results: Mapping[str, ToolResult]
+    """The results of admitted calls, by call id."""
+    state: RunState
+    """The run state before the step was settled."""
+    is_settled: bool
+    """Whether all admitted calls are answered, and no plan has begun since."""
 
 
 class StepFold:
@@ -98,6 +111,12 @@ class StepFold:
         self._began = timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""
+
+    @property
+    def so_far(self) -> StepSoFar:
+        """The calls of the last plan with calls, as far as they are answered."""
+        state = self._unsettled[0] if self._unsettled else self._fold.state
+        return StepSoFar(self._plan, {**self._results}, state, is_settled=self._unsettled is not None)
 
     # Begin.
 

@@ -15,7 +15,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import Answer, kind_named
+from sojourn.core.awaits.kinds import Answer, kind_named, kind_of
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
@@ -59,6 +59,12 @@ class WaitFold:
         assert plan.await_
         self.asked, self._fold.state = plan, self._fold.state.waiting()
         return self._step.opened(record, plan.await_)
+
+    def still_open(self, record: HistoryRecord) -> Iterator[Event]:
+        """Tell of waits that a run begins with."""
+        for wait in self._step.waits.open.values():
+            kind = kind_of(wait)
+            yield self._fold.event(record, kind.event, **{kind.field: wait})
 
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
         """Read an update or signal."""

@@ -42,10 +42,17 @@ class TranscriptProjection:
         match record.value:
             case RunInput(messages=opening) if record.kind == "started":
                 self.messages = [*opening]
-            case Continuation(state=state, transcript=segments) if record.kind == "started":
+            case Continuation(state=state, transcript=segments, waits_for=plan, step=step) if (
+                record.kind == "started"
+            ):
                 self.messages = [*self.stored, *Packed.unpacked(segments).messages()]
                 self._carried = [*state.new, *state.resume_messages]
                 self._calls, self._results, self._notices = [], {}, []
+                if plan and plan.calls and step:  # a run that goes on while the calls of a step wait
+                    self._calls = plan.calls
+                    self._results = {id: call.result for id, call in step.calls.items() if call.result}
+                elif plan and plan.calls:  # a fork that begins with a step
+                    self._planned(plan)
             case PlanTask() as task:
                 self._plan(task)
             case PlanOutcome() as plan:

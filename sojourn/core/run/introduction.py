@@ -22,7 +22,7 @@ class Introduction:
     """Memo, summary and details of a run; set at the start, and never changed."""
 
     memo: dict[str, str]
-    """For lists of runs: `message`, the beginning of the user's message."""
+    """For lists of runs: `message`, the beginning of the user's message; in a fork also `forked_from`, the origin's id."""
     summary: str
     """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""
     details: str | None
@@ -33,12 +33,18 @@ def introduce(run: RunInput, tool: str | None = None) -> Introduction:
     """Introduce a run; a child run by the tool whose call it answers."""
     message = visible(_last_user_message(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
     what = tool or code(_cut_to_bytes(" ".join(message.split()), _MAX_SUMMARY_BYTES))
-    parts = [f"**Asked:**\n\n{fence(clip(message, _MAX_DETAILS))}"] if message else []
+    origin = run.forked_from
+    fork = [f"**Forked from** {code(origin.run_id)} at event {code(origin.event_id)}"] if origin else []
+    asked = [f"**Asked:**\n\n{fence(clip(message, _MAX_DETAILS))}"] if message else []
+    parts = [*fork, *asked]
     if run.labels:
         labels = "\n".join(f"{name}: {value}" for name, value in run.labels.items())
         parts.append(f"**Labels:**\n\n{fence(clip(labels, _MAX_DETAILS))}")
     return Introduction(
-        memo={"message": clip(message, _MAX_MEMO)} if message else {},
+        memo={
+            **({"message": clip(message, _MAX_MEMO)} if message else {}),
+            **({"forked_from": origin.run_id} if origin else {}),
+        },
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,
         details="\n\n".join(parts) or None,
     )

@@ -100,8 +100,10 @@ def _parent_fault(run: RunInput) -> str | None:
     """Why what the run inherits from its parent and passes on with every call is refused, or None."""
     link = run.parent
     ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
+    if fork := run.forked_from:
+        ids += [fork.run_id, fork.event_id, fork.execution, fork.at]
     if any(len(id) > _MAX_ID_CHARS for id in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
-        return f"parent and callers name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
+        return f"parent, callers and forked_from name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
     if run.answer is not None and size_of(run.answer) > MAX_ANSWER_SCHEMA_BYTES:
         return f"the schema of the answer has at most {MAX_ANSWER_SCHEMA_BYTES:,} bytes"
     return None

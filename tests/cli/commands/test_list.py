@@ -23,6 +23,7 @@ FIELDS = [
     "session_id",
     "status",
     "awaiting",
+    "forked_from",
     "started_at",
     "closed_at",
     "duration_seconds",

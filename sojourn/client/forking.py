@@ -1,0 +1,256 @@
+"""Forking: what a fork begins with, from a run's history and the change that was asked for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import ParseError
+from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import StorageDriver
+from temporalio.service import RPCError
+
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.event import Event
+from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.history.fork import Change, forked, reopened
+from sojourn.core.history.fork_points import ForkPoint
+from sojourn.core.run.continuation import Continuation, written
+from sojourn.core.run.opening import messages_fault
+from sojourn.core.run.transcript import Packed
+from sojourn.core.values.frozen import changed
+from sojourn.core.values.json_fault import json_fault
+from sojourn.core.values.text import is_writable
+from sojourn.core.values.wire import encode
+from sojourn.errors import InvalidInput
+from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
+from sojourn.segments import store_segment
+
+__all__ = ["MISSING", "Fork", "ForkRequest", "fork_of", "read_history"]
+
+MISSING: Any = object()
+"""In place of a result that is not replaced, since a result may be None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """A run to fork, where, and with what change; `Client.fork` says what each means."""
+
+    run_id: str
+    at: str | None = None
+    message: str | None = None
+    result: Any = MISSING
+    answer: str | Mapping[str, Any] | None = None
+    approve: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A fork that has not started yet."""
+
+    begins: Continuation
+    task_queue: str
+    approval: str | None = None
+    """The wait that is decided as soon as it is open."""
+
+    @property
+    def run(self) -> RunInput:
+        """The run as its start introduces it, with the messages of the transcript."""
+        state = self.begins.state
+        transcript = Packed.unpacked(self.begins.transcript).messages()
+        return state.opening.model_copy(update={"messages": [*transcript, *state.new]})
+
+    async def fitting(self, client: Client, storage: StorageDriver | None, run_id: str) -> "Fork":
+        """This fork, with a transcript that is too large for a start in external storage.
+
+        Args:
+            client: The client.
+            storage: The storage.
+            run_id: The id of the new run.
+
+        Raises:
+            InvalidInput: The transcript is too large, and there is no storage.
+        """
+        if self.argument(is_listed=True):
+            return self
+        packed = Packed.unpacked(self.begins.transcript)
+        if storage is not None and len(packed):
+            claim = await store_segment(client, storage, run_id, encode(packed.messages()))
+            packed.moved(len(packed), claim)
+        fork = replace(self, begins=changed(self.begins, transcript=packed.segments()))
+        if fork.argument(is_listed=True) is None:
+            raise InvalidInput(
+                "the transcript is too large to begin a run with, without external storage: "
+                "Client.connect(storage=...)",
+                run_id=run_id,
+            )
+        return fork
+
+    def argument(self, *, is_listed: bool) -> dict[str, Any] | None:
+        """The argument of the fork's workflow; None where it is too large."""
+        state = self.begins.state
+        opening = state.opening.model_copy(update={"listed": is_listed})
+        return written(changed(self.begins, state=changed(state, opening=opening)))
+
+
+def read_history(run_id: str, path: str | PathLike[str]) -> WorkflowHistory:
+    """The history of a run in a file of `sojourn export --history`.
+
+    Raises:
+        InvalidInput: The file cannot be read, or is not a history of this run.
+    """
+    try:
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        named = stored["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
+        history = WorkflowHistory.from_json(run_id, stored)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}", run_id=run_id) from error
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, ParseError) as error:
+        raise InvalidInput(
+            f"{path} is not a history; write one with: sojourn export RUN --history FILE", run_id=run_id
+        ) from error
+    if named != run_id:
+        raise InvalidInput(f"{path} is the history of run {named}, not of {run_id}", run_id=run_id)
+    return history
+
+
+async def fork_of(
+    client: Client,
+    asked: ForkRequest,
+    history: WorkflowHistory | None = None,
+    storage: StorageDriver | None = None,
+) -> Fork:
+    """The fork that was asked for.
+
+    Args:
+        client: The client that reads the run.
+        asked: The run, the point and the change.
+        history: The run's exported history, in place of that on the server.
+        storage: Where the beginning of a long run's transcript is.
+
+    Raises:
+        InvalidInput: The run has no such event, or the change does not fit there.
+        RunNotFound: There is no such run.
+        RunUnreadable: The run's records cannot be decoded here.
+        ServerUnavailable: The server does not answer.
+    """
+    try:
+        if history:
+            origin = await origin_in_file(client, history, asked.at, storage)
+        else:
+            origin = await origin_on_server(client, asked.run_id, asked.at, storage)
+    except RPCError as error:
+        raise translated(error, asked.run_id) from error
+    if asked.at and not origin.event:
+        raise InvalidInput(f"run {asked.run_id} has no event {asked.at!r}", run_id=asked.run_id)
+    fork = _forked(origin, asked)
+    if isinstance(fork, str):
+        raise InvalidInput(fork, run_id=asked.run_id)
+    return fork
+
+
+def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
+    chosen = _chosen(origin, asked)
+    if isinstance(chosen, str):
+        return chosen
+    point, change, approval = chosen
+    link = ForkedFrom(
+        run_id=asked.run_id, event_id=point.event_id, execution=origin.execution, at=asked.at or ""
+    )
+    begins = forked(point, change, link, datetime.now(UTC))
+    return begins if isinstance(begins, str) else Fork(begins, origin.task_queue, approval)
+
+
+_Choice = tuple[ForkPoint, Change, str | None]
+"""The point, the change, and the wait to decide."""
+
+
+def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
+    """The point and the change; or why there is no such point."""
+    if sum((asked.result is not MISSING, asked.answer is not None, asked.approve is not None)) > 1:
+        return "give only one of result, answer and approve"
+    if asked.message is not None and (fault := _message_fault(asked.message)):
+        return fault
+    where = f"at {asked.at}" if asked.at else "at its last point"
+    if asked.approve is not None:
+        return _decided(origin, asked, where)
+    if asked.result is not MISSING:
+        return _replaced(origin, asked, where)
+    points = origin.points
+    if asked.answer is not None:
+        if points.asked is None:
+            return f"the planner of run {asked.run_id} asks nothing {where}; name the event of its question with at"
+        return points.asked, Change(asked.message, answer=asked.answer), None
+    point = (points.answered if asked.message is not None else None) or points.last
+    if point is None:
+        return f"run {asked.run_id} has nothing to begin with {where}: its input cannot be read"
+    return point, Change(asked.message), None
+
+
+def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
+    """The step with the call that is decided on again."""
+    if asked.message is not None:
+        return "a fork that decides on a call takes no message: the step goes on from there"
+    point = origin.points.step
+    call_id = origin.points.calls.get(_wait_at(origin), "")
+    confirm = reopened(point.step, call_id) if point and point.step else None
+    if not (point and confirm):
+        return f"run {asked.run_id} asked about no call {where}; name the event of the approval with at"
+    return point, Change(asks=call_id), confirm.id
+
+
+def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
+    """The step with the call whose result is replaced."""
+    point, call_id = origin.points.step, _call_at(origin)
+    known = point.step.results.get(call_id) if point and point.step else None
+    if not (point and known):
+        return f"run {asked.run_id} has no result to replace {where}; name the event tool_end of the call with at"
+    result = _result(known, asked.result)
+    return result if isinstance(result, str) else (point, Change(asked.message, {call_id: result}), None)
+
+
+def _message_fault(text: str) -> str | None:
+    if not text.strip():
+        return "the message is empty"
+    return (
+        messages_fault([Message.user(text)])
+        if is_writable(text)
+        else "the message cannot be written as UTF-8"
+    )
+
+
+def _wait_at(origin: ForkOrigin) -> str:
+    """The wait that the event asked for is about; the last one where it is about none."""
+    event = origin.event
+    if event is None:
+        return origin.last_wait
+    if event.type == "await_confirmation":
+        return event.confirmation.id
+    if event.type == "await_answered":
+        return event.await_id
+    call_id = _call_of(event)
+    waits = [wait for wait, call in origin.points.calls.items() if call == call_id]
+    return waits[-1] if waits else ""
+
+
+def _call_at(origin: ForkOrigin) -> str:
+    return _call_of(origin.event) if origin.event else origin.last_call
+
+
+def _call_of(event: Event) -> str:
+    return getattr(event, "tool_call_id", "") if event.type in ("tool_end", "tool_result_received") else ""
+
+
+def _result(known: ToolResult, given: Any) -> ToolResult | str:
+    """The result in place of a call's, or why it cannot be one."""
+    if isinstance(given, ToolResult):
+        return given.model_copy(update={"name": known.name, "tool_call_id": known.tool_call_id})
+    if fault := json_fault(given):
+        return f"the result cannot be used: {fault.message}"
+    return ToolResult(name=known.name, tool_call_id=known.tool_call_id, result=given)

@@ -1,0 +1,173 @@
+"""Fork: what a new run begins with that goes on from a point of another, with something changed.
+
+The fork is a run of its own: what it counts (calls, tokens, money, active time), and so its limits, begin at zero,
+since sums over runs would otherwise count the origin's part twice. The transcript, the policy, the labels, the
+safeguards and the artifacts go along. A person's decisions were made for the origin: approvals of a whole tool, a
+pause and open approvals stay there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.message import Message
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
+from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.waits import Waits
+from sojourn.core.history.fold_step import StepSoFar
+from sojourn.core.history.fork_points import ForkPoint
+from sojourn.core.run.active_time import ActiveTime
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.outcomes import failed
+from sojourn.core.run.state import RunState
+from sojourn.core.run.totals import RunTotals
+from sojourn.core.run.transcript import Packed
+from sojourn.core.values.frozen import changed
+
+__all__ = ["Change", "forked", "reopened"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is different in a fork."""
+
+    message: str | None = None
+    """A user message for the planner, which begins a user turn."""
+    results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    """Results in place of those that calls of the last step had, by call id."""
+    answer: str | Mapping[str, Any] | None = None
+    """The answer to the planner's question."""
+    asks: str | None = None
+    """The call of the last step about which a person is asked again."""
+
+
+def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) -> Continuation | str:
+    """What the fork begins with, or why the change does not fit the point.
+
+    Args:
+        point: The point of the origin.
+        change: What is different.
+        origin: The link to the origin.
+        now: The time; an open question, or a sleep, begins anew.
+    """
+    state, waits_for = point.state, point.waits_for
+    messages = point.transcript
+    if point.step and change.asks:
+        state, waits_for = point.step.state, _reopened_step(point.step, change.asks, origin.run_id)
+        messages = messages[:-1]  # the step adds the plan's message itself
+    elif point.step:
+        state = _settled(point.step, change.results, origin.run_id, now)
+    elif waits_for and waits_for.await_ and change.answer is not None:
+        answered = _answered(state, waits_for, change.answer)
+        if isinstance(answered, str):
+            return answered
+        state, waits_for = answered, None
+    elif waits_for and change.message is not None:
+        if waits_for.wait_ is None:
+            return "the planner waits for the answer to a question here; give an answer in place of a message"
+        state, waits_for = state.slept(waits_for.wait_, now, is_over=False), None
+    state = _as_begun(state, origin, waits_for)
+    if change.message is not None:
+        state = changed(state, new=(*state.new, Message.user(change.message)))
+        state = state.turn_begun() if state.plans else state
+    packed = Packed()
+    packed.extend(messages)
+    return Continuation(
+        state, packed.segments(), waits_for, now if waits_for and not waits_for.calls else None
+    )
+
+
+def reopened(step: StepSoFar, call_id: str) -> AwaitConfirmation | None:
+    """The approval that a call of a step needs; None for a call that needs none."""
+    calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
+    return next((dispatch.confirm for call, dispatch in calls if call.tool_call_id == call_id), None)
+
+
+def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None) -> RunState:
+    """The state of a run that begins: it has counted nothing yet, and nobody has decided anything in it."""
+    is_stopped = state.safeguards.finalize() is not None
+    limit = state.limit if is_stopped else None
+    notice = Message.system(state.limit.notice) if state.limit and not is_stopped else None
+    is_asked = waits_for is not None and waits_for.await_ is not None
+    waits = state.waits
+    asked_again = {id for id in waits.answers if waits_for and waits_for.calls and id in _asked_by(waits_for)}
+    return RunState(
+        opening=state.opening.model_copy(update={"messages": [], "parent": None, "forked_from": origin}),
+        policy=state.policy,
+        is_policy_known=state.is_policy_known,
+        turn=state.turn,
+        plans=state.plans,
+        accepted_attempt=state.accepted_attempt,
+        planned_from=state.planned_from,
+        unseen=state.unseen,
+        totals=RunTotals(),
+        safeguards=state.safeguards,
+        active=ActiveTime(budget=state.active.budget),
+        waits=Waits(
+            open=waits.open if is_asked else {},
+            answers={id: digest for id, digest in waits.answers.items() if id not in asked_again},
+            payloads=waits.payloads,
+        ),
+        limit=limit,
+        phase="waiting" if waits_for and not waits_for.calls else "finalizing" if limit else "planning",
+        new=tuple(message for message in state.new if message != notice),
+        resume_messages=state.resume_messages,
+        artifacts=state.artifacts,
+    )
+
+
+def _asked_by(plan: PlanOutcome) -> set[str]:
+    return {dispatch.confirm.id for dispatch in plan.dispatches if dispatch.confirm}
+
+
+def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any]) -> RunState | str:
+    await_id = next(iter(state.waits.open))
+    sent = answer if isinstance(answer, str) else dict(answer)
+    read = state.waits.read(CLARIFICATION, {"id": await_id, "answer": sent})
+    if isinstance(read, Refused):
+        return read.reason
+    if not isinstance(read, Clarified):
+        return f"{await_id} is no question of the planner"
+    return changed(state, waits=state.waits.closed(await_id, read)).answered(plan, read)
+
+
+def _settled(step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, now: datetime) -> RunState:
+    """The state after a step: answered calls keep their results, and the others are answered as not executed."""
+    executed = [
+        replaced.get(call.tool_call_id) or step.results.get(call.tool_call_id) or _not_executed(call, run_id)
+        for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
+    ]
+    active = ActiveTime(budget=step.state.active.budget)
+    state = changed(step.state, limit=None, active=active, totals=RunTotals())
+    safeguards = state.safeguards.settle(step.plan.calls, executed, now)
+    return state.settled(step.plan, executed, safeguards, now)
+
+
+def _reopened_step(step: StepSoFar, call_id: str, run_id: str) -> PlanOutcome:
+    """The plan of a step in which one call is asked about again, and the others have their results."""
+    dispatches = [
+        dispatch
+        if call.tool_call_id == call_id
+        else Dispatch(
+            kind="answered", result=step.results.get(call.tool_call_id) or _not_executed(call, run_id)
+        )
+        for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False)
+    ]
+    taken_over: dict[str, Any] = {"usage": None, "decision": None, "notes": [], "policy": None}
+    return step.plan.model_copy(update={"dispatches": dispatches, "external": None, **taken_over})
+
+
+def _not_executed(call: ToolRequest, run_id: str) -> ToolResult:
+    why = (
+        f"not executed in this run, which was forked from {run_id} before the call was answered there; "
+        "request it again if it is still needed"
+    )
+    return failed(call, ToolError.new(why, code="not_executed"))

@@ -1,0 +1,127 @@
+"""The point of a run at which it is forked, from its history on the server or from an exported one."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import StorageDriver
+
+from sojourn.connection.rpc_errors import unreadable
+from sojourn.contracts.event import Event
+from sojourn.core.history.fold import Fold
+from sojourn.core.history.fork_points import ForkPoints
+from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.continuation import Continuation
+from sojourn.events.history import HistoryReader
+from sojourn.events.one_run import first_execution, present_execution, records_of, stored_messages
+
+__all__ = ["ForkOrigin", "origin_in_file", "origin_on_server"]
+
+Records = AsyncIterator[tuple[HistoryRecord, list[Event]]]
+
+
+@dataclass(slots=True)
+class ForkOrigin:
+    """A run up to an event."""
+
+    points: ForkPoints
+    task_queue: str
+    """The task queue of the run."""
+    execution: str
+    """The execution that has the last event read."""
+    event: Event | None = None
+    """The event that was asked for; None where none was, or where the run has no such event."""
+    last_call: str = ""
+    """The call that was answered last."""
+    last_wait: str = ""
+    """The last wait for an approval."""
+
+
+async def origin_on_server(
+    client: Client, run_id: str, at: str | None, storage: StorageDriver | None
+) -> ForkOrigin:
+    """Read a run up to an event; without one its last execution, which begins with all that happened before.
+
+    Args:
+        client: The client.
+        run_id: The run.
+        at: The id of the event.
+        storage: Where the beginning of a long run's transcript is.
+
+    Raises:
+        RPCError: The server does not answer, or has no such run.
+        RunUnreadable: The records of its workers cannot be decoded here.
+    """
+    described = await client.get_workflow_handle(run_id).describe()
+    execution = await (first_execution if at else present_execution)(client, run_id)
+    fold = Fold(run_id)
+    origin = ForkOrigin(ForkPoints(fold), described.task_queue, execution)
+    await _read(origin, _with_stored(origin, client, storage, execution), at)
+    return origin
+
+
+async def _with_stored(
+    origin: ForkOrigin, client: Client, storage: StorageDriver | None, execution: str
+) -> Records:
+    """The records of an execution and of those that continue it, once the messages are loaded that they have in storage."""
+    fold = origin.points.fold
+    async for record, events in records_of(client, fold, execution, follow=False):
+        if isinstance(record.value, Continuation):
+            stored = await stored_messages(client, storage, fold.run_id, record.value)
+            origin.points.transcript.stored = stored
+        yield record, events
+
+
+async def origin_in_file(
+    client: Client, history: WorkflowHistory, at: str | None, storage: StorageDriver | None
+) -> ForkOrigin:
+    """Read an exported history up to an event.
+
+    Args:
+        client: The client, which decodes the history.
+        history: The history.
+        at: The id of the event.
+        storage: Where the beginning of a long run's transcript is.
+
+    Raises:
+        RunUnreadable: The records of the run's workers cannot be decoded here.
+    """
+    started = history.events[0].workflow_execution_started_event_attributes
+    fold = Fold(history.workflow_id)
+    origin = ForkOrigin(
+        ForkPoints(fold), started.task_queue.name, started.original_execution_run_id or history.run_id
+    )
+    await _read(origin, _exported(origin, client, storage, history), at)
+    return origin
+
+
+async def _exported(
+    origin: ForkOrigin, client: Client, storage: StorageDriver | None, history: WorkflowHistory
+) -> Records:
+    reader, fold = HistoryReader(client.data_converter), origin.points.fold
+    for event in history.events:
+        record = await reader.record(event)
+        if reader.unreadable or reader.opening_unreadable:
+            raise unreadable(history.workflow_id, reader.unreadable or reader.opening_unreadable)
+        if record and isinstance(record.value, Continuation):
+            stored = await stored_messages(client, storage, fold.run_id, record.value)
+            origin.points.transcript.stored = stored
+        if record:
+            yield record, fold.feed(record)
+
+
+async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
+    """Read up to the history event that has the event asked for."""
+    async for record, events in records:
+        origin.points.feed(record, events)
+        for event in events:
+            if event.type == "tool_end":
+                origin.last_call = event.tool_call_id
+            elif event.type == "await_confirmation":
+                origin.last_wait = event.confirmation.id
+            if event.event_id == at:
+                origin.event = event
+        if origin.event:
+            return
+        if record.kind == "continued":
+            origin.execution = record.name

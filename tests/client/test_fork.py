@@ -1,0 +1,399 @@
+"""A fork goes on from a point of another run, and executes nothing again that was executed before."""
+
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    Client,
+    Event,
+    InvalidInput,
+    NoWorker,
+    PlanResult,
+    Run,
+    RunAlreadyExists,
+    RunFailed,
+    RunNotFound,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolCallMeta,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+    Turn,
+    Usage,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+from tests.conftest import Serve
+
+ASKING = RunPolicy(interrupts_allowed=True)
+QUESTION = AwaitClarification(id="which", question="Which site?")
+
+
+class Topic(BaseModel):
+    """What the helper is asked."""
+
+    topic: str
+
+
+class Shop:
+    """Tools that count what they have done."""
+
+    def __init__(self) -> None:
+        self.done = Counter[str]()
+        self.keys = set[str]()
+        self.is_down = False
+        self.tools = Toolset("shop.tools")
+
+        @self.tools.tool
+        async def buy(what: str, meta: ToolCallMeta) -> str:
+            """Buy something."""
+            return self.count(what, meta)
+
+        @self.tools.tool(destructive=True)
+        async def wipe(what: str, meta: ToolCallMeta) -> str:
+            """Destroy something."""
+            return self.count(what, meta)
+
+    def count(self, what: str, meta: ToolCallMeta) -> str:
+        assert meta.idempotency_key not in self.keys, "a key is used for one call only"
+        self.keys.add(meta.idempotency_key)
+        self.done[what] += 1
+        return f"{what} for {meta.run_id}"
+
+    def planned(self, *steps: Any, policy: RunPolicy = ASKING) -> App:
+        planner = ScriptedPlanner(steps)
+        return App(agents=[Agent("shop.buyer", planner=planner, uses=[self.tools], policy=policy)])
+
+
+def calls(*names: str, tool: str = "buy") -> PlanResult:
+    requests = [ToolRequest(name=f"shop.tools.{tool}", payload={"what": name}) for name in names]
+    return PlanResult(tool_calls=requests, usage=Usage(input_tokens=100, cost=1.0))
+
+
+def says(turn: Turn) -> PlanResult:
+    """Answer with all that the planner has received."""
+    texts = [message.text for message in turn.messages if message.role == "user"]
+    results = [result.result or str(result.error) for each in turn.messages for result in each.tool_results]
+    return PlanResult.final("; ".join([*texts, *map(str, results)]))
+
+
+async def ended(client: Client, **options: Any) -> Run:
+    run = await client.start("shop.buyer", "go", **options)
+    await run.result()
+    return run
+
+
+async def the_event(run: Run, kind: str, number: int = 0) -> Event:
+    return [event async for event in run.events(follow=False) if event.type == kind][number]
+
+
+async def test_what_was_executed_is_not_executed_again(serve: Serve) -> None:
+    """A fork after the first step has its result, and executes only the later step, under another key."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen"), calls("ink"), says))
+    run = await ended(client, session_id="s", labels={"team": "a"})
+    at = await the_event(run, "tool_end")
+    fork = await client.fork(run.id, at=at.event_id)
+    output = await fork.result()
+    assert shop.done == {"pen": 1, "ink": 2}
+    assert output.text == f"go; pen for {run.id}; ink for {fork.id}"
+    before, after = await run.transcript(), await fork.transcript()
+    assert after[:3] == before[:3]
+    assert [m.role for m in after] == [m.role for m in before]
+
+
+async def test_a_fork_names_its_origin_and_the_origin_its_forks(
+    serve: Serve, until: Callable[..., Awaitable[Any]]
+) -> None:
+    """The link is in the events, the status, the listing and Temporal's memo; labels and session go along."""
+    client = await serve(Shop().planned(calls("pen"), says))
+    run = await ended(client, session_id="s", labels={"team": "a"})
+    at = await the_event(run, "tool_start")
+    fork = await client.fork(run.id, at=at.event_id, new_run_id=f"{run.id}-again")
+    assert fork.id == f"{run.id}-again"
+    await fork.result()
+    first = await the_event(fork, "run_started")
+    origin = (await fork.status()).forked_from
+    assert origin is not None
+    assert first.type == "run_started"
+    assert first.forked_from == origin
+    assert (origin.run_id, origin.at) == (run.id, at.event_id)
+    assert origin.event_id < at.event_id, "the call was in progress: the plan is made again"
+    described = await client.temporal.get_workflow_handle(fork.id).describe()
+    assert described.id == fork.id
+    assert await described.memo() == {"message": "go", "forked_from": run.id}
+    execution = (await client.temporal.get_workflow_handle(run.id).describe()).run_id
+    assert origin.execution == execution
+
+    async def is_listed() -> bool:
+        found = [
+            each async for each in client.list_runs(fork_of=run.id, session_id="s", labels={"team": "a"})
+        ]
+        return [(each.run_id, each.forked_from and each.forked_from.run_id) for each in found] == [
+            (fork.id, run.id)
+        ]
+
+    await until(is_listed)
+    with pytest.raises(RunAlreadyExists, match="new_run_id"):
+        await client.fork(run.id, new_run_id=fork.id)
+
+
+async def test_a_result_is_replaced(serve: Serve) -> None:
+    """The planner goes on with the other result; the call of the same step that had ended keeps its own."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen", "ink"), says))
+    run = await ended(client)
+    ends = [event async for event in run.events(follow=False) if event.type == "tool_end"]
+    last = ends[-1]
+    assert last.type == "tool_end"
+    fork = await client.fork(run.id, at=last.event_id, result={"price": 3})
+    text = (await fork.result()).text
+    assert "{'price': 3}" in text
+    assert shop.done == {"pen": 1, "ink": 1}
+    fails = ToolResult(error=ToolError.new("sold out"))
+    assert "sold out" in (await (await client.fork(run.id, at=last.event_id, result=fails)).result()).text
+    with pytest.raises(InvalidInput, match="no result to replace"):
+        await client.fork(run.id, at=(await the_event(run, "run_started")).event_id, result=1)
+
+
+async def test_a_call_without_result_is_requested_again(serve: Serve) -> None:
+    """Calls of a step that had not ended are answered as not executed; those that had ended keep their results."""
+    shop = Shop()
+    policy = RunPolicy(max_parallel_calls=1, interrupts_allowed=True)
+    client = await serve(shop.planned(calls("pen", "ink"), says, policy=policy))
+    run = await ended(client)
+    fork = await client.fork(run.id, at=(await the_event(run, "tool_end")).event_id)
+    text = (await fork.result()).text
+    assert f"pen for {run.id}" in text
+    assert f"not executed in this run, which was forked from {run.id}" in text
+    assert shop.done == {"pen": 1, "ink": 1}
+
+
+async def test_a_message_begins_a_turn(serve: Serve) -> None:
+    """A message after the answer goes on with the conversation; at an earlier event it joins the results there."""
+    client = await serve(Shop().planned(calls("pen"), says, says))
+    run = await ended(client)
+    fork = await client.fork(run.id, message="and now?")
+    output = await fork.result()
+    assert output.text == f"go; and now?; pen for {run.id}"
+    assert (await fork.status()).turn_id == "t2"
+    assert [m.role for m in await fork.transcript()] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    at = (await the_event(run, "tool_end")).event_id
+    assert (
+        await (await client.fork(run.id, at=at, message="hurry")).result()
+    ).text == f"go; hurry; pen for {run.id}"
+    at = (await the_event(run, "run_started")).event_id
+    assert (await (await client.fork(run.id, at=at, message="hurry")).result()).text.startswith(
+        "go; hurry; pen"
+    )
+
+
+async def test_an_answer_is_changed(serve: Serve) -> None:
+    """At a question the fork gets the other answer, or waits itself; the origin keeps its own."""
+    client = await serve(Shop().planned(PlanResult.ask(QUESTION), says))
+    run = await client.start("shop.buyer", "go")
+    await run.until_waiting()
+    asked = (await the_event(run, "await_clarification")).event_id
+    waiting = await client.fork(run.id, at=asked)
+    (wait,) = await waiting.until_waiting()
+    assert wait.id == "which"
+    assert (await the_event(waiting, "await_clarification")).run_id == waiting.id
+    assert (await (await client.fork(run.id, answer="s-2")).result()).text == "go; s-2"
+    await run.answer("s-1")
+    assert (await run.result()).text == "go; s-1"
+    assert (await (await client.fork(run.id, at=asked, answer="s-3")).result()).text == "go; s-3"
+    await waiting.answer("s-4")
+    assert (await waiting.result()).text == "go; s-4"
+    with pytest.raises(InvalidInput, match="answer in place of a message"):
+        await client.fork(run.id, at=asked, message="s-2")
+    assert (await (await client.fork(run.id, answer="s-5")).result()).text == "go; s-5"
+    with pytest.raises(InvalidInput, match="asks nothing"):
+        await client.fork(run.id, at=(await the_event(run, "run_started")).event_id, answer="s-2")
+
+
+async def test_a_decision_is_changed(serve: Serve, until: Callable[..., Awaitable[Any]]) -> None:
+    """A call that was denied is carried out in the fork; calls that had ended are not executed again."""
+    shop = Shop()
+    both = PlanResult(tool_calls=[*calls("pen").tool_calls, *calls("disk", tool="wipe").tool_calls])
+    client = await serve(shop.planned(both, says))
+    run = await client.start("shop.buyer", "go")
+    (wait,) = await run.until_waiting()
+    await until(lambda: shop.done["pen"])
+    await run.deny(wait.id, "no")
+    assert "denied: no" in (await run.result()).text
+    assert shop.done == {"pen": 1}
+    answered = (await the_event(run, "await_answered")).event_id
+    fork = await client.fork(run.id, at=answered, approve=True)
+    text = (await fork.result()).text
+    assert f"pen for {run.id}; disk for {fork.id}" in text
+    assert shop.done == {"pen": 1, "disk": 1}
+    answer = await the_event(fork, "await_answered")
+    assert answer.type == "await_answered"
+    assert answer.approved
+    back = await client.fork(fork.id, approve=False)
+    assert "denied" in (await back.result()).text
+    assert shop.done == {"pen": 1, "disk": 1}
+    with pytest.raises(InvalidInput, match="asked about no call"):
+        await client.fork(run.id, at=(await the_event(run, "run_started")).event_id, approve=True)
+
+
+async def test_a_failed_run_is_retried(serve: Serve) -> None:
+    """A retry goes on before the plan that failed; what the first run has done stays done."""
+    shop = Shop()
+    shop.is_down = True
+
+    def fails_while_down(turn: Turn) -> PlanResult:
+        return PlanResult.fail("the provider is down") if shop.is_down else says(turn)
+
+    client = await serve(shop.planned(calls("pen"), fails_while_down))
+    run = await client.start("shop.buyer", "go")
+    with pytest.raises(RunFailed):
+        await run.result()
+    with pytest.raises(RunFailed):
+        await (await client.retry(run.id)).result()
+    shop.is_down = False
+    retried = await client.retry(run.id, new_run_id=f"{run.id}-2")
+    output = await retried.result()
+    assert output.text == f"go; pen for {run.id}"
+    assert shop.done == {"pen": 1}
+    with pytest.raises(InvalidInput, match="did not fail, it is completed"):
+        await client.retry(retried.id)
+
+
+async def test_a_fork_counts_from_zero(serve: Serve) -> None:
+    """The totals are those of the fork alone, and so its limits begin at zero; the run's own limits go along."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen"), calls("ink"), says))
+    policy = RunPolicyOverride(max_tool_calls=2)
+    run = await ended(client, policy=policy)
+    output = await run.result()
+    assert (output.tool_calls, output.usage.cost) == (2, 2.0)
+    fork = await client.fork(run.id, at=(await the_event(run, "tool_end")).event_id)
+    output = await fork.result()
+    assert (output.tool_calls, output.usage.cost) == (1, 1.0)
+    assert (await fork.status()).caps.tool_calls == 1
+
+
+async def test_a_fork_of_a_fork(serve: Serve) -> None:
+    """A fork is a run like any other: it can be forked, and its transcript is read from its history."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen"), calls("ink"), says))
+    run = await ended(client)
+    fork = await client.fork(run.id, at=(await the_event(run, "tool_end")).event_id)
+    await fork.result()
+    again = await client.fork(fork.id)
+    await again.result()
+    assert await again.transcript() == await fork.transcript()
+    assert shop.done == {"pen": 1, "ink": 2}
+    at_start = await client.fork(fork.id, at=(await the_event(fork, "run_started")).event_id)
+    await at_start.result()
+    assert shop.done == {"pen": 1, "ink": 3}
+
+
+async def test_a_run_is_forked_from_its_export(serve: Serve, tmp_path: Path) -> None:
+    """A file of its history is enough, also for a run that the server has no more."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen"), says))
+    run = await ended(client)
+    file, at = tmp_path / "history.json", (await the_event(run, "tool_end")).event_id
+    history = await client.temporal.get_workflow_handle(run.id).fetch_history()
+    text = history.to_json()
+    file.write_text(text.replace(run.id, "long-gone"))
+    with pytest.raises(RunNotFound):
+        await client.fork("long-gone", at=at)
+    fork = await client.fork("long-gone", at=at, history=file)
+    assert (await fork.result()).text == f"go; pen for {run.id}"
+    assert shop.done == {"pen": 1}
+    with pytest.raises(InvalidInput, match="is the history of run long-gone"):
+        await client.fork(run.id, history=file)
+    file.write_text("{}")
+    with pytest.raises(InvalidInput, match="is not a history"):
+        await client.fork("long-gone", history=file)
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({"at": "0-000099-00000"}, "has no event '0-000099-00000'"),
+        ({"message": " "}, "the message is empty"),
+        ({"message": "x" * 1_100_000}, "at most 1,000,000"),
+        ({"message": "\ud800"}, "cannot be written"),
+        ({"new_run_id": "a b"}, "new_run_id must begin"),
+        ({"result": 1, "answer": "x"}, "only one of"),
+        ({"result": float("nan"), "at": "end"}, "cannot be used"),
+        ({"approve": True, "message": "x"}, "takes no message"),
+    ],
+)
+async def test_a_wrong_argument_is_refused(serve: Serve, given: dict[str, Any], rule: str) -> None:
+    """No run is started, and the error says why."""
+    client = await serve(Shop().planned(calls("pen"), says))
+    run = await ended(client)
+    if given.get("at") == "end":
+        given = {**given, "at": (await the_event(run, "tool_end")).event_id}
+    with pytest.raises(InvalidInput, match=rule):
+        await client.fork(run.id, **given)
+
+
+async def test_a_fork_needs_a_worker(serve: Serve, temporal_address: str) -> None:
+    """Nobody polls the queue: no fork is started."""
+    run = await ended(await serve(Shop().planned(says)))
+    client = await Client.connect(temporal_address, task_queue="nobody-is-here")
+    with pytest.raises(NoWorker, match="nobody-is-here"):
+        await client.fork(run.id)
+
+
+async def test_a_child_run_is_forked_by_reference(serve: Serve) -> None:
+    """A child run that had ended is not run again: its link stays in the transcript."""
+    helped = Counter[str]()
+
+    async def help_once(turn: Turn) -> PlanResult:
+        helped[turn.run.run_id] += 1
+        return PlanResult.final("helped")
+
+    helper = Agent("shop.helper", planner=help_once)
+    asking = helper.export("shop.helpers", tools=[AgentTool("ask", args=Topic, result=str)])
+    request = ToolRequest(name="shop.helpers.ask", payload={"topic": "x"}, tool_call_id="c1")
+    planner = ScriptedPlanner([PlanResult.calls(request), says])
+    client = await serve(App(agents=[helper, Agent("shop.buyer", planner=planner, uses=[asking])]))
+    run = await ended(client)
+    fork = await client.fork(run.id)
+    assert (await fork.result()).text == "go; helped"
+    assert helped == {f"{run.id}/c1": 1}
+    (result,) = (await fork.transcript())[2].tool_results
+    assert result.run_link is not None
+    assert result.run_link.run_id == f"{run.id}/c1"
+    child = await client.fork(f"{run.id}/c1", new_run_id=f"{run.id}-child")
+    assert (await child.result()).text == "helped"
+
+
+async def test_the_origin_in_a_start_by_hand_is_bounded(serve: Serve) -> None:
+    """Who starts a run by hand cannot give it an origin with an id of any length."""
+    client = await serve(Shop().planned(says))
+    origin = {"run_id": "x" * 301, "event_id": "0-000001-00000"}
+    opening = {
+        "agent_id": "shop.buyer",
+        "messages": [{"role": "user", "parts": [{"type": "text", "text": "go"}]}],
+        "forked_from": origin,
+    }
+    run_id = f"by-hand-{uuid.uuid4().hex[:8]}"
+    await client.temporal.start_workflow("AgentRun", opening, id=run_id, task_queue=client.task_queue or "")
+    with pytest.raises(RunFailed, match="at most 300 characters"):
+        await client.get_run(run_id).result()
