@@ -83,7 +83,7 @@ MAX_QUOTED = 200
 """Most characters of an answer in an error."""
 
 ENDED = ("completed", "closing workflow")
-"""In the server's text where a run has ended: before an update, or before a worker handled it."""
+"""In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
 
 TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
 """In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
@@ -505,7 +505,6 @@ class Run:
         """Send an update and translate its refusal; a callable `value` is called again for each attempt."""
         deadline: float | None = None
         failing: float | None = None
-        going_on: float | None = None
         while True:
             message = await value() if callable(value) else value
             fields = {name: each for name, each in message.items() if each not in (None, "")}
@@ -533,16 +532,12 @@ class Run:
                     f"{self.id}: {reason}; it can still take effect when one runs", run_id=self.id
                 ) from error
             except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND and any(text in error.message for text in ENDED):
-                    going_on = going_on or time.monotonic() + 2.0
-                    if time.monotonic() < going_on and await self._is_open():
-                        await asyncio.sleep(0.1)  # only an execution has ended
-                        continue
+                if _says(error, ENDED) and not await self._is_open():
                     raise AwaitClosed(
                         f"{self.id} has ended; it accepts no answers", run_id=self.id
                     ) from error
-                if any(
-                    text in error.message for text in TASK_FAILS
+                if _says(
+                    error, TASK_FAILS + ENDED
                 ):  # the server refuses at once, and attempts the task again
                     failing = failing or time.monotonic() + ANSWER_DEADLINE
                     if time.monotonic() < failing:
@@ -611,6 +606,10 @@ def _void(message: str, run_id: str, error: WorkflowUpdateFailedError) -> Approv
     return ApprovalVoid(
         message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
     )
+
+
+def _says(error: RPCError, texts: Sequence[str]) -> bool:
+    return any(text in error.message for text in texts)
 
 
 def _id_of(wait: AwaitClarification | str | None) -> str:
