@@ -31,8 +31,8 @@ _JSON = b"json/plain"
 class FolderStorage(StorageDriver):
     """Keeps each payload in a file named by its SHA-256, below a folder that all workers and clients share.
 
-    It deletes nothing: delete files that are older than your namespace's retention. Storing an equal payload again
-    renews the time of its file.
+    It deletes nothing: delete files whose time is older than your namespace's retention and the longest wait of a run.
+    Storing an equal payload again, and reading it, renew the time of its file.
 
     Args:
         folder: The folder; made when the first payload is written.
@@ -96,7 +96,10 @@ class FolderStorage(StorageDriver):
         return digest
 
     def _read(self, digest: str) -> bytes:
-        data = self._path(digest).read_bytes()
+        path = self._path(digest)
+        data = path.read_bytes()
+        with suppress(OSError):  # a folder that is only read
+            os.utime(path)
         if hashlib.sha256(data).hexdigest() != digest:
             raise ValueError(f"the stored payload {digest[:12]}… was changed")
         return data

@@ -269,12 +269,17 @@ class RunResumedEvent(_Steered):
 
 
 class RunContinuedEvent(BaseEvent):
-    """The run goes on in a new execution with the same id, because its history is long; nothing else changes."""
+    """The run goes on in a new execution with the same id, because its history is long; nothing else changes.
+
+    It is also the first event where the earlier executions are deleted.
+    """
 
     type: Literal["run_continued"] = "run_continued"
     """The discriminator of `Event`."""
     executions: int
     """Number of executions of the run that have ended, this one included."""
+    is_start: bool = False
+    """Whether the events begin here, because the earlier executions are deleted."""
 
 
 class _Limit(BaseEvent):

@@ -54,9 +54,10 @@ async def events_of(
         RunUnreadable: The records of its workers cannot be decoded here.
         ServerUnavailable: The server does not answer; with `follow`, it did not answer for a minute.
     """
-    last, outage = after, OutageRetry()
+    last, outage, execution = after, OutageRetry(), ""
     while True:
         try:
+            gone, execution = execution, ""
             execution = await first_execution(client, run_id)
             outage.answered()
             async for event in _folded(client, run_id, execution, follow=follow):
@@ -78,8 +79,10 @@ async def events_of(
             else:
                 return
         except RPCError as error:
-            if not (follow and await outage.may_retry(error)):
+            is_gone = error.status == RPCStatusCode.NOT_FOUND and execution not in ("", gone)
+            if not is_gone and not (follow and await outage.may_retry(error)):
                 raise translated(error, run_id) from error
+            # Else retention has just deleted that execution: the events begin with the next one.
 
 
 async def transcript_of(client: Client, run_id: str, storage: StorageDriver | None) -> list[Message]:

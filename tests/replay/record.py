@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -75,7 +76,10 @@ def short_executions() -> Iterator[None]:
     """Let runs go on in new executions after 60 events; what is stored is the last execution, which is shorter."""
     usual = workflows.room.CONTINUE_EVENTS
     workflows.room.CONTINUE_EVENTS = 60
-    yield
+    with tempfile.TemporaryDirectory() as nowhere:  # a stored history may need no storage
+        os.environ["XDG_RUNTIME_DIR"] = nowhere
+        yield
+        del os.environ["XDG_RUNTIME_DIR"]
     workflows.room.CONTINUE_EVENTS = usual
 
 

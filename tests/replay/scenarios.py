@@ -385,6 +385,13 @@ async def flood_and_answer(run: Run) -> None:
     await answer(run)
 
 
+async def flood_and_decide(run: Run) -> None:
+    await waits(run, 2)
+    await flood(run)
+    await run.approve("confirm-w1", by="ana")
+    await run.deny("confirm-w2", "not now")
+
+
 async def answer_and_approve(run: Run) -> None:
     await answer(run)
     await event(run, "await_confirmation")
@@ -481,6 +488,14 @@ SCENARIOS = {
         deed=answer_and_approve,
     ),
     "continued_question": Scenario([PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=flood_and_answer),
+    "continued_step": Scenario(
+        [
+            calls(call("add", "c1", a=1, b=2), call("wipe", "w1", disk="a"), call("wipe", "w2", disk="b")),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=flood_and_decide,
+    ),
     "continued_sleep": Scenario(
         [lambda turn: FINAL if turn.messages[-1].role == "system" else PlanResult.wait(timedelta(seconds=3))],
         deed=flood,

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import os
 import uuid
 from datetime import timedelta
 
@@ -63,6 +64,9 @@ def counting(count: int, *, ask_at: int = -1):
 
     return plan
 
+
+MONTHS = int(os.environ.get("SOJOURN_CASES", "12"))
+"""Months of a long run; a campaign takes 120."""
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
 
@@ -392,6 +396,42 @@ async def same_from_both_ends(client: Client, run_id: str) -> RunState:
     return last.state
 
 
+async def test_a_run_of_a_year(short, serve, until):
+    """Each month the planner works, sleeps and asks; times and answers are right to the end."""
+    made.clear()
+
+    async def plan(turn: Turn) -> PlanResult:
+        months = sum(message.role == "user" for message in turn.messages) - 1
+        last = turn.messages[-1]
+        if months == MONTHS:
+            return PlanResult.final(f"{months} months, {len(turn.results)} notes")
+        if last.role == "user":
+            calls = [ToolRequest(name="long.tools.note", payload={"n": 5 * months + n}) for n in range(5)]
+            return PlanResult.calls(*calls)
+        if last.role == "tool":
+            return PlanResult.wait(timedelta(days=20))
+        return PlanResult.ask(AwaitClarification(question="on?", id="on", expires_after=timedelta(days=30)))
+
+    client = await serve(planner=plan, uses=(tools,), policy=POLICY)
+    run = await client.start("test.agent", "go")
+
+    async def sleeps() -> bool:
+        status = await run.status()
+        return status.phase == "waiting" and not status.awaits
+
+    for month in range(MONTHS):
+        assert await until(sleeps)
+        await skip_time(run, timedelta(days=20))
+        (wait,) = await run.until_waiting()
+        await skip_time(run, timedelta(days=10))
+        await run.answer(wait, f"month {month}")
+    assert (await run.result()).text == f"{MONTHS} months, {5 * MONTHS} notes"
+    assert sorted(made) == list(range(5 * MONTHS))
+    events = [event async for event in run.events()]
+    assert events[-1].time - events[0].time >= timedelta(days=30 * MONTHS)
+    assert [event.type for event in events].count("run_continued") >= MONTHS - 2
+
+
 async def test_earlier_executions_may_be_deleted(short, serve, until):
     """After retention the events begin with the oldest execution that is left, with their ids; nothing else needs the others."""
     client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
@@ -410,7 +450,9 @@ async def test_earlier_executions_may_be_deleted(short, serve, until):
         events = [event async for event in run.events()]
         return events if len(events) < len(whole) and events[0].event_id.startswith("2-") else None
 
-    assert await until(left) == [event for event in whole if place_of(event.event_id) >= (2,)]
+    gone, *rest = await until(left)
+    assert (gone.type, gone.executions, gone.is_start) == ("run_continued", 2, True)
+    assert rest == [event for event in whole if place_of(event.event_id) >= (2,)]
     assert (await run.status()).tool_calls == 30
     assert len(await run.transcript()) == 62
     assert (await run.result()).text == text

@@ -19,6 +19,7 @@ from sojourn.contracts.event import (
     RetriesStoppedEvent,
     RunCanceledEvent,
     RunCompletedEvent,
+    RunContinuedEvent,
     RunFailedEvent,
     RunPausedEvent,
     RunResumedEvent,
@@ -113,6 +114,12 @@ def _note(event: PlannerNoteEvent) -> list[Line]:
     return [Line(f"· {plain(event.text, 500)}{who}", "dim")]
 
 
+def _continued(event: RunContinuedEvent) -> list[Line]:
+    """A line where the events begin; that a run goes on in a new execution concerns nobody."""
+    earlier = counted(event.executions, "earlier execution")
+    return [Line(f"· the beginning is gone: Temporal has deleted {earlier}", "dim")] if event.is_start else []
+
+
 def _limit(event: LimitReachedEvent | RetriesStoppedEvent) -> list[Line]:
     return text_lines(event.limit.message, "yellow", "! ")
 
@@ -165,6 +172,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "retries_stopped": _limit,
     "policy_decision": _policy_decision,
     "await_answered": _answered,
+    "run_continued": _continued,
     "run_paused": _paused,
     "run_resumed": _resumed,
     "run_completed": _completed,

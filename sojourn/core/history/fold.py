@@ -170,7 +170,9 @@ class Fold:
                 self._step.resume(waits_for, record.value.step)
             elif waits_for and waits_for.await_:
                 self._waits.asked = waits_for
-            if self._fold.state.opening.forked_from and not self._chain:
+            if self._chain:
+                yield self._fold.event(record, RunContinuedEvent, executions=self._chain, is_start=True)
+            elif self._fold.state.opening.forked_from:
                 yield from self._forked(record, record.value)
             return
         if isinstance(record.value, RunInput):
