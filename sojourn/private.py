@@ -9,6 +9,7 @@ __all__ = [
     "MAX_PATH",
     "STORAGE_LINK",
     "is_private",
+    "is_this_machine",
     "keep_private",
     "private_folder",
     "private_opener",
@@ -83,12 +84,13 @@ def runtime_path(server: str, name: str) -> Path | None:
         name: The name of the file, with `{port}`.
     """
     host, _, port = server.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and _is_this_machine(host)):
+    if not (port.isascii() and port.isdecimal() and is_this_machine(host)):
         return None
     return _runtime_folder() / name.format(port=int(port))
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Whether a host, as a name or an address, is this machine itself."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -167,8 +167,10 @@ class OpenAwaits:
             tool_call_id: The call.
             go_on: Goes on in a new execution, where all that the run does is to wait.
         """
-        future = self._parts[wait.id, tool_call_id]
+        future = self._parts.get((wait.id, tool_call_id))
         stop_if_canceled()
+        if future is None:
+            return None  # somebody has started the run with a state of their own making
         left = None
         if wait.expires_after is not None:
             left = self.opened_at[wait.id] + wait.expires_after - workflow.now()

@@ -351,9 +351,9 @@ class Step:
         rounds = 0
         while True:
             known = self._next(call)
-            result = known.result if known else await self._in_turn(call, dispatch, task)
-            assert result is not None
-            if known is None and (result.input_required or result.confirm):
+            told = known and known.result
+            result = told or await self._in_turn(call, dispatch, task)
+            if told is None and (result.input_required or result.confirm):
                 self._keep(call, Past(result=result))
             needed, rounds = result.input_required, rounds + 1
             if needed is None:
@@ -450,7 +450,8 @@ class Step:
         """
         stop_if_canceled()
         wait = self._external
-        assert wait is not None
+        if wait is None:
+            return not_supplied(call)  # somebody has started the run with a state of their own making
         while True:
             with self._waits():
                 sent = await self._awaits.result_of(wait, call.tool_call_id, self.go_on)

@@ -9,11 +9,13 @@ import re
 from typing import Any
 
 from temporalio.envconfig import ClientConfig
+from temporalio.service import GrpcCompression
 
 from sojourn.contracts.ids import task_queue_fault
 from sojourn.core.values.text import is_writable
 from sojourn.errors import DefinitionError
 from sojourn.network.client import check_timeouts
+from sojourn.private import is_this_machine
 
 __all__ = [
     "DEFAULT_TASK_QUEUE",
@@ -53,7 +55,22 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
         options["target_host"] = address
     if namespace:
         options["namespace"] = namespace
+    options["grpc_compression"] = _compression(options["target_host"])
     return options
+
+
+def _compression(target: str) -> GrpcCompression:
+    """How messages are compressed: not at all to a server on this machine, where it only costs time.
+
+    Raises:
+        DefinitionError: `SOJOURN_GRPC_COMPRESSION` is neither `gzip` nor `none`.
+    """
+    known = {"gzip": GrpcCompression.GZIP, "none": GrpcCompression.NONE}
+    usual = "none" if is_this_machine(target.rpartition(":")[0]) else "gzip"
+    named = os.environ.get("SOJOURN_GRPC_COMPRESSION") or usual
+    if named not in known:
+        raise DefinitionError(f"SOJOURN_GRPC_COMPRESSION is gzip or none, not {named[:50]!a}")
+    return known[named]
 
 
 def _readable() -> dict[str, str]:

@@ -1,7 +1,9 @@
 """A long run goes on in a new execution while calls of a step wait: for approvals, forms and results from outside."""
 
 import asyncio
+import contextlib
 import random
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -14,6 +16,7 @@ from sojourn import (
     AwaitClosed,
     InputForm,
     InputRequired,
+    InvalidInput,
     PlanResult,
     RunCanceled,
     RunPolicy,
@@ -287,3 +290,46 @@ async def test_a_changed_tool_is_asked_about_again_over_executions(
     assert len(notes) == 1
     status = await run.status()
     assert sum("changed" in each for each in status.notes) <= 1
+
+
+@pytest.mark.parametrize(
+    "past",
+    [[], [{}], [{}, {}, {}], [{"decided": {"await_id": "x", "approved": True, "reason": "", "by": None}}]],
+)
+@pytest.mark.parametrize("external", ["", "nothing", "confirm-c2"])
+async def test_a_step_that_somebody_made_up_wedges_nothing(short, serve, status_when, past, external):
+    """A start with the state of a step that never was ends; each of its calls is answered."""
+    client = await serving(serve, MIXED)
+    plan = {"calls": [each.model_dump(mode="json", exclude_defaults=True) for each in MIXED[:3]]}
+    plan["dispatches"] = [{}, {}, {"kind": "external"}]
+    calls = {each.tool_call_id: {"since": "2026-01-01T00:00:00Z", "past": past} for each in MIXED[:3]}
+    opening = {"agent_id": "test.agent", "messages": []}
+    state = {
+        "opening": opening,
+        "plans": 1,
+        "is_policy_known": True,
+        "policy": POLICY.model_dump(mode="json"),
+    }
+    step = {"calls": calls, "external": external, "opened": {"nothing": "2026-01-01T00:00:00Z"}}
+    handle = await client.temporal.start_workflow(
+        "AgentRun",
+        {"continued": {"state": state, "waits_for": plan, "step": step, "transcript": []}},
+        id=f"odd-{uuid.uuid4().hex}",
+        task_queue=client.task_queue,
+    )
+    run = client.get_run(handle.id)
+    ended = asyncio.create_task(run.result())
+    while not ended.done():
+        for wait in (await run.status()).awaits:
+            with contextlib.suppress(AwaitClosed, InvalidInput):
+                if wait.id.startswith("confirm"):
+                    await run.approve(wait.id)
+                elif wait.id.startswith("input"):
+                    await run.answer(wait.id, {"hour": 1})
+                else:
+                    results = [
+                        {"tool_call_id": item.tool_call_id, "result": {"count": 1}} for item in wait.items
+                    ]
+                    await run.provide_tool_results(wait.id, results)
+        await asyncio.sleep(0.02)
+    assert (await ended).reason == "answered"
