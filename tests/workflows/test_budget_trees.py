@@ -164,7 +164,8 @@ async def grown(tree: Tree, policy: RunPolicy, address: str, traces) -> RunOutpu
     async with Worker(tree.app(policy), client), asyncio.timeout(120):
         run = await client.start("test.a0", "go")
         out = await run.result()
-        await traces(run).check()
+        messages = await traces(run).check()
+        assert await run.transcript() == messages
     return out
 
 

@@ -68,12 +68,15 @@ class TranscriptProjection:
         return [*self.messages, *self._carried, *self._answers(), *self._notices]
 
     def _plan(self, task: PlanTask) -> None:
+        notices = [Message.system(task.finalize.notice)] if task.finalize else []
+        unread = self._carried or [*self._answers(), *notices]
+        if task.after > len(self.messages):  # for a plan that was cut off before it was recorded
+            self.messages, unread = [*self.messages, *unread], []
         before = self.messages[: task.after]
         if task.new or task.until is None:
             self.messages = [*before, *task.new]
         elif task.plan > 1:
-            notices = [Message.system(task.finalize.notice)] if task.finalize else []
-            self.messages = [*before, *(self._carried or [*self._answers(), *notices])][: task.until]
+            self.messages = [*before, *unread][: task.until]
         self._carried = []
         self._calls, self._results, self._notices = [], {}, []
 
