@@ -46,6 +46,8 @@ CASES = [
     Case("pause {run}"),
     Case("resume {run}"),
     Case("cancel {run}", needs_worker=False),
+    Case("fork {run}"),
+    Case("retry {run}", needs_worker=False),
     Case("export {run}", needs_worker=False),
     Case("list", takes_run=False, needs_worker=False),
     Case("cost", takes_run=False, needs_worker=False),
