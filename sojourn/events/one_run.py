@@ -54,7 +54,7 @@ async def events_of(
         RunUnreadable: The records of its workers cannot be decoded here.
         ServerUnavailable: The server does not answer; with `follow`, it did not answer for a minute.
     """
-    last, outage, execution = after, OutageRetry(), ""
+    last, outage, execution, gone = after, OutageRetry(), "", ""
     while True:
         try:
             gone, execution = execution, ""
