@@ -5,8 +5,10 @@ new planners and changed policies while runs are open.
 """
 
 import difflib
+import time
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -23,6 +25,7 @@ from sojourn.live.transport import topic_of
 
 from .first_time import FirstTime
 from .heartbeat import beating
+from .local_plan import check_local, is_quick, local_outcome, within_local_limit
 from .lost_workers import MAX_LOST, lost_before
 from .planning import Planning
 from .storage import storage_of
@@ -52,11 +55,14 @@ class PlanActivity:
         Raises:
             ApplicationError: `WRONG_WORKER`, while another worker has the agent; `AgentNotFound`, after 3 attempts, or `InvalidInput`, at once; the planner's own
                 exception, with its type, after 5 attempts, or after 20 where it says when to try again;
-                `PlannerLost` when 3 workers were lost under it.
+                `PlannerLost` when 3 workers were lost under it; `NOT_LOCAL` for a turn that an ordinary activity
+                has to plan.
         """
         info = activity.info()
-        agent = await self._agent(task, info.attempt)
         key = (info.workflow_id or "", info.workflow_run_id or "")
+        if info.is_local:
+            check_local(self._app, self.transcripts, key, task)
+        agent = await self._agent(task, info.attempt)
         lost = await lost_before()
         if lost >= MAX_LOST:
             raise ApplicationError(
@@ -71,19 +77,24 @@ class PlanActivity:
                 if task.plan == 1 or task.unlimited
                 else None
             )
+            limits = limits_of(policy) if policy else task.limits
             planning = Planning(
                 app=self._app,
                 agent=agent,
                 task=task,
                 run_id=key[0],
                 messages=messages,
-                limits=limits_of(policy) if policy else task.limits,
+                limits=within_local_limit(limits) if info.is_local else limits,
                 caps=caps_left(policy, RunTotals()) if policy else task.caps,
                 attempt=info.attempt,
                 waited=datetime.now(UTC) - info.scheduled_time,
             )
+            began = time.monotonic()
             async with telling(self._app.live, _attempt(task)):
                 outcome = await planning.outcome()
+            is_local = agent.local and is_quick(agent.id, time.monotonic() - began)
+            if info.is_local:
+                outcome = local_outcome(task, outcome)
         if outcome.final or outcome.failure:
             self.transcripts.drop(key)
         else:
@@ -91,10 +102,11 @@ class PlanActivity:
                 key, [*messages, *_assistant_messages(outcome)], plan=task.plan, attempt=info.attempt
             )
         self._first_time.planned(key[1], outcome)
+        changes: dict[str, Any] = {"local": True} if is_local else {}
+        if policy is not None or info.attempt > 1:
+            changes |= {"policy": policy, "attempt": info.attempt}
         outcome = outcome.recorded()
-        if policy is None and info.attempt == 1:
-            return outcome
-        return outcome.model_copy(update={"policy": policy, "attempt": info.attempt})
+        return outcome.model_copy(update=changes) if changes else outcome
 
     async def _agent(self, task: PlanTask, attempt: int) -> Agent:
         agent = self._app.agent(task.agent_id)

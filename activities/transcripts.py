@@ -61,6 +61,10 @@ class Transcripts:
         self.hits = 0
         self.misses = 0
 
+    def has(self, key: Key, task: PlanTask) -> bool:
+        """Whether the transcript is here, so that the run need not be asked."""
+        return task.after == 0 or self._accepted(key, task) is not None
+
     async def read(self, key: Key, task: PlanTask) -> list[Message]:
         """The whole transcript for a plan, its new messages included."""
         known = self._known(key, task)
@@ -101,14 +105,19 @@ class Transcripts:
     def _known(self, key: Key, task: PlanTask) -> list[Message] | None:
         if task.after == 0:
             return []
-        entry = self._entries.get(key)
-        accepted = (task.after, task.plan - 1, task.accepted_attempt)
-        if entry and (len(entry.messages), entry.plan, entry.attempt) == accepted:
+        entry = self._accepted(key, task)
+        if entry:
             self._entries.move_to_end(key)
             self.hits += 1
             return entry.messages
         self.misses += 1
         return None
+
+    def _accepted(self, key: Key, task: PlanTask) -> _Entry | None:
+        """The entry of the plan that the workflow accepted before this one."""
+        entry = self._entries.get(key)
+        accepted = (task.after, task.plan - 1, task.accepted_attempt)
+        return entry if entry and (len(entry.messages), entry.plan, entry.attempt) == accepted else None
 
     async def _ask(self, key: Key, after: int, until: int) -> list[Message]:
         """Read the messages `after` to `until`; a retried plan reads exactly what its first attempt did.

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench import local
 from bench.contenders import CONTENDERS, FLOOR, PEERS, Contender
 from bench.measure import CALLS, LONG, Lane, Sample, lane, round_of
 from sojourn.server import Server
@@ -132,6 +133,8 @@ def main() -> None:
     samples = asyncio.run(measure(options.rounds, chosen_of(options.only)))
     summary = summarise(samples)
     show(summary)
+    if goals := local.judged(summary):
+        print(f"{local.NAME} to the floor: {goals}")
     tracing = cost_of_tracing(samples)
     if tracing:
         print("traced to sojourn: " + "  ".join(f"{name} {ratio:.3f}" for name, ratio in tracing.items()))

@@ -6,7 +6,7 @@ from bench import load
 from sojourn import Agent, App, PlanResult, RunPolicy, Tool, Toolset, Turn
 from sojourn.planner import PlanFunction
 
-__all__ = ["app", "echo", "echo_locally", "tools"]
+__all__ = ["app", "echo", "echo_locally", "planning", "policy", "tools"]
 
 tools = Toolset("bench.load", description="Work of a known size")
 

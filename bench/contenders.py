@@ -13,7 +13,9 @@ from typing import Any
 import temporalio.client
 import temporalio.worker
 from temporalio.client import WorkflowHandle
+from temporalio.service import GrpcCompression
 
+from bench import local
 from bench.agents import app
 from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool, tuned
 from sojourn import App
@@ -24,6 +26,9 @@ from sojourn.telemetry import interceptors
 from sojourn.worker import Worker
 
 __all__ = ["CONTENDERS", "FLOOR", "PEERS", "Contender"]
+
+UNCOMPRESSED = GrpcCompression.NONE
+"""As `sojourn.Client` connects on loopback; the floor too."""
 
 Start = Callable[[temporalio.client.Client, str, int], Awaitable[WorkflowHandle[Any, Any]]]
 
@@ -47,11 +52,13 @@ class Contender:
 
 
 async def _plain(address: str) -> temporalio.client.Client:
-    return await temporalio.client.Client.connect(address)
+    return await temporalio.client.Client.connect(address, grpc_compression=UNCOMPRESSED)
 
 
 async def _sojourn(address: str) -> temporalio.client.Client:
-    return await temporalio.client.Client.connect(address, data_converter=data_converter)
+    return await temporalio.client.Client.connect(
+        address, data_converter=data_converter, grpc_compression=UNCOMPRESSED
+    )
 
 
 async def _traced(address: str) -> temporalio.client.Client:
@@ -68,7 +75,9 @@ async def _traced(address: str) -> temporalio.client.Client:
     os.environ.update(settings)
     made = interceptors()
     del os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"]  # the worker processes of other contenders would inherit it
-    return await temporalio.client.Client.connect(address, data_converter=data_converter, interceptors=made)
+    return await temporalio.client.Client.connect(
+        address, data_converter=data_converter, interceptors=made, grpc_compression=UNCOMPRESSED
+    )
 
 
 _SINKS: list[asyncio.subprocess.Process] = []
@@ -126,6 +135,12 @@ CONTENDERS = [
     ),
     # The tools are local activities; the floor's are not.
     Contender("local", _sojourn, _starting("bench.local", "bench-local"), _serving("bench-local")),
+    Contender(
+        local.NAME,
+        _sojourn,
+        _starting("bench.near", f"bench-{local.NAME}"),
+        _serving(f"bench-{local.NAME}", local.app),
+    ),
     # To compare with `sojourn`, which differs only in sending no traces and metrics.
     Contender("traced", _traced, _starting("bench.agent", "bench-traced"), _serving("bench-traced")),
     # The planner is a model that decides like the planner of `sojourn`.

@@ -14,6 +14,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import sojourn
 from bench import load
+from sojourn.worker import MAX_EAGER
 
 __all__ = ["TIMEOUT", "FloorInput", "FloorRun", "floor_plan", "floor_tool", "tuned"]
 
@@ -36,6 +37,7 @@ def tuned(
         build_id=sojourn.__version__,
         max_cached_workflows=2_000,
         max_concurrent_activities=500,
+        max_eager_activity_reservations_per_workflow_task=MAX_EAGER,
         graceful_shutdown_timeout=timedelta(seconds=1),
     )
 

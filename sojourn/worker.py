@@ -46,6 +46,9 @@ DRAIN = timedelta(seconds=30)
 MAX_ACTIVITIES = 500
 """Most activities at once: one that waits for a model takes little. Sync tools have a limit of their own."""
 
+MAX_EAGER = 32
+"""Most calls of one step that start at once, without a dispatch, on the worker that has the run: as many as are in flight by default."""
+
 MAX_CACHED_RUNS = 2_000
 """Most runs in memory; where more are active, steps replay the histories of runs that were evicted."""
 
@@ -155,6 +158,7 @@ class Worker:
             build_id=sojourn.__version__,
             max_cached_workflows=max_cached_runs,
             max_concurrent_activities=MAX_ACTIVITIES,
+            max_eager_activity_reservations_per_workflow_task=MAX_EAGER,
             sticky_queue_schedule_to_start_timeout=STICKY,
             max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
             default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

@@ -1,9 +1,14 @@
 """Worker: what it opened is closed, also when it cannot start."""
 
-import pytest
+import uuid
 
-from sojourn import Agent, App, Client, PlanResult, Worker
+import pytest
+import temporalio.client
+from temporalio import activity
+
+from sojourn import Agent, App, Client, PlanResult, Toolset, Worker, data_converter
 from sojourn.live import LocalTransport
+from sojourn.testing import ScriptedPlanner
 
 
 class Live(LocalTransport):
@@ -36,3 +41,27 @@ async def test_an_app_that_cannot_be_opened_is_closed(temporal_address: str, how
     with pytest.raises(OSError, match="no such device"):
         await (worker.run() if how == "run" else worker.__aenter__())
     assert live.is_closed
+
+
+async def test_the_calls_of_a_step_start_on_the_worker_that_has_the_run(temporal_address: str) -> None:
+    """A step of 32 calls is carried out by the worker that planned it, though another one serves the queue too."""
+    tools, seen = Toolset("test.tools"), dict[str, int]()
+
+    @tools.tool
+    async def who(n: int) -> str:
+        """Return the worker's identity."""
+        identity = activity.client().identity
+        seen[identity] = seen.get(identity, 0) + 1
+        return f"{identity} {n}"
+
+    calls = PlanResult.calls(*(who.call(n=n) for n in range(32)))
+    planner = ScriptedPlanner([calls, PlanResult.final("done")])
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])])
+    queue = f"q-{uuid.uuid4().hex[:8]}"
+    one, two = [
+        await temporalio.client.Client.connect(temporal_address, data_converter=data_converter, identity=name)
+        for name in ("one", "two")
+    ]
+    async with Worker(app, one, task_queue=queue), Worker(app, two, task_queue=queue):
+        await Client(one, task_queue=queue).execute("test.agent", "go")
+    assert list(seen.values()) == [32]

@@ -50,6 +50,7 @@ from .clock import Clock
 from .current_state import CurrentState
 from .going_on import Leaving, WhileCallsWait, WhileItWaits
 from .listed import Listed
+from .local_plan import LocalPlans
 from .message_handlers import MessageHandlers
 from .open_awaits import OpenAwaits
 from .queries import RunQueries
@@ -107,6 +108,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self.awaits = OpenAwaits(self.current, Listed(is_listed=state.opening.listed))
         self.children = Children()
         self._clock = Clock(self.current)
+        self._local_plans = LocalPlans()
         self._observer = Observer()
 
     @property
@@ -282,7 +284,11 @@ class AgentRun(RunQueries, MessageHandlers):
         return plan
 
     async def _planned_by(self, task: PlanTask) -> PlanOutcome | Unread:
-        """The result of a worker that has the agent."""
+        """The result of a worker that has the agent: of this one, locally, or of any."""
+        if self._local_plans.takes(task):
+            local = await self._local_plans.planned(task)
+            if local is not None:
+                return local
         while True:
             try:
                 result: PlanOutcome | Unread = await workflow.execute_activity(
@@ -299,6 +305,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 if not may_move(error):
                     raise
             else:
+                self._local_plans.begin(result)
                 return result
 
     def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
@@ -317,6 +324,7 @@ class AgentRun(RunQueries, MessageHandlers):
         state, run, after = self._state, self._state.opening, len(self._transcript)
         new = [*state.new, *state.resume_messages]
         size = self._transcript.extend(new)
+        self._local_plans.add(size)
         first = state.plans == 0
         self._opening_bytes = size if first else self._opening_bytes
         large, is_known = size > MAX_INLINE_BYTES, state.is_policy_known
@@ -406,6 +414,7 @@ class AgentRun(RunQueries, MessageHandlers):
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         """End a step: count its calls, judge the limits and pass the results on, in call order."""
         now = workflow.now()
+        self._local_plans.settled(plan.dispatches, executed)
         safeguards = self._judged(self._state.safeguards.settle(plan.calls, executed, now))
         self._state = self._state.settled(plan, executed, safeguards, now)
         for call in plan.calls[len(executed) :]:

@@ -249,6 +249,7 @@ class AgentToolset:
     policy=POLICY,
     description=TEXT,
     task_queue=TEXT,
+    local=FLAG,
 )
 class Agent:
     """A planner with the tools it may use and the limits of its runs.
@@ -260,9 +261,10 @@ class Agent:
         policy: The limits of its runs.
         description: For catalogues, and for agents that use this agent as a tool.
         task_queue: The task queue of its runs when started as a tool; by default the caller's.
+        local: Whether turns are planned by local activities, beside the workflow: for a planner that decides in milliseconds and asks nobody.
 
     Raises:
-        DefinitionError: The id, the planner or a toolset is invalid.
+        DefinitionError: The id, the planner or a toolset is invalid, or the planner of a local agent is a model.
     """
 
     def __init__(
@@ -274,6 +276,7 @@ class Agent:
         policy: RunPolicy | None = None,
         description: str = "",
         task_queue: str | None = None,
+        local: bool = False,
     ) -> None:
         if not isinstance(id, str) or not AGENT_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"agent {id!r}: the id must have the form <service>.<agent>")
@@ -294,6 +297,11 @@ class Agent:
         if task_queue is not None and (fault := task_queue_fault(task_queue)):
             raise DefinitionError(f"agent {id}: {fault}")
         self.task_queue = task_queue
+        if local and getattr(self.planner, "reads_descriptions", False):
+            raise DefinitionError(
+                f"agent {id}: a local planner decides in milliseconds, and a model does not; leave out local="
+            )
+        self.local = local
 
     def __repr__(self) -> str:
         """The agent's id, and the ids of its toolsets."""

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 from temporalio.client import (
@@ -88,6 +88,7 @@ class Client(Access):
         live: LiveTransport | str | None = None,
         codec: PayloadCodec | None = None,
         encrypted_only: bool = False,
+        compression: Literal["gzip", "none"] | None = None,
     ) -> "Connecting[Client]":
         """Connect by the standard Temporal settings; an argument takes precedence over a setting.
 
@@ -102,6 +103,8 @@ class Client(Access):
                 and from the `sojourn dev` of the server.
             codec: Encrypts and decrypts payloads; `SOJOURN_CODEC`, else none. Workers need the same codec.
             encrypted_only: Whether messages in clear text are refused; also set by `SOJOURN_ENCRYPTED_ONLY`.
+            compression: The compression of messages to and from the server; `SOJOURN_GRPC_COMPRESSION`, else none for a server
+                on this machine and `gzip` for any other.
 
         Raises:
             ServerUnavailable: No server answers at the address.
@@ -109,7 +112,7 @@ class Client(Access):
         """
 
         async def connected() -> "Client":
-            options = settings.connect_options(address, namespace)
+            options = settings.connect_options(address, namespace, compression)
             temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
             return cls(temporal, task_queue=task_queue, storage=storage, live=live)
 

@@ -22,6 +22,7 @@ __all__ = [
     "codec",
     "connect_options",
     "encrypted_only",
+    "grpc_compression",
     "live",
     "local_port",
     "metrics_port",
@@ -34,9 +35,12 @@ DEFAULT_TASK_QUEUE = "sojourn"
 _DEFAULT_PORT = 7233
 _LAST_PORT = 65_535
 _DEFAULT_ADDRESS = f"localhost:{_DEFAULT_PORT}"
+_COMPRESSIONS = {"gzip": GrpcCompression.GZIP, "none": GrpcCompression.NONE}
 
 
-def connect_options(address: str | None = None, namespace: str | None = None) -> dict[str, Any]:
+def connect_options(
+    address: str | None = None, namespace: str | None = None, compression: str | None = None
+) -> dict[str, Any]:
     """Keyword arguments for `temporalio.client.Client.connect`; an argument takes precedence over a setting.
 
     Raises:
@@ -55,22 +59,20 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
         options["target_host"] = address
     if namespace:
         options["namespace"] = namespace
-    options["grpc_compression"] = _compression(options["target_host"])
+    options["grpc_compression"] = grpc_compression(options["target_host"], compression)
     return options
 
 
-def _compression(target: str) -> GrpcCompression:
-    """How messages are compressed: not at all to a server on this machine, where it only costs time.
+def grpc_compression(address: str, explicit: str | None = None) -> GrpcCompression:
+    """The compression of messages to and from the server: the argument, else `SOJOURN_GRPC_COMPRESSION`, else none on this machine.
 
     Raises:
-        DefinitionError: `SOJOURN_GRPC_COMPRESSION` is neither `gzip` nor `none`.
+        DefinitionError: The setting is neither `gzip` nor `none`.
     """
-    known = {"gzip": GrpcCompression.GZIP, "none": GrpcCompression.NONE}
-    usual = "none" if is_this_machine(target.rpartition(":")[0]) else "gzip"
-    named = os.environ.get("SOJOURN_GRPC_COMPRESSION") or usual
-    if named not in known:
-        raise DefinitionError(f"SOJOURN_GRPC_COMPRESSION is gzip or none, not {named[:50]!a}")
-    return known[named]
+    name = explicit or os.environ.get("SOJOURN_GRPC_COMPRESSION", "").strip().lower()
+    if name and name not in _COMPRESSIONS:
+        raise DefinitionError("SOJOURN_GRPC_COMPRESSION must be gzip or none; correct its value")
+    return _COMPRESSIONS[name or ("none" if is_this_machine(address.rpartition(":")[0]) else "gzip")]
 
 
 def _readable() -> dict[str, str]:
@@ -85,9 +87,8 @@ def local_port() -> int | None:
         DefinitionError: The port is none.
     """
     address = connect_options()["target_host"]
-    host, _, text = address.rpartition(":")
-    is_here = host in {"localhost", "127.0.0.1", "[::1]"}
-    if not is_here or not text.isdecimal() or text == str(_DEFAULT_PORT):
+    text = address.rpartition(":")[2]
+    if not is_this_machine(address.rpartition(":")[0]) or not text.isdecimal() or text == str(_DEFAULT_PORT):
         return None
     if len(text) > len(str(_LAST_PORT)) or not 0 < int(text) <= _LAST_PORT:
         raise DefinitionError(

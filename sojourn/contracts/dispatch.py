@@ -9,7 +9,16 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "REPEATED", "TIMEOUT_MARGIN", "WRONG_WORKER", "Dispatch"]
+__all__ = [
+    "ACTIVITY_ATTEMPTS",
+    "HEARTBEAT",
+    "LOCAL_PLAN_LIMIT",
+    "NOT_LOCAL",
+    "REPEATED",
+    "TIMEOUT_MARGIN",
+    "WRONG_WORKER",
+    "Dispatch",
+]
 
 ACTIVITY_ATTEMPTS = 20
 """Attempts of an activity in all; three deploys during one call use up three. `MAX_LOST` limits lost workers separately."""
@@ -19,6 +28,12 @@ HEARTBEAT = timedelta(seconds=15)
 
 TIMEOUT_MARGIN = timedelta(seconds=5)
 """By how much an activity's start-to-close time-out exceeds the tool's time limit; the activity subtracts it again."""
+
+LOCAL_PLAN_LIMIT = timedelta(seconds=1)
+"""Longest time in which a local activity may plan a turn; a turn that takes longer is planned again by an ordinary activity."""
+
+NOT_LOCAL = "NotLocal"
+"""Failure type of a local activity on a worker that cannot plan the turn at once."""
 
 REPEATED = "RepeatedAfterLostWorker"
 """Failure type of a local activity whose call must be repeated as an ordinary one; its detail is the number of lost workers."""

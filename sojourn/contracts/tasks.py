@@ -70,6 +70,12 @@ class PlanTask(Record):
     between.
     """
 
+    def recorded(self) -> "PlanTask":
+        """The input without new messages that are results only: they are rebuilt from the results in the history."""
+        if not self.new or any(message.role != "tool" for message in self.new):
+            return self
+        return self.model_copy(update={"new": [], "until": self.after + len(self.new)})
+
 
 class PlanOutcome(Record):
     """The result of `PlanActivity`: the plan, with all that the workflow needs to carry it out."""
@@ -124,6 +130,12 @@ class PlanOutcome(Record):
     """The attempt that made this result."""
     overtime: bool = False
     """Whether the time budget was used up before the planner answered."""
+    local: bool = False
+    """Whether the next turn may be planned by a local activity: the agent is local, and its planner was quick."""
+    task: PlanTask | None = None
+    """For a turn planned by a local activity, whose input Temporal does not record: its input, without results that the
+    history holds.
+    """
 
     def recorded(self) -> "PlanOutcome":
         """The outcome without calls that the message holds, and without default dispatches."""

@@ -150,7 +150,11 @@ class HistoryReader:
         if marker.marker_name != _LOCAL:
             return None
         data: dict[str, Any] = await self._value(marker.details["data"], dict[str, Any]) or {}
-        key = str(data.get("activity_id", ""))
+        key, name = str(data.get("activity_id", "")), str(data.get("activity_type", ""))
+        if name == "PlanActivity":
+            # A local plan that failed is made again by an ordinary activity, which the history shows.
+            value = await self._value(marker.details["result"], _RESULTS[name])
+            return self._made(event, "local_planned", name=name, of=event.event_id, value=value)
         if not marker.HasField("failure"):
             value = await self._value(marker.details["result"], ToolResult)
             return self._made(event, "local_ended", key=key, value=value)

@@ -13,6 +13,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from sojourn.contracts.dispatch import NOT_LOCAL
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import SojournError
@@ -84,7 +85,9 @@ def _log_failure(task: PlanTask | ToolTask, info: activity.Info, error: Applicat
     fields = {name: value for name, value in optional.items() if value is not None}
     if isinstance(task, ToolTask):
         _log.warning("tool_retry", **fields)
-    elif error.non_retryable:
+    elif error.type == NOT_LOCAL:
+        _log.debug("plan_not_local", **fields)
+    elif error.non_retryable and not info.is_local:
         _log.error("plan_failed", **fields)
     else:
         _log.warning("plan_retry", **fields)

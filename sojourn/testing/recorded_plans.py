@@ -65,8 +65,9 @@ async def recorded_plans(history: WorkflowHistory, converter: DataConverter) -> 
         transcript.feed(record, made)
         results |= {each.tool_call_id: each.result for each in made if each.type == "tool_end"}
         if isinstance(record.value, PlanTask):
-            given[record.id] = (record.value, [*transcript.messages])
+            given[record.id] = (record.value, transcript.given())
         elif isinstance(record.value, PlanOutcome) and not record.value.overtime:
-            task, messages = given[record.of]
+            local = record.value.task
+            task, messages = (local, transcript.given()) if local else given[record.of]
             plans.append(RecordedPlan(task, record.value, messages, results))
     return plans

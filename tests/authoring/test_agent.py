@@ -12,7 +12,9 @@ from sojourn import (
     AgentToolset,
     DefinitionError,
     Message,
+    ModelPlanner,
     PlanResult,
+    RepairingPlanner,
     RunPolicy,
     ToolRequest,
     Toolset,
@@ -55,6 +57,15 @@ def test_an_agents_id_has_two_parts(id: str) -> None:
     """An id that is not `<service>.<agent>` is refused at import; the error has the id."""
     with pytest.raises(DefinitionError, match=rf"^agent {re.escape(repr(id))}: .*<service>\.<agent>"):
         Agent(id, planner=plan)
+
+
+@pytest.mark.parametrize("wrapped", [lambda model: model, RepairingPlanner], ids=["a model", "repaired"])
+def test_a_local_agent_is_not_planned_by_a_model(wrapped: Any) -> None:
+    """A model takes longer than a local activity may; an agent is local only where it says so."""
+    with pytest.raises(DefinitionError, match=r"^agent ops.researcher: .* leave out local="):
+        Agent("ops.researcher", planner=wrapped(ModelPlanner("openai:gpt-5")), local=True)
+    assert researcher(local=True).local
+    assert not researcher().local
 
 
 def test_an_agent_uses_toolsets() -> None:

@@ -230,6 +230,13 @@ namer = Agent(
     uses=[desk],
 )
 
+shelver = Agent(
+    "durable.shelver",
+    planner=Recorded(*(PlanResult.calls(file.call(text=text)) for text in ("one", "two", "three")), summary),
+    uses=[desk],
+    local=True,
+)
+
 hogger = Agent(
     "durable.hogger",
     planner=Recorded(
@@ -249,6 +256,11 @@ tripper = Agent(
 )
 
 
+async def fatal_local_plan(turn: Turn) -> PlanResult:
+    """Kill the worker's process in every turn but the first, which calls a local tool."""
+    return await fatal_plan(turn) if turn.tool_results else PlanResult.calls(file.call(text="one"))
+
+
 async def fatal_plan(turn: Turn) -> PlanResult:
     """Kill the worker's process while it plans."""
     record("start", "gambler.crash-plan", run_id=turn.run.run_id, attempt=activity.info().attempt)
@@ -257,5 +269,11 @@ async def fatal_plan(turn: Turn) -> PlanResult:
 
 
 gambler = Agent("durable.gambler", planner=fatal_plan)
+dicer = Agent("durable.dicer", planner=fatal_local_plan, uses=[desk], local=True)
 
-app = App(agents=[clerk, asker, lead, sender, poster, filer, namer, hogger, crasher, tripper, gambler])
+app = App(
+    agents=[
+        *(clerk, asker, lead, sender, poster, filer, namer, shelver),
+        *(hogger, crasher, tripper, gambler, dicer),
+    ]
+)

@@ -58,6 +58,8 @@ class Scenario:
     """The run's override of the policy."""
     deed: Deed | None = None
     """What the run's caller does while it runs."""
+    local: bool = False
+    """Whether its turns are planned locally."""
     bare: bool = False
     """Whether the run is started without Sojourn's client, and so without search attributes."""
 
@@ -398,6 +400,13 @@ async def answer_and_approve(run: Run) -> None:
     await run.approve("confirm-w1", by="ana")
 
 
+async def answer_and_approve_near(run: Run) -> None:
+    await answer(run)
+    await event(run, "await_confirmation")
+    (wait,) = await waits(run)
+    await run.approve(wait.id, by="ana")
+
+
 async def approve_for_run(run: Run) -> None:
     await waits(run, 2)
     await run.approve(f"confirm-{'c1'}", for_run=True)
@@ -587,6 +596,20 @@ SCENARIOS = {
             FINAL,
         ]
     ),
+    "local_plans": Scenario(
+        [
+            calls(call("near", n=1), call("near", n="x"), notes=["beside the workflow"]),
+            lambda turn: calls(call("near", n=3)) if turn.reminders else PlanResult(),
+            calls(call("add", a=1, b=2)),
+            PlanResult.ask(QUESTION),
+            calls(call("near", n=2), call("wipe_near", disk="a")),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=answer_and_approve_near,
+        local=True,
+    ),
+    "local_plan_fails": Scenario([calls(call("near", n=1)), broken], local=True),
     "canceled_in_local": Scenario([calls(call("hang_near", "c1"))], deed=cancel_in_local),
     "approvals": Scenario(
         [
@@ -763,7 +786,9 @@ def make_app() -> App:
     for name, scenario in SCENARIOS.items():
         planner = ScriptedPlanner(scenario.steps)
         uses = [tools, unserved, outside, quick, *exports]
-        agents.append(Agent(f"replay.{name}", planner=planner, uses=uses, policy=scenario.policy))
+        agents.append(
+            Agent(f"replay.{name}", planner=planner, uses=uses, policy=scenario.policy, local=scenario.local)
+        )
     # Agents that may ask nobody use `wipe` too, which the app would refuse without `allow_loosening`.
     return App(agents=agents, allow_loosening=True)
 

@@ -18,9 +18,10 @@ KINDS = pytest.mark.parametrize(
     [{}, {"idempotent": False}, {"read_only": True, "local": True}],
     ids=["a tool", "not idempotent", "local"],
 )
+PLANNERS = pytest.mark.parametrize("local", [False, True], ids=["a planner", "a local planner"])
 
 
-def app(name: str, made: Counter[str], kind: dict[str, bool]) -> App:
+def app(name: str, made: Counter[str], kind: dict[str, bool], *, local: bool = False) -> App:
     """An app whose agent calls its own tool once."""
     tools = Toolset(f"{name}.tools")
 
@@ -33,7 +34,7 @@ def app(name: str, made: Counter[str], kind: dict[str, bool]) -> App:
     async def plan(turn: Turn) -> PlanResult:
         return PlanResult.final(name) if turn.tool_results else PlanResult.calls(note.call())
 
-    return App(name=name, agents=[Agent(f"{name}.desk", planner=plan, uses=[tools])])
+    return App(name=name, agents=[Agent(f"{name}.desk", planner=plan, uses=[tools], local=local)])
 
 
 @pytest.fixture
@@ -59,7 +60,10 @@ async def test_apps_side_by_side_never_meet(temporal_address, names):
 
 @pytest.mark.parametrize("stays", [False, True])
 @KINDS
-async def test_runs_on_a_shared_queue_find_their_worker(temporal_address, names, kind, stays, monkeypatch):
+@PLANNERS
+async def test_runs_on_a_shared_queue_find_their_worker(
+    temporal_address, names, kind, stays, local, monkeypatch
+):
     """On one queue each run is answered by its own app, each call has one effect, and the event stream tells it once.
 
     With `stays` the workflow stays at the wrong worker after a plan, so that its calls are started there.
@@ -74,7 +78,7 @@ async def test_runs_on_a_shared_queue_find_their_worker(temporal_address, names,
     monkeypatch.setattr(wrong_worker, "leave", leave_for_tools)
     made = Counter[str]()
     clients = [await Client.connect(temporal_address, task_queue=f"q-{names[0]}") for _ in names]
-    one, two = (app(name, made, kind) for name in names)
+    one, two = (app(name, made, kind, local=local) for name in names)
     async with Worker(one, clients[0]), Worker(two, clients[1]):
         runs = await asyncio.gather(*(clients[0].start(f"{name}.desk", "go") for name in names * 10))
         outputs = await asyncio.gather(*(run.result() for run in runs))

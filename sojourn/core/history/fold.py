@@ -5,6 +5,7 @@ by a function of `sojourn.core`, the fold derives by the same function from the 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,6 +98,7 @@ class Fold:
             "completed": self._completed,
             "failed": self._failed,
             "local_ended": self._local_ended,
+            "local_planned": self._local_planned,
             "child_initiated": self._child_initiated,
             "child_started": self._child_started,
             "child_completed": self._child_ended,
@@ -271,6 +273,12 @@ class Fold:
         else:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)
+
+    def _local_planned(self, record: HistoryRecord) -> Iterator[Event]:
+        """Read the marker of a local plan, which holds its input too."""
+        if isinstance(record.value, PlanOutcome) and record.value.task:
+            yield from self._scheduled(replace(record, kind="scheduled", value=record.value.task))
+            yield from self._completed(record)
 
     def _failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)

@@ -18,7 +18,7 @@ class HistoryRecord:
     id: int
     time: datetime
     kind: str
-    """`started` `scheduled` `completed` `failed` `local_ended` `child_initiated` `child_started` `child_completed`
+    """`started` `scheduled` `completed` `failed` `local_ended` `local_planned` `child_initiated` `child_started` `child_completed`
     `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `run_completed` `run_failed` `run_canceled` `run_terminated`
     `run_timed_out`."""
     name: str = ""

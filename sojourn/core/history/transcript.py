@@ -27,6 +27,7 @@ class TranscriptProjection:
     messages: list[Message] = field(default_factory=list[Message])
     stored: list[Message] = field(default_factory=list[Message])
     """The messages that the execution has in external storage, which its reader loads."""
+    _given: int = 0
     _calls: list[ToolRequest] = field(default_factory=list[ToolRequest])
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     _notices: list[Message] = field(default_factory=list[Message])
@@ -42,20 +43,13 @@ class TranscriptProjection:
         match record.value:
             case RunInput(messages=opening) if record.kind == "started":
                 self.messages = [*opening]
-            case Continuation(state=state, transcript=segments, waits_for=plan, step=step) if (
-                record.kind == "started"
-            ):
-                self.messages = [*self.stored, *Packed.unpacked(segments).messages()]
-                self._carried = [*state.new, *state.resume_messages]
-                self._calls, self._results, self._notices = [], {}, []
-                if plan and plan.calls and step:  # a run that goes on while the calls of a step wait
-                    self._calls = plan.calls
-                    self._results = {id: call.result for id, call in step.calls.items() if call.result}
-                elif plan and plan.calls:  # a fork that begins with a step
-                    self._planned(plan)
+            case Continuation() as continuation if record.kind == "started":
+                self._go_on(continuation)
             case PlanTask() as task:
                 self._plan(task)
             case PlanOutcome() as plan:
+                if plan.task:
+                    self._plan(plan.task)
                 self._planned(plan)
             case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
                 self.messages = [*self.messages_so_far(), final]
@@ -63,9 +57,24 @@ class TranscriptProjection:
             case _:
                 pass
 
+    def given(self) -> list[Message]:
+        """The transcript that the last planner was given."""
+        return self.messages[: self._given]
+
     def messages_so_far(self) -> list[Message]:
         """The transcript so far, with results of a step, or a refusal, that no planner has received yet."""
         return [*self.messages, *self._carried, *self._answers(), *self._notices]
+
+    def _go_on(self, continuation: Continuation) -> None:
+        state, plan, step = continuation.state, continuation.waits_for, continuation.step
+        self.messages = [*self.stored, *Packed.unpacked(continuation.transcript).messages()]
+        self._carried = [*state.new, *state.resume_messages]
+        self._calls, self._results, self._notices = [], {}, []
+        if plan and plan.calls and step:  # a run that goes on while the calls of a step wait
+            self._calls = plan.calls
+            self._results = {id: call.result for id, call in step.calls.items() if call.result}
+        elif plan and plan.calls:  # a fork that begins with a step
+            self._planned(plan)
 
     def _plan(self, task: PlanTask) -> None:
         notices = [Message.system(task.finalize.notice)] if task.finalize else []
@@ -79,6 +88,7 @@ class TranscriptProjection:
             self.messages = [*before, *unread][: task.until]
         self._carried = []
         self._calls, self._results, self._notices = [], {}, []
+        self._given = len(self.messages)
 
     def _planned(self, plan: PlanOutcome) -> None:
         self._calls = plan.calls

@@ -1,0 +1,95 @@
+"""Local plans: turns that a local activity plans, in the same workflow task as the step before.
+
+While local activities follow each other, their workflow task stays open: no message reaches the run, nothing is
+recorded, and all results are sent together in the end. So after a while an ordinary activity plans, which ends the
+workflow task.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, TIMEOUT_MARGIN, Dispatch
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.sizes import MAX_LOCAL_BYTES
+from sojourn.core.values.unread import OrUnread, Unread
+from sojourn.core.values.wire import size_of
+
+from .cancellation import is_canceled
+
+__all__ = ["LocalPlans"]
+
+LONGEST = timedelta(seconds=1)
+"""Time from a workflow task's beginning, after which a turn is no longer planned locally."""
+
+MOST_BYTES = 250_000
+"""Bytes of plans and results of one workflow task, above which a turn is no longer planned locally: a step's 64 results come on top."""
+
+_PLAN: Any = OrUnread(PlanOutcome)
+
+
+class LocalPlans:
+    """Plans turns locally while the agent is local, and the workflow task is short."""
+
+    def __init__(self) -> None:
+        self._is_local = False
+        self._since = datetime.min.replace(tzinfo=UTC)
+        self._bytes = 0
+
+    def begin(self, plan: PlanOutcome | Unread | None = None) -> None:
+        """Begin to count anew, where a workflow task has ended.
+
+        Args:
+            plan: The plan of the ordinary activity that has ended it, if one did.
+        """
+        self._since, self._bytes = workflow.now(), 0
+        if plan is not None:
+            self._is_local = isinstance(plan, PlanOutcome) and plan.local
+
+    def add(self, size: int) -> None:
+        """Count bytes that the workflow task records."""
+        self._bytes += size
+
+    def settled(self, dispatches: Sequence[Dispatch], results: Sequence[ToolResult]) -> None:
+        """Take in the end of a step; one with a call that is not local has ended the workflow task."""
+        if any(dispatch.kind not in ("local", "answered") for dispatch in dispatches):
+            self.begin()
+        self.add(MAX_LOCAL_BYTES * sum(bool(result.artifacts) for result in results))
+
+    def takes(self, task: PlanTask) -> bool:
+        """Whether a turn is planned locally; a run's last one, or one with large new messages, is not."""
+        return (
+            self._is_local
+            and task.finalize is None
+            and task.until is None
+            and self._bytes < MOST_BYTES
+            and workflow.now() - self._since < LONGEST
+        )
+
+    async def planned(self, turn: PlanTask) -> PlanOutcome | Unread | None:
+        """The plan of a local activity; None where it failed, for whatever reason: an ordinary one plans the turn again."""
+        try:
+            plan: PlanOutcome | Unread = await workflow.execute_local_activity(
+                "PlanActivity",
+                turn,
+                result_type=_PLAN,
+                start_to_close_timeout=LOCAL_PLAN_LIMIT + TIMEOUT_MARGIN,
+                retry_policy=RetryPolicy(maximum_attempts=1),
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                summary=f"plan {turn.plan}",
+            )
+        except (ActivityError, ApplicationError) as error:
+            task = asyncio.current_task()
+            if is_cancelled_exception(error) or is_canceled() or (task and task.cancelling()):
+                raise asyncio.CancelledError from error
+            return None
+        if isinstance(plan, PlanOutcome):
+            self._is_local = plan.local
+            self.add(size_of(plan))
+        return plan
