@@ -87,7 +87,7 @@ from .errors import (
 from .events import Event as Event
 from .flows import Case as Case, ToolReference as ToolReference, flow as flow
 from .mcp import McpToolset as McpToolset
-from .models import ModelPlanner as ModelPlanner
+from .models import Compaction as Compaction, ModelPlanner as ModelPlanner
 from .network import (
     format_network_error as format_network_error,
     http_client as http_client,

@@ -9,6 +9,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [
+    "CompactionPart",
     "DocumentPart",
     "ImagePart",
     "Message",
@@ -103,6 +104,29 @@ class DocumentPart(_Part):
     """A name to show."""
 
 
+class CompactionPart(_Part):
+    """A compaction of the transcript: what models read from this message on in place of earlier messages.
+
+    It is the first part of the message by the model that read the compacted transcript for the first time. Indices are those of the whole
+    transcript, which stays as it is.
+    """
+
+    type: Literal["compaction"]
+    """The discriminator of `Part`."""
+    summary: str = ""
+    """What models read in place of the first `until` messages."""
+    until: int = 0
+    """Number of messages that the summary stands for."""
+    kept: list[int] = []
+    """Indices of messages, of those, that models still read as they are."""
+    cleared: int = 0
+    """Results in messages before this index are read as a line that says so."""
+    at: int = 0
+    """Number of messages of the transcript when it was compacted."""
+    max_result: int | None = None
+    """Most characters that are read of each result in the first `at` messages; None for no limit."""
+
+
 class OtherPart(_Part):
     """A part whose kind a newer version defined; carried unchanged."""
 
@@ -112,7 +136,7 @@ class OtherPart(_Part):
     """The kind, as the newer version names it."""
 
 
-_KNOWN = frozenset({"text", "tool_call", "tool_result", "thinking", "image", "document"})
+_KNOWN = frozenset({"text", "tool_call", "tool_result", "thinking", "image", "document", "compaction"})
 
 
 def _kind(value: Any) -> str:
@@ -127,6 +151,7 @@ Part = Annotated[
     | Annotated[ThinkingPart, Tag("thinking")]
     | Annotated[ImagePart, Tag("image")]
     | Annotated[DocumentPart, Tag("document")]
+    | Annotated[CompactionPart, Tag("compaction")]
     | Annotated[OtherPart, Tag("other")],
     Discriminator(_kind),
 ]

@@ -15,6 +15,7 @@ if find_spec("pydantic_ai") is None:
         "ModelPlanner needs pydantic-ai, which is not installed here: pip install 'sojourn[models]'"
     )
 
+from sojourn.models.compaction import Compaction, Summarize
 from sojourn.models.planner import ModelPlanner
 
-__all__ = ["ModelPlanner"]
+__all__ = ["Compaction", "ModelPlanner", "Summarize"]

@@ -16,12 +16,13 @@ from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
 from sojourn.models.span import record_response, request_span
 from sojourn.network import timeouts_for
 
-__all__ = ["GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
+__all__ = ["CHARACTERS_A_TOKEN", "GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
 
 _OVERHEAD = 500
 """Tokens added to every estimate."""
 
-_CHARACTERS_A_TOKEN = 3
+CHARACTERS_A_TOKEN = 3
+"""Characters that an estimate takes for one token: few, so that it is rather too high."""
 
 
 _FAMILIES = ("claude", "deepseek")
@@ -129,7 +130,7 @@ def estimate(messages: Iterable[ModelMessage], parameters: ModelRequestParameter
     characters += sum(len(getattr(message, "instructions", None) or "") for message in messages)
     tools = [*parameters.function_tools, *parameters.output_tools] if parameters else []
     characters += sum(len(str(tool.parameters_json_schema)) + len(tool.description or "") for tool in tools)
-    return characters // _CHARACTERS_A_TOKEN + _OVERHEAD
+    return characters // CHARACTERS_A_TOKEN + _OVERHEAD
 
 
 def _characters(part: Any) -> int:

@@ -15,8 +15,9 @@ The transcript of a run is well-formed, but messages from a client may not be. T
 """
 
 import json
+import operator
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import chain, count
 from typing import Any
@@ -49,7 +50,7 @@ from sojourn.models.provider_metadata import (
     with_response,
 )
 
-__all__ = ["from_response", "to_messages"]
+__all__ = ["Converter", "from_response", "is_prefix", "to_messages"]
 
 _START = "(The conversation begins.)"
 """User prompt of the first request, when the transcript has none."""
@@ -60,7 +61,7 @@ _GO_ON = "(Go on.)"
 _UNANSWERED = "No result was recorded for this call."
 
 
-def from_response(response: theirs.ModelResponse, names: Names) -> Message:
+def from_response(response: theirs.ModelResponse, names: Names, tokens: int | None = None) -> Message:
     """Return a model's response as an assistant message.
 
     Arguments that the model wrote as a text are not parsed: they are in `raw`, even where they are not JSON.
@@ -68,11 +69,12 @@ def from_response(response: theirs.ModelResponse, names: Names) -> Message:
     Args:
         response: As pydantic-ai returns it.
         names: The tools of the request.
+        tokens: What request and response have used, where that is recorded.
     """
     parts = [_kept(part, names) for part in response.parts]
     if parts:
         first = parts[0]
-        kept = with_response(first.provider_metadata, response)
+        kept = with_response(first.provider_metadata, response, tokens)
         parts[0] = first.model_copy(update={"provider_metadata": kept})
     return Message(role="assistant", parts=parts)
 
@@ -87,31 +89,113 @@ def to_messages(
         names: The tools of the request.
         result_text: Makes the content of a tool's answer: a text, or JSON.
     """
-    calls = _Calls(messages, names, result_text)
-    sent: list[theirs.ModelMessage] = []
-    pending: list[theirs.ModelRequestPart] = []
-    for message in messages:
-        if message.role != "assistant":
-            pending.extend(_request_parts(message))
-            continue
-        parts, answers = _response_parts(message, calls)
-        if parts:
-            sent += [
-                _request(pending, first=not sent),
-                theirs.ModelResponse(parts, **response_origin_of(message.parts)),
-            ]
-            pending = answers
-    return [*sent, _request(pending, first=not sent)]
+    return Converter(names, result_text).messages(messages)
+
+
+class Converter:
+    """Converts a transcript that grows: what comes before its last message of a model is converted once.
+
+    Args:
+        names: The tools of the requests.
+        result_text: Makes the content of a tool's answer: a text, or JSON.
+    """
+
+    def __init__(self, names: Names, result_text: Callable[[ToolResult], Any]) -> None:
+        self._names = names
+        self._text = result_text
+        self._begin()
+
+    def _begin(self) -> None:
+        self._read: list[Message] = []
+        """The messages that are converted for good."""
+        self._settled = _Converted(_Calls(self._names, self._text))
+
+    def messages(self, transcript: Sequence[Message]) -> list[theirs.ModelMessage]:
+        """Return a transcript as a model's messages, of which the first and the last are requests."""
+        if not is_prefix(self._read, transcript):
+            self._begin()
+        done = len(self._read)
+        until = _last_response(transcript, done)
+        self._settled.add(transcript[done:until])
+        self._read.extend(transcript[done:until])
+        if self._settled.calls.is_matched:
+            return self._settled.copy().add(transcript[until:]).messages()
+        # An answer is not beside its call, and may be anywhere: nothing of it is converted for good.
+        self._begin()
+        return _Converted(_Calls(self._names, self._text)).add(transcript).messages()
+
+
+def is_prefix(read: Sequence[Message], transcript: Sequence[Message]) -> bool:
+    """Whether a transcript begins with these very objects."""
+    return len(read) <= len(transcript) and all(map(operator.is_, read, transcript))
+
+
+def _last_response(transcript: Sequence[Message], after: int) -> int:
+    """Return the index of a transcript's last message of a model; `after` where none is behind it."""
+    for index in range(len(transcript) - 1, after - 1, -1):
+        if transcript[index].role == "assistant":
+            return index
+    return after
+
+
+class _Converted:
+    """The messages of a model that a transcript has come to so far."""
+
+    def __init__(self, calls: "_Calls") -> None:
+        self.calls = calls
+        self._sent: list[theirs.ModelMessage] = []
+        self._pending: list[theirs.ModelRequestPart] = []
+
+    def copy(self) -> "_Converted":
+        """Return a copy that grows by itself."""
+        copied = _Converted(self.calls.copy())
+        copied._sent, copied._pending = [*self._sent], [*self._pending]
+        return copied
+
+    def add(self, messages: Sequence[Message]) -> "_Converted":
+        """Add further messages of the transcript."""
+        self.calls.add_results(messages)
+        for message in messages:
+            if message.role != "assistant":
+                self._pending.extend(_request_parts(message))
+                continue
+            parts, answers = _response_parts(message, self.calls)
+            if parts:
+                origin = response_origin_of(message.parts)
+                self._sent += [
+                    _request(self._pending, first=not self._sent),
+                    theirs.ModelResponse(parts, **origin),
+                ]
+                self._pending = answers
+        return self
+
+    def messages(self) -> list[theirs.ModelMessage]:
+        """Return the messages; the last is the request that is sent."""
+        return [*self._sent, _request(self._pending, first=not self._sent)]
 
 
 class _Calls:
     """The calls of a transcript, each with its answer."""
 
-    def __init__(self, messages: Sequence[Message], names: Names, text: Callable[[ToolResult], Any]) -> None:
+    def __init__(self, names: Names, text: Callable[[ToolResult], Any], taken: Collection[str] = ()) -> None:
         self._names = names
         self._text = text
+        self._taken_before = taken
         self._taken: set[str] = set()
         self._results: defaultdict[str, deque[ToolResult]] = defaultdict(deque)
+        self._unmatched = 0
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether each call has its answer, and each answer its call."""
+        return not self._unmatched and not self._results
+
+    def copy(self) -> "_Calls":
+        """Return a copy, of calls that all have their answers, for further calls."""
+        return _Calls(self._names, self._text, self._taken)
+
+    def add_results(self, messages: Sequence[Message]) -> None:
+        """Take in the answers of messages, before their calls are paired."""
         for message in messages:
             for result in message.tool_results:
                 self._results[result.tool_call_id].append(result)
@@ -121,14 +205,17 @@ class _Calls:
         name = self._names.name_of(part.name)
         own = part.tool_call_id
         ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
-        id = next(id for id in ids if id and id not in self._taken)
+        id = next(id for id in ids if id and id not in self._taken and id not in self._taken_before)
         self._taken.add(id)
         arguments = part.payload if part.raw is None else part.raw
         call = theirs.ToolCallPart(name, arguments, id, **origin_of(part))
-        results = self._results[own]
+        results = self._results.get(own)
         if not results:
+            self._unmatched += 1
             return call, theirs.ToolReturnPart(name, _UNANSWERED, id, outcome="interrupted")
         result = results.popleft()
+        if not results:
+            del self._results[own]
         outcome = "success" if result.ok else "failed"
         return call, theirs.ToolReturnPart(name, self._text(result), id, outcome=outcome)
 

@@ -60,6 +60,12 @@ class Names:
         for name in names:
             self._ids.setdefault(wire_name(name), name)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether these are the names of the same tools."""
+        return isinstance(other, Names) and self._ids == other._ids
+
+    __hash__ = None  # type: ignore[assignment]
+
     @staticmethod
     def name_of(id: str) -> str:
         """Return the name of a tool for providers, independent of the request's other tools."""

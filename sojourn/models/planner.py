@@ -12,7 +12,6 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    SystemPromptPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -20,6 +19,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
+from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
@@ -27,17 +27,21 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
+from sojourn.models.compaction import Compaction
+from sojourn.models.compactor import Compactor
+from sojourn.models.conversation import Conversations
 from sojourn.models.expected import Expected
 from sojourn.models.guarded import guarded
-from sojourn.models.messages import from_response, to_messages
+from sojourn.models.messages import from_response
 from sojourn.models.model_name import model_name_fault
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import ASK_USER, answer_tool, definitions
 from sojourn.models.outcome import Correction, Reply, plan_of
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.rate_limits import RateLimits
+from sojourn.models.reading import Reading
 from sojourn.models.response import response_of, usage_of
-from sojourn.models.result_text import reminders, result_text
+from sojourn.models.result_text import result_text as text_for_model
 
 __all__ = ["Instructions", "ModelPlanner"]
 
@@ -83,6 +87,8 @@ class ModelPlanner:
         settings: Settings of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
         asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
         result_text: Makes the text of a tool's answer for the model; `sojourn.models.result_text` when left out.
+        compaction: How the transcript is kept within the model's context window: True for the defaults of `Compaction`, False
+            to fail with `ContextWindowExceeded`.
         max_concurrency: Most requests to one provider that this worker has in flight; when left out,
             `SOJOURN_MODEL_CONCURRENCY`.
         tokens_per_minute: Most tokens that this worker uses of one provider; when left out, `SOJOURN_MODEL_TPM`.
@@ -105,6 +111,7 @@ class ModelPlanner:
         settings: ModelSettings | None = None,
         asks: bool = True,
         result_text: Callable[[ToolResult], str] | None = None,
+        compaction: Compaction | bool = True,
         max_concurrency: int | None = None,
         tokens_per_minute: int | None = None,
     ) -> None:
@@ -121,7 +128,10 @@ class ModelPlanner:
         self._expected = Expected.of(result) if result is not None else None
         self._settings = settings
         self._asks = asks
-        self._result_text = result_text
+        self._conversations = Conversations(
+            (lambda result, _: result_text(result)) if result_text else text_for_model
+        )
+        self._compaction = Compaction.of(compaction)
         self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
 
     @property
@@ -152,32 +162,45 @@ class ModelPlanner:
     def override(self, model: str | Model) -> Generator[None]:
         """Use another model inside the block, without fallbacks; for tests (see `sojourn.testing.models`)."""
         sources, self._sources = self._sources, (model,)
-        own = self.__dict__.pop("_model", None)
+        own = {name: self.__dict__.pop(name) for name in ("_model", "_summarizer") if name in self.__dict__}
+        compaction, self._compaction = (
+            self._compaction,
+            self._compaction and replace(self._compaction, model=None),
+        )
         try:
             yield
         finally:
-            self._sources = sources
-            self.__dict__.pop("_model", None)
-            if own is not None:
-                self._model = own
+            self._sources, self._compaction = sources, compaction
+            for name in ("_model", "_summarizer"):
+                self.__dict__.pop(name, None)
+            self.__dict__.update(own)
 
     async def _plan(self, turn: PlanInput) -> PlanResult:
-        names = Names([*(spec.id for spec in turn.tools), *_called(turn)])
         expected = Expected(turn.run.answer) if turn.run.answer else self._expected
         parameters = await self._parameters(turn, expected)
         settings = self._settings_of(turn, typed=expected is not None)
-        messages = _messages(turn, names, self._result_text)
-        used = Usage()
+        reading = Reading(self._conversations, turn, self._compactor())
+        await reading.fit(parameters)
+        names = reading.names
+        messages, used = reading.messages(), Usage()
         correction: Correction | None = None
         while correction is None or _has_left(turn, used):
-            response = await self._response(messages, parameters, settings, names)
-            used = add_usage(used, usage_of(response))
+            try:
+                response = await self._response(messages, parameters, settings, names)
+            except ApplicationError as error:
+                if error.type != "ContextWindowExceeded" or not await reading.shrink(parameters):
+                    raise
+                messages = reading.messages()
+                continue
+            this = usage_of(response)
+            used = add_usage(used, this)
             refusal = (response.provider_details or {}).get("refusal")
-            reply = Reply(from_response(response, names), response.finish_reason, refusal)
+            message = from_response(response, names, reading.told(this))
+            reply = Reply(message, response.finish_reason, refusal)
             may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
             outcome = plan_of(reply, names, expected=expected, may_ask=may_ask)
             if isinstance(outcome, PlanResult):
-                return outcome.model_copy(update={"usage": used})
+                return reading.recorded(outcome, used)
             if correction:
                 break
             correction = outcome
@@ -186,6 +209,16 @@ class ModelPlanner:
             messages = [*messages, response, _correction_request(response, outcome)]
         assert correction
         raise correction.error()
+
+    def _compactor(self) -> Compactor | None:
+        if self._compaction is None:
+            return None
+        with translate_provider_errors(self._provider):
+            given = self._compaction.model
+            provider = given.split(":", 1)[0] if isinstance(given, str) else given and given.system
+            return Compactor(
+                self._compaction, self._model, self._summarizer, provider=provider or self._provider
+            )
 
     async def _response(
         self,
@@ -204,6 +237,11 @@ class ModelPlanner:
     def _model(self) -> Model:
         first, *rest = [guarded(infer_model(each), self._limits) for each in self._sources]
         return FallbackModel(first, *rest) if rest else first
+
+    @cached_property
+    def _summarizer(self) -> Model:
+        given = self._compaction and self._compaction.model
+        return guarded(infer_model(given), self._limits) if given else self._model
 
     @property
     def _provider(self) -> str:
@@ -234,23 +272,6 @@ class ModelPlanner:
         if turn.finalize and not typed:
             settings["tool_choice"] = "none"
         return settings
-
-
-def _called(turn: PlanInput) -> set[str]:
-    return {call.name for message in turn.messages for call in message.tool_calls}
-
-
-def _messages(
-    turn: PlanInput, names: Names, own_text: Callable[[ToolResult], str] | None
-) -> list[ModelMessage]:
-    """Return the transcript as a model's messages, with the notices of this request at the end."""
-
-    def read(result: ToolResult) -> str:
-        return own_text(result) if own_text else result_text(result, names)
-
-    *before, last = to_messages(turn.messages, names, result_text=read)
-    notices = [SystemPromptPart(text, scope="request") for text in reminders(turn, wire_name)]
-    return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
 
 
 def _has_left(turn: PlanInput, used: Usage) -> bool:

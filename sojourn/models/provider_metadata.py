@@ -8,7 +8,7 @@
 | `provider` | the name in pydantic-ai of the provider that made the part |
 | `details` | an object of that provider: a thought signature, a phase, a namespace |
 | `citations` | of a text: `sources` (`kind`, `url`, `title`, `document_id`, `excerpts`), `anchor` (`kind`, `start`, `end`) |
-| `response` | on a message's first part, about the whole message: `provider` `url` `system` `id` `details` |
+| `response` | on a message's first part, about the whole message: `provider` `url` `system` `id` `details`; `tokens`, of request and response together, near the window |
 | `tool_call_id` | of a call: the id that the provider knows, where the run's id is another |
 
 The part itself holds text, signature and arguments. `system` names the system whose keys check a signature, where it is
@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.messages import Citation, ModelResponse, ModelResponsePart
 from pydantic_core import from_json, to_json
 
-from sojourn.contracts.message import Part
+from sojourn.contracts.message import Message, Part
 from sojourn.core.values.json_value import is_object
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "origin_of",
     "plain_json",
     "response_origin_of",
+    "tokens_of",
     "with_response",
 ]
 
@@ -74,7 +75,9 @@ def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
     )
 
 
-def with_response(kept: dict[str, Any] | None, response: ModelResponse) -> dict[str, Any] | None:
+def with_response(
+    kept: dict[str, Any] | None, response: ModelResponse, tokens: int | None = None
+) -> dict[str, Any] | None:
     """Return the metadata of a response's first part, with what belongs to the whole response under `response`."""
     details, provider = response.provider_details or {}, _text(response.provider_name)
     system = _text(response.canonical_system)
@@ -85,6 +88,7 @@ def with_response(kept: dict[str, Any] | None, response: ModelResponse) -> dict[
         system=None if system == provider else system or None,
         id=_text(response.provider_response_id) if has_state else None,
         details=plain_json(_filled(**{key: details.get(key) for key in _READ_LATER})),
+        tokens=tokens,
     )
     return {**(kept or {}), "response": origin} if origin else kept
 
@@ -114,6 +118,16 @@ def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
         provider_response_id=_text(kept.get("id")),
         provider_details=_object(kept.get("details")),
     )
+
+
+def tokens_of(message: Message) -> int | None:
+    """Return the tokens of the request and the response that made a message; None where they are not recorded."""
+    for part in message.parts:
+        kept = _object((part.provider_metadata or {}).get("response")) or {}
+        tokens = kept.get("tokens")
+        if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
+            return tokens
+    return None
 
 
 def citations_of(part: Part) -> list[Citation] | None:

@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from pydantic_ai.models import infer_model
 
 from planners import models
-from sojourn import ModelPlanner, RunFailed, RunPolicy
+from sojourn import Compaction, ModelPlanner, RunFailed, RunPolicy
 from sojourn.cli.checks.application import MODEL_VARIABLES
 from sojourn.models import outcome, planner, provider_errors
 from tests.models.standin import HttpError, Standin, Text, Thinking, ToolCall, calls, says
@@ -95,6 +96,34 @@ async def test_instructions_by_a_function(served, standin, harbor, traces):
     expected = "You are the pilot of a harbor. Answer in Portuguese."
     assert [request.instructions for request in standin.requests] == [expected, expected]
     assert expected not in str(await traces(run).history())
+
+
+# Long runs.
+
+
+async def test_the_compaction_of_the_page(served, standin, harbor):
+    """A request that is refused as too long: the page's cheaper model writes a summary, and the planner's model reads it."""
+    standin.script = [calls(call(FORECAST, port=port)) for port in ("Faro", "Lagos", "Porto")]
+    script = [*standin.script, HttpError(error="context_length"), "High water is at 6:10.", "done"]
+    client = await served(harbor.archivist, *script)
+    run = await client.start("test.agent", "When is high water?")
+    assert (await run.result()).text == "done"
+    *_, asked, again = standin.requests
+    assert asked.model == "gpt-5-nano"
+    assert "Keep the name of each ship." in asked.instructions
+    assert "High water is at 6:10." in str(again.body)
+    assert "When is high water?" in str(again.body)
+    [note] = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert note.startswith("compacted: a summary of 22 characters stands for ")
+
+
+def test_the_options_of_a_compaction(harbor):
+    """The page's table has each option, with its default."""
+    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \|$", PAGE, re.MULTILINE))
+    own = {field.name: field.default for field in fields(Compaction)}
+    assert own.keys() <= rows.keys()
+    assert [rows[name].strip() for name in ("trigger", "keep", "keep_results")] == ["0.8", "0.25", "5"]
+    assert (own["trigger"], own["keep"], own["keep_results"]) == (0.8, 0.25, 5)
 
 
 # When a call fails.

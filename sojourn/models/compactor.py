@@ -1,0 +1,268 @@
+"""Compactor: decides when a run's transcript is compacted for its model, and how far.
+
+| the next request | what happens |
+|---|---|
+| below `trigger` of the window | nothing |
+| above it, and clearing old results gives enough room | results before the newest are cleared |
+| above it otherwise, or refused as too long | a summary of all but the newest messages; results in these are cut where they alone are too long |
+
+The first cut is before a message of the model whose calls, and all after it, have their results behind it: calls and results stay together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.fallback import FallbackModel
+
+from sojourn.contracts.message import CompactionPart, Message
+from sojourn.contracts.plan import Usage
+from sojourn.core.values.text import counted
+from sojourn.models.compacted import SHORTEST
+from sojourn.models.compaction import Compaction
+from sojourn.models.conversation import Conversation
+from sojourn.models.guarded import CHARACTERS_A_TOKEN, estimate
+from sojourn.models.provider_metadata import tokens_of
+from sojourn.models.summary import summary_of, text_of
+
+__all__ = ["Compactor", "window_of"]
+
+ENOUGH = 0.75
+"""Share of the trigger below which a request is, after results were cleared; else the next turns would each clear a few more."""
+
+LEAST = 0.1
+"""Share of the trigger that a summary has to replace: where instructions and tools fill the window, none helps."""
+
+KEPT = 0.125
+"""Share of the window of the older messages of people and of the system that are kept as they are, newest first."""
+
+MAX_KEPT = 200
+"""Most messages kept so."""
+
+SHORTEST_CUT = 50
+"""Characters of a result that are read at least."""
+
+_ATTACHED = 3_000
+"""Characters that a picture or a document counts as."""
+
+
+def window_of(model: Model) -> int | None:
+    """The context window of a model, in tokens; of a model with fallbacks the smallest that is known."""
+    models = model.models if isinstance(model, FallbackModel) else [model]
+    return min((window for each in models if (window := each.context_window)), default=None)
+
+
+@dataclass(frozen=True)
+class Compactor:
+    """Compacts one run's transcript for one request.
+
+    Args:
+        compaction: The options.
+        model: The planner's model.
+        summarizer: The model that writes summaries.
+        provider: The provider of that model, for errors.
+    """
+
+    compaction: Compaction
+    model: Model
+    summarizer: Model
+    provider: str
+
+    @property
+    def window(self) -> int | None:
+        """The context window, in tokens; None where nobody knows it."""
+        return self.compaction.window or window_of(self.model)
+
+    def is_told(self, used: Usage) -> bool:
+        """Whether the tokens of a response are recorded: those near the trigger, from which the next request's are known better than by an estimate."""
+        window = self.window
+        return (
+            window is not None
+            and used.input_tokens + used.output_tokens > window * self.compaction.trigger / 2
+        )
+
+    async def fit(
+        self,
+        conversation: Conversation,
+        transcript: Sequence[Message],
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+    ) -> str | None:
+        """Compact the transcript where the next request is near the window.
+
+        Returns:
+            A note for people; None where nothing was compacted.
+        """
+        window = self.window
+        if window is None:
+            return None
+        limit = window * self.compaction.trigger
+        if estimate((), parameters) + conversation.size // CHARACTERS_A_TOKEN <= limit:
+            return None  # without reading each message
+        tokens = _tokens(conversation, messages, parameters)
+        if tokens <= limit:
+            return None
+        if (note := self._clear(conversation, transcript, tokens, limit)) is not None:
+            return note
+        return await self._summarise(conversation, transcript, window, least=limit * LEAST)
+
+    async def shrink(
+        self,
+        conversation: Conversation,
+        transcript: Sequence[Message],
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+    ) -> str | None:
+        """Compact the transcript of a request that was refused as too long; as `fit`."""
+        sent = _tokens(conversation, messages, parameters)
+        window = min(self.window or sent, sent)
+        return await self._summarise(conversation, transcript, window, least=0)
+
+    def _clear(
+        self, conversation: Conversation, transcript: Sequence[Message], tokens: int, limit: float
+    ) -> str | None:
+        """Clear all results but the newest, if that gives enough room."""
+        last, kept = _last(conversation), self.compaction.keep_results
+        until, count = len(transcript), 0
+        while kept is not None and until > 0 and count < max(kept, 1):
+            until -= 1
+            count += len(transcript[until].tool_results)
+        done = max(last.until, last.cleared)
+        lengths = [
+            length
+            for message in _read(conversation, transcript)[done:until]
+            for result in message.tool_results
+            if (length := len(str(conversation.text_of(result)))) > SHORTEST
+        ]
+        if kept is None or tokens - sum(lengths) // CHARACTERS_A_TOKEN > limit * ENOUGH:
+            return None
+        part = last.model_copy(update={"cleared": until, "at": len(transcript)})
+        conversation.compact(transcript, part, Usage())
+        return f"compacted: {counted(len(lengths), 'old tool result')} cleared"
+
+    async def _summarise(
+        self, conversation: Conversation, transcript: Sequence[Message], window: int, *, least: float
+    ) -> str | None:
+        """Replace all but the newest messages by a summary."""
+        last, read = _last(conversation), _read(conversation, transcript)
+        texts = [
+            text_of(message, conversation.text_of)
+            if index >= last.until or message.role in ("user", "system")
+            else ""
+            for index, message in enumerate(read)
+        ]
+        sizes = [_size(text, message) for text, message in zip(texts, read, strict=True)]
+        room = int(window * self.compaction.keep) * CHARACTERS_A_TOKEN
+        until = _cut(transcript, sizes, last.until, room)
+        replaced = sum(sizes[last.until : until])
+        results = [
+            str(conversation.text_of(result)) for message in read[until:] for result in message.tool_results
+        ]
+        most = max(room // max(len(results), 1), SHORTEST_CUT)
+        is_long = sum(sizes[until:]) > room and any(len(text) > most for text in results)
+        if replaced < max(least * CHARACTERS_A_TOKEN, 1):
+            if not is_long:
+                return None
+            until = last.until
+        summary, used = last.summary, Usage()
+        if until > last.until:
+            older = conversation.messages[: len(conversation.messages) - (len(transcript) - until)]
+            size = window_of(self.summarizer) or window
+            made = await summary_of(
+                older,
+                [text_of(message, conversation.text_of) for message in older],
+                self.compaction,
+                self.summarizer,
+                self.provider,
+                max(int(min(size, 500_000) * 0.5) * CHARACTERS_A_TOKEN, 1_000),
+            )
+            summary, used = made.text, made.used
+        part = CompactionPart(
+            type="compaction",
+            summary=summary,
+            until=until,
+            kept=_kept(transcript[:until], sizes, int(window * KEPT) * CHARACTERS_A_TOKEN),
+            cleared=last.cleared if last.cleared > until else 0,
+            at=len(transcript),
+            max_result=most if is_long else None,
+        )
+        conversation.compact(transcript, part, used)
+        what = [f"a summary of {len(summary):,} characters stands for {counted(until, 'message')}"] * bool(
+            until
+        )
+        what += [f"long results are cut to {most:,} characters"] * is_long
+        return f"compacted: {', and '.join(what)}"
+
+
+def _last(conversation: Conversation) -> CompactionPart:
+    return conversation.compaction or CompactionPart(type="compaction")
+
+
+def _read(conversation: Conversation, transcript: Sequence[Message]) -> list[Message]:
+    """The transcript, with the messages after its summary as the model reads them."""
+    until = _last(conversation).until
+    view = conversation.messages
+    return [*transcript[:until], *view[len(view) - (len(transcript) - until) :]]
+
+
+def _tokens(
+    conversation: Conversation, messages: Sequence[ModelMessage], parameters: ModelRequestParameters
+) -> int:
+    """Tokens of the next request: those that the provider told of the last one, and an estimate of what is new; else an estimate."""
+    view = conversation.messages
+    last = next((message for message in reversed(view) if message.role == "assistant"), None)
+    told = tokens_of(last) if last and not conversation.unrecorded else None
+    if told is None:
+        return estimate(messages, parameters)
+    return told + estimate(messages[-1:])
+
+
+def _size(text: str, message: Message) -> int:
+    attached = sum(part.type in ("image", "document") for part in message.parts)
+    return len(text) + attached * _ATTACHED
+
+
+def _cut(transcript: Sequence[Message], sizes: Sequence[int], after: int, room: int) -> int:
+    """The index before which messages are summarised: the first from which on the rest has room, else the last possible one.
+
+    Args:
+        transcript: The messages.
+        sizes: Their characters.
+        after: Number of messages that are summarised already.
+        room: Characters of the messages that stay as they are.
+    """
+    answered = {
+        result.tool_call_id: index
+        for index, message in enumerate(transcript)
+        for result in message.tool_results
+    }
+    reach, cuts = 0, list[int]()
+    for index, message in enumerate(transcript):
+        if message.role == "assistant" and index > after and reach < index:
+            cuts.append(index)
+        reach = max([reach, *(answered.get(call.tool_call_id, 0) for call in message.tool_calls)])
+    rest = sum(sizes[after:])
+    done = after
+    for cut in cuts:
+        rest -= sum(sizes[done:cut])
+        done = cut
+        if rest <= room:
+            return cut
+    return cuts[-1] if cuts else after
+
+
+def _kept(older: Sequence[Message], sizes: Sequence[int], room: int) -> list[int]:
+    """The indices of the messages of people and of the system that are kept: the first ones, then the newest, as far as there is room."""
+    begins = next((index for index, message in enumerate(older) if message.role == "assistant"), len(older))
+    wanted = [index for index, message in enumerate(older) if message.role in ("user", "system")]
+    kept = list[int]()
+    for index in [
+        *(index for index in wanted if index < begins),
+        *(index for index in reversed(wanted) if index >= begins),
+    ]:
+        room -= sizes[index]
+        if room < 0 or len(kept) == MAX_KEPT:
+            break
+        kept.append(index)
+    return sorted(kept)

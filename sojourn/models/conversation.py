@@ -1,0 +1,128 @@
+"""Conversation: what a model reads of a run, kept from turn to turn, so that a turn converts only what is new."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pydantic_ai.messages import ModelMessage
+
+from sojourn.contracts.message import CompactionPart, Message
+from sojourn.contracts.plan import Usage
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.wire import size_of
+from sojourn.models.compacted import ResultRead, compacted, compaction_of
+from sojourn.models.messages import Converter, is_prefix
+from sojourn.models.names import Names
+
+__all__ = ["Conversation", "Conversations", "ResultText"]
+
+ResultText = Callable[[ToolResult, Names], Any]
+"""Makes the content of a result: a text, or JSON."""
+
+MAX_RUNS = 500
+"""Most runs kept, of one planner."""
+
+MAX_BYTES = 25_000_000
+"""Most bytes kept, of one planner, as they are on the wire."""
+
+
+class Conversation:
+    """A run as its model reads it. All is derived from the transcript, and derived anew where another one is given.
+
+    Only a compaction that no plan has recorded yet is known here alone: a repeated attempt need not ask for its summary again.
+
+    Args:
+        text: Makes the content of a result.
+    """
+
+    def __init__(self, text: ResultText) -> None:
+        self._text = text
+        self._begin()
+
+    def _begin(self) -> None:
+        self.size = 0
+        """Bytes of the transcript on the wire."""
+        self.names = Names(())
+        """The tools of the next request, those of earlier calls included."""
+        self.messages: list[Message] = []
+        """The transcript as the model reads it."""
+        self.unrecorded: tuple[CompactionPart, Usage] | None = None
+        """The compaction that the plan has to record, and what its summary has used of a model."""
+        self._recorded: CompactionPart | None = None
+        self._source: list[Message] = []
+        self._tools: list[str] = []
+        self._called: set[str] = set()
+        self._converter = Converter(self.names, self.text_of)
+
+    @property
+    def compaction(self) -> CompactionPart | None:
+        """The last compaction, recorded or not."""
+        return self.unrecorded[0] if self.unrecorded else self._recorded
+
+    def update(self, transcript: Sequence[Message], tools: Iterable[str]) -> None:
+        """Take in the transcript, of which only new messages are read, and the tools that are offered."""
+        if not is_prefix(self._source, transcript):
+            same = self.unrecorded and self._source == [*transcript[: len(self._source)]]
+            unrecorded = self.unrecorded if same else None
+            self._begin()
+            self.unrecorded = unrecorded
+        new = transcript[len(self._source) :]
+        self._source.extend(new)
+        self.size += sum(size_of(message) for message in new)
+        self._called.update(call.name for message in new for call in message.tool_calls)
+        recorded = next((part for message in reversed(new) if (part := compaction_of(message))), None)
+        is_other = recorded is not None and recorded != self.compaction
+        if recorded:
+            self._recorded, self.unrecorded = recorded, None
+        self._tools = [*tools]
+        names = Names([*self._tools, *sorted(self._called)])
+        if is_other or not self.messages or names != self.names:
+            self.names = names
+            self._read_anew()
+        else:
+            self.messages.extend(new)
+
+    def compact(self, transcript: Sequence[Message], part: CompactionPart, used: Usage) -> None:
+        """Read the transcript with another compaction from now on.
+
+        Args:
+            transcript: The transcript that the compaction is of; while it was made, another attempt may have read another one.
+            part: The compaction.
+            used: What its summary has used of a model.
+        """
+        self.update(transcript, self._tools)
+        self.unrecorded = part, used
+        self._read_anew()
+
+    def request(self) -> list[ModelMessage]:
+        """The messages of the next request."""
+        return self._converter.messages(self.messages)
+
+    def text_of(self, result: ToolResult) -> Any:
+        """The content of a result as the model reads it."""
+        return result.text if isinstance(result, ResultRead) else self._text(result, self.names)
+
+    def _read_anew(self) -> None:
+        self.messages = compacted(self._source, self.compaction, self.text_of)
+        self._converter = Converter(self.names, self.text_of)
+
+
+class Conversations:
+    """A bounded, least-recently-used cache of conversations, by run."""
+
+    def __init__(self, text: ResultText) -> None:
+        self._text = text
+        self._kept: OrderedDict[str, Conversation] = OrderedDict()
+
+    def read(self, run_id: str, transcript: Sequence[Message], tools: Iterable[str]) -> Conversation:
+        """The conversation of a run with this transcript and these tools."""
+        conversation = self._kept.setdefault(run_id, Conversation(self._text))
+        self._kept.move_to_end(run_id)
+        conversation.update(transcript, tools)
+        while len(self._kept) > MAX_RUNS or sum(each.size for each in self._kept.values()) > MAX_BYTES:
+            self._kept.popitem(last=False)
+        return conversation
+
+    def drop(self, run_id: str) -> None:
+        """Remove a run, which has ended."""
+        self._kept.pop(run_id, None)

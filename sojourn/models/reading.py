@@ -1,0 +1,94 @@
+"""Reading: what a model reads in one turn: the transcript within the window, and the notices of this request."""
+
+from dataclasses import replace
+
+from pydantic_ai.messages import ModelMessage, SystemPromptPart
+from pydantic_ai.models import ModelRequestParameters
+
+from sojourn.contracts.plan import PlanInput, PlanResult, Usage
+from sojourn.core.run.totals import add_usage
+from sojourn.models.compacted import with_compaction
+from sojourn.models.compactor import Compactor
+from sojourn.models.conversation import Conversations
+from sojourn.models.names import Names, wire_name
+from sojourn.models.result_text import reminders
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """One turn's reading of a run.
+
+    Args:
+        conversations: The runs that the planner has read.
+        turn: The turn.
+        compactor: Keeps the transcript within the model's window; None to leave it as it is.
+    """
+
+    def __init__(self, conversations: Conversations, turn: PlanInput, compactor: Compactor | None) -> None:
+        self._conversations = conversations
+        self._turn = turn
+        self._compactor = compactor
+        self._notes: list[str] = []
+        self._is_shrunk = False
+        self._conversation = conversations.read(
+            turn.run.run_id, turn.messages, [spec.id for spec in turn.tools]
+        )
+
+    @property
+    def names(self) -> Names:
+        """The tools of the request, those of earlier calls included."""
+        return self._conversation.names
+
+    def messages(self) -> list[ModelMessage]:
+        """The messages of the request, with its notices at the end."""
+        *before, last = self._conversation.request()
+        notices = [SystemPromptPart(text, scope="request") for text in reminders(self._turn, wire_name)]
+        return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
+
+    async def fit(self, parameters: ModelRequestParameters) -> None:
+        """Compact the transcript where the request is near the window."""
+        if self._compactor:
+            self._note(
+                await self._compactor.fit(
+                    self._conversation, self._turn.messages, self.messages(), parameters
+                )
+            )
+
+    async def shrink(self, parameters: ModelRequestParameters) -> bool:
+        """Compact the transcript of a request that was refused as too long, once; whether it is shorter now."""
+        if self._compactor is None or self._is_shrunk:
+            return False
+        self._is_shrunk = True
+        note = await self._compactor.shrink(
+            self._conversation, self._turn.messages, self.messages(), parameters
+        )
+        self._note(note)
+        return note is not None
+
+    def told(self, used: Usage) -> int | None:
+        """The tokens of the request and its response, where the plan records them."""
+        is_told = self._compactor is not None and self._compactor.is_told(used)
+        return used.input_tokens + used.output_tokens if is_told else None
+
+    def recorded(self, plan: PlanResult, used: Usage) -> PlanResult:
+        """The plan, with its usage and the compaction that models read from then on.
+
+        Args:
+            plan: The plan.
+            used: What its requests have used.
+        """
+        message, unrecorded = plan.message, self._conversation.unrecorded
+        if unrecorded:
+            part, by_summary = unrecorded
+            used = add_usage(used, by_summary)
+            message = message and with_compaction(message, part)
+        if plan.final_response or plan.failure:
+            self._conversations.drop(self._turn.run.run_id)
+        return plan.model_copy(
+            update={"usage": used, "message": message, "notes": [*self._notes, *plan.notes]}
+        )
+
+    def _note(self, note: str | None) -> None:
+        if note:
+            self._notes.append(note)
