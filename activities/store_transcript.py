@@ -24,7 +24,7 @@ class StoreTranscriptActivity:
 
     @activity.defn(name="StoreTranscriptActivity")
     async def store_transcript(self, task: StoreTask) -> Stored:
-        """Store messages, and return their claim; none on a worker without storage.
+        """Store messages, and return their claim, none on a worker without storage; and whether events are archived.
 
         Raises:
             ApplicationError: `WRONG_WORKER`, while another worker has the agent.
@@ -38,4 +38,5 @@ class StoreTranscriptActivity:
             return Stored()
         run_id = info.workflow_id or ""
         messages = await ask((run_id, info.workflow_run_id or ""), task.after, task.until)
-        return Stored(claim=await store_segment(activity.client(), storage, run_id, messages))
+        claim = await store_segment(activity.client(), storage, run_id, messages)
+        return Stored(claim=claim, archives=self._app.archive)

@@ -19,7 +19,7 @@ from sojourn.core.run.transcript import Claim
 from sojourn.core.values.wire import decode_messages
 from sojourn.storage import codec_for, load, store
 
-__all__ = ["load_segments", "store_segment"]
+__all__ = ["load_segments", "of_run", "store_segment"]
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,16 @@ async def store_segment(client: Client, driver: StorageDriver, run_id: str, mess
         messages: A JSON array of messages.
     """
     compressed = await asyncio.to_thread(lzma.compress, messages, preset=_PRESET)
-    context = StorageDriverStoreContext(
-        target=StorageDriverWorkflowInfo(namespace=client.namespace, id=run_id, type="AgentRun")
-    )
     codec = codec_for(client.data_converter, client.namespace, run_id)
     segment = _Segment(run_id, b64encode(compressed).decode())
-    return await store(driver, _SEGMENT.dump_json(segment), context, codec)
+    return await store(driver, _SEGMENT.dump_json(segment), of_run(client, run_id), codec)
+
+
+def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
+    """The context in which a driver stores what is a run's."""
+    return StorageDriverStoreContext(
+        target=StorageDriverWorkflowInfo(namespace=client.namespace, id=run_id, type="AgentRun")
+    )
 
 
 async def load_segments(

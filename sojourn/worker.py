@@ -89,6 +89,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
     check_approval = importlib.import_module(f"{prefix}activities.check_approval")
     store = importlib.import_module(f"{prefix}activities.store_transcript")
+    archive = importlib.import_module(f"{prefix}activities.archive_events")
     first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
         workflows=[agent_run.AgentRun],
@@ -97,6 +98,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             check_approval.CheckApprovalActivity(app).check_approval,
             store.StoreTranscriptActivity(app).store_transcript,
+            archive.ArchiveEventsActivity(app).archive_events,
         ],
     )
 

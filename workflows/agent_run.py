@@ -44,6 +44,7 @@ from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
 
+from .archive import STORE_LIMIT, STORE_RETRY, Archive
 from .cancellation import is_canceled, stop_if_canceled
 from .children import Children, tell_parent
 from .clock import Clock
@@ -63,12 +64,6 @@ PLAN_LIMIT = timedelta(hours=1)
 
 RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
 """Intervals of 1 s, doubled, at most 30 s: three deploys during one activity use up three attempts."""
-
-STORE_LIMIT = timedelta(minutes=2)
-"""Start-to-close time-out of storing a part of the transcript."""
-
-STORE_RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=8)
-"""Two minutes of attempts; then the run carries the messages itself, or stays for now in its execution."""
 
 OPENING_COPIES = 5
 """Copies of the opening in memory, in addition to the transcript: one here, and four in Temporal's core (measured)."""
@@ -109,6 +104,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self.children = Children()
         self._clock = Clock(self.current)
         self._local_plans = LocalPlans()
+        self._archive = Archive(self.current)
         self._observer = Observer()
 
     @property
@@ -127,9 +123,13 @@ class AgentRun(RunQueries, MessageHandlers):
             raise self._fault
         try:
             self._clock.watch()
+            self._archive.begin()
             output = await self._go()
+            await self._archive.done()
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
+            if not was_asked:
+                await self._archive.done()
             try:
                 if was_asked or is_cancelled_exception(error):
                     await tell_parent(self._state.opening.parent, self._state.spent(workflow.now()))
@@ -185,6 +185,7 @@ class AgentRun(RunQueries, MessageHandlers):
             return
         stop_if_canceled()
         await self._store_transcript()
+        await self._archive.done()
         # The handler of an answer may itself wait for the call that is answered.
         await workflow.wait_condition(lambda: is_over() or workflow.all_handlers_finished())
         stop_if_canceled()
@@ -225,6 +226,8 @@ class AgentRun(RunQueries, MessageHandlers):
             if is_cancelled_exception(error):
                 raise
             return
+        if isinstance(stored, Stored):
+            self._state = self._state.archiving(stored.archives)
         if isinstance(stored, Stored) and stored.claim:
             self._transcript.moved(until - after, stored.claim)
 

@@ -69,6 +69,8 @@ class App:
             call when it is dispatched.
         storage: Keeps what is too large for a run's history; without it such a result
             is refused, with its size and how to narrow the call.
+        archive: Whether the storage also keeps the events of a long run's earlier executions, which the server's retention deletes while the
+            run goes on.
         policy_engine: Tightens what runs may do, turn by turn.
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
             `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.
@@ -88,6 +90,7 @@ class App:
         executors: Mapping[Toolset | str, Any] | None = None,
         interceptors: Sequence[Interceptor] = (),
         storage: "StorageDriver | None" = None,
+        archive: bool = False,
         policy_engine: PolicyEngine | None = None,
         live: LiveTransport | str | None = None,
         allow_loosening: bool = False,
@@ -103,6 +106,7 @@ class App:
         self._name = name
         self._module = declaring_module()
         self.storage = storage
+        self.archive = archive
         self.interceptors = [_checked_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live

@@ -84,7 +84,7 @@ class Access:
             raise InvalidInput(
                 f"{ref!r} is not an artifact's reference; its form is <run id>#<tool_call_id>/<kind>"
             )
-        async for event in events_of(self.temporal, run_id, follow=False):
+        async for event in events_of(self.temporal, run_id, self.storage, follow=False):
             made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
             for artifact in made:
                 if artifact.ref == ref:

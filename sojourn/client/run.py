@@ -198,7 +198,13 @@ class Run:
         # Not a generator around this one: at the end of a program, asyncio closes all of them at once, and an outer
         # one that closes an inner one then fails.
         return stream(
-            self.client.temporal, self.id, after=position, follow=follow, children=children, live=live
+            self.client.temporal,
+            self.id,
+            after=position,
+            follow=follow,
+            children=children,
+            live=live,
+            storage=self.client.storage,
         )
 
     async def transcript(self) -> list[Message]:

@@ -223,3 +223,27 @@ class Stored(Record):
 
     claim: dict[str, str] | None = None
     """The reference to the messages in external storage; None where the worker has no storage."""
+    archives: bool = False
+    """Whether the worker's app archives events, and has a storage for them."""
+
+
+class ArchiveTask(Record):
+    """The input of `ArchiveEventsActivity`: the executions of a run whose events go to external storage."""
+
+    agent_id: str
+    """The run's agent."""
+    after: int = 0
+    """Number of executions whose events are archived."""
+    until: int
+    """Number of executions whose events are to be archived: all before the present one."""
+    claim: dict[str, str] | None = None
+    """The reference to the last part of the archive."""
+
+
+class Archived(Record):
+    """The result of `ArchiveEventsActivity`."""
+
+    claim: dict[str, str] | None = None
+    """The reference to the last part of the archive, which leads to those before; None where there is none."""
+    until: int = 0
+    """Number of executions, from the first one, whose events are archived."""

@@ -15,7 +15,7 @@ from temporalio.converter import DataConverter
 
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.spent import Spent
-from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.tasks import Archived, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
@@ -31,6 +31,7 @@ _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": Tool
 _RESULTS: dict[str, Any] = {
     "PlanActivity": OrUnread(PlanOutcome),
     "ExecuteToolActivity": OrUnread(ToolResult),
+    "ArchiveEventsActivity": OrUnread(Archived),
 }
 _LOCAL = "core_local_activity"
 

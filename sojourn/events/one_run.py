@@ -8,6 +8,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.archive import archived_events
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
@@ -21,12 +22,14 @@ from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.transcript import Packed
 from sojourn.errors import RunUnreadable
+from sojourn.events.archived import beginning_of, unreadable_archive
 from sojourn.events.history import HistoryReader
 from sojourn.segments import load_segments
 
 __all__ = [
     "MAX_CHAIN",
     "events_of",
+    "executions_before",
     "first_execution",
     "present_execution",
     "records_of",
@@ -41,9 +44,17 @@ MAX_CHAIN = 1_000
 
 
 async def events_of(
-    client: Client, run_id: str, *, after: str = "", follow: bool, anew: bool = True
+    client: Client,
+    run_id: str,
+    storage: StorageDriver | None = None,
+    *,
+    after: str = "",
+    follow: bool,
+    anew: bool = True,
 ) -> AsyncIterator[Event]:
     """The events of a run after an event id; with `follow`, until the run ends.
+
+    The events of executions that retention has deleted come from the archive in the storage, where the run has one.
 
     A run that is reset continues in another execution, whose history begins as the old one's. A child run that its
     reset parent starts anew has no history yet: its events come from the beginning, with the ids of the beginning.
@@ -60,7 +71,7 @@ async def events_of(
             gone, execution = execution, ""
             execution = await first_execution(client, run_id)
             outage.answered()
-            async for event in _folded(client, run_id, execution, follow=follow):
+            async for event in _folded(client, run_id, execution, storage, follow=follow):
                 if follow and event.type == "run_terminated":
                     newer = await first_execution(client, run_id)
                     is_reset = await _origin(client, run_id, newer) == await _origin(
@@ -189,8 +200,19 @@ async def records_of(
         execution = continued
 
 
-async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) -> AsyncIterator[Event]:
-    async for _, events in records_of(client, Fold(run_id), execution, follow=follow):
+async def _folded(
+    client: Client, run_id: str, execution: str, storage: StorageDriver | None, *, follow: bool
+) -> AsyncIterator[Event]:
+    fold = Fold(run_id)
+    begins = await beginning_of(client, storage, run_id, execution)
+    if begins and storage:
+        try:
+            async for event in archived_events(client, storage, run_id, begins.last):
+                yield event
+        except Exception as error:
+            raise unreadable_archive(run_id, error) from error
+        fold, execution = Fold(run_id, chain=begins.last.chain), begins.execution
+    async for _, events in records_of(client, fold, execution, follow=follow):
         for event in events:
             yield event
 
@@ -201,19 +223,30 @@ async def first_execution(client: Client, run_id: str) -> str:
     execution = described.run_id
     if described.raw_description.workflow_execution_info.first_run_id in ("", execution):
         return execution
+    # The first execution of the run may be one that was reset.
+    return (await executions_before(client, run_id, execution, MAX_CHAIN) or [execution])[-1]
+
+
+async def executions_before(client: Client, run_id: str, execution: str, most: int) -> list[str]:
+    """The executions that one continues, newest first, as far as retention has not deleted them.
+
+    Args:
+        client: The client.
+        run_id: The run.
+        execution: The execution.
+        most: Most executions that are looked for.
+    """
+    found: list[str] = []
     started = await _started(client, run_id, execution)
-    for _ in range(MAX_CHAIN):  # the first execution of the run may be one that was reset
-        before = started.continued_execution_run_id if started else ""
+    while started and (before := started.continued_execution_run_id) and len(found) < most:
         try:
-            started = await _started(client, run_id, before) if before else None
+            started = await _started(client, run_id, before)
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:
                 raise
-            started = None  # retention has deleted it
-        if started is None:
-            break
-        execution = before
-    return execution
+            break  # retention has deleted it
+        found.append(before)
+    return found
 
 
 async def present_execution(client: Client, run_id: str) -> str:

@@ -226,6 +226,8 @@ def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
         return "plan"
     if pending.activity_type.name == "StoreTranscriptActivity":
         return "storing the transcript"
+    if pending.activity_type.name == "ArchiveEventsActivity":
+        return "archiving events"
     tool = tools.get(pending.activity_id)
     return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
 

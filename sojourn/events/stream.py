@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from temporalio.client import Client
+from temporalio.converter import StorageDriver
 
 from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultReceivedEvent
 from sojourn.contracts.ids import place_of
@@ -30,10 +31,11 @@ async def stream(
     follow: bool,
     children: bool,
     live: LiveTransport | None = None,
+    storage: StorageDriver | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run; see `Run.events`. With `live`, the stream includes its deltas."""
+    """The events of a run; see `Run.events`. With `live`, the stream includes its deltas; the storage has archived events."""
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
-    source = _Source(client, run_id, queue, after, children=children, live=live)
+    source = _Source(client, run_id, queue, after, children=children, live=live, storage=storage)
 
     async def fill_queue() -> None:
         try:
@@ -65,6 +67,7 @@ class _Source:
         *,
         children: bool,
         live: LiveTransport | None,
+        storage: StorageDriver | None,
         is_root: bool = True,
     ) -> None:
         self._client = client
@@ -74,6 +77,7 @@ class _Source:
         self._after = after
         self._follows = children
         self._live = live
+        self._storage = storage
         self._read = ""
         """The id of the last event read: a source that has been read to its end continues from here."""
         self._children: dict[str, _Source] = {}
@@ -86,7 +90,7 @@ class _Source:
         text = LiveText(self._live, topic, self._queue.put) if follow and self._live else None
         try:
             async for event in events_of(
-                self._client, self._run_id, after=self._read, follow=follow, anew=self._is_root
+                self._client, self._run_id, self._storage, after=self._read, follow=follow, anew=self._is_root
             ):
                 if live:
                     live.feed(event)
@@ -117,6 +121,7 @@ class _Source:
             after,
             children=self._follows,
             live=self._live,
+            storage=self._storage,
             is_root=False,
         )
         self._children[event.tool_call_id] = child

@@ -76,9 +76,10 @@ class Fold:
 
     Args:
         run_id: The run.
+        chain: The first number of the ids of the first execution's events, where the archive has those of the executions before it.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, chain: int | None = None) -> None:
         self._fold = FoldState(run_id)
         self._step = StepFold(self._fold)
         self._waits = WaitFold(self._fold, self._step)
@@ -86,6 +87,8 @@ class Fold:
         """The limit that made the last plan the last, as its input says; a person may have lifted it since."""
         self._chain = 0
         """How often the run was continued as new, or reset."""
+        self._archived = chain
+        self._has_begun = False
         self._is_moving = False
         """Whether the last plan reached only workers without the run's agent, and is scheduled anew."""
         self._sleep: PlanOutcome | None = None
@@ -116,6 +119,11 @@ class Fold:
     def run_id(self) -> str:
         """The id of the run."""
         return self._fold.run_id
+
+    @property
+    def chain(self) -> int:
+        """The first number of the ids of the next events: how often the run was continued as new, or reset."""
+        return self._chain
 
     @property
     def state(self) -> RunState:
@@ -160,19 +168,14 @@ class Fold:
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
         self._began = record.time
-        if self._chain:
+        if self._has_begun:
             return
+        self._has_begun = True
         if isinstance(record.value, Continuation):  # the histories before it are gone, or are not needed
-            self._fold.state, self._chain = record.value.state, record.value.state.executions
-            self._limit = self._fold.state.limit
-            waits_for = record.value.waits_for
-            if waits_for and waits_for.wait_:
-                self._sleep = waits_for
-            elif waits_for and waits_for.calls and record.value.step:
-                self._step.resume(waits_for, record.value.step)
-            elif waits_for and waits_for.await_:
-                self._waits.asked = waits_for
-            if self._chain:
+            self._take_over(record.value)
+            if self._archived is not None:
+                self._chain = self._archived
+            elif self._chain:
                 yield self._fold.event(record, RunContinuedEvent, executions=self._chain, is_start=True)
             elif self._fold.state.opening.forked_from:
                 yield from self._forked(record, record.value)
@@ -182,6 +185,17 @@ class Fold:
         opening = self._fold.state.opening.messages
         first = next((m for m in reversed(opening) if m.role == "user"), None)
         yield self._fold.event(record, RunStartedEvent, message=first)
+
+    def _take_over(self, begins: Continuation) -> None:
+        """Begin with the state of the executions before."""
+        self._fold.state, self._chain = begins.state, begins.state.executions
+        self._limit, waits_for = begins.state.limit, begins.waits_for
+        if waits_for and waits_for.wait_:
+            self._sleep = waits_for
+        elif waits_for and waits_for.calls and begins.step:
+            self._step.resume(waits_for, begins.step)
+        elif waits_for and waits_for.await_:
+            self._waits.asked = waits_for
 
     def _forked(self, record: HistoryRecord, begins: Continuation) -> Iterator[Event]:
         """The events with which a fork begins: where it comes from, the open question, and the calls of its first step."""

@@ -30,7 +30,7 @@ from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, lim
 from sojourn.core.run.opening import labelled
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_usage, settle
-from sojourn.core.run.transcript import for_planner, reply
+from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import seconds_of
@@ -93,6 +93,12 @@ class RunState:
     artifacts: tuple[Artifact, ...] = ()
     executions: int = 0
     """Number of executions of the run before the present one."""
+    archives: bool = False
+    """Whether the workers of the run archive its events."""
+    archived: int = 0
+    """Number of executions, from the first one, whose events are archived."""
+    archive: Claim | None = None
+    """The claim of the last part of the archive."""
     began: datetime | None = None
     """When the run began, of one that has gone on in another execution."""
 
@@ -331,6 +337,10 @@ class RunState:
         """
         opening = self.opening.model_copy(update={"messages": []})
         return changed(self, executions=self.executions + 1, began=self.began or started, opening=opening)
+
+    def archiving(self, archives: bool) -> "RunState":
+        """Note whether the run's workers archive its events."""
+        return self if self.archives == archives else changed(self, archives=archives)
 
     def unanswered(self, why: ToolError) -> "RunState":
         """Record why the last turn gave no answer."""

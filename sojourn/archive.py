@@ -1,0 +1,102 @@
+"""The archive of a long run: the events of executions that retention may delete while the run goes on, in external storage.
+
+Each part has the events of the executions since the part before, and that part's claim: whoever has the last claim reads them all.
+A part holds the id of its run, and only that run reads it.
+"""
+
+import asyncio
+import lzma
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+from temporalio.client import Client
+from temporalio.converter import StorageDriver
+
+from sojourn.contracts.event import Event
+from sojourn.core.run.transcript import Claim
+from sojourn.segments import of_run
+from sojourn.storage import codec_for, load, store
+
+__all__ = ["Part", "archived_events", "load_part", "store_part"]
+
+_PRESET = 1
+"""Of LZMA, as for segments."""
+
+MAX_PARTS = 1_000
+"""Most parts that are read of one run."""
+
+_EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run's archive, as it is stored."""
+
+    run_id: str
+    until: int
+    """Number of executions, from the first one, whose events are archived: those of this part and of the parts before."""
+    chain: int
+    """The first number of the event ids of the execution that follows."""
+    before: Claim | None
+    """The claim of the part before."""
+    archive: str
+    """A JSON array of events, compressed, in Base64."""
+
+    def events(self) -> list[Event]:
+        """The part's events."""
+        return _EVENTS.validate_json(lzma.decompress(b64decode(self.archive)))
+
+
+_PART = TypeAdapter(Part)
+
+
+async def store_part(
+    client: Client,
+    driver: StorageDriver,
+    run_id: str,
+    events: Sequence[Event],
+    *,
+    until: int,
+    chain: int,
+    before: Claim | None,
+) -> Claim:
+    """Store the next part of a run's archive, and return its claim; errors of the driver and the codec are raised too."""
+    data = _EVENTS.dump_json([*events], exclude_defaults=True)
+    archive = b64encode(await asyncio.to_thread(lzma.compress, data, preset=_PRESET)).decode()
+    part = Part(run_id, until, chain, before, archive)
+    codec = codec_for(client.data_converter, client.namespace, run_id)
+    return await store(driver, _PART.dump_json(part), of_run(client, run_id), codec)
+
+
+async def load_part(client: Client, driver: StorageDriver, run_id: str, claim: Claim) -> Part:
+    """Load a part of a run's archive; errors of the driver and the codec are raised too.
+
+    Raises:
+        ValueError: The claim is not one of this run's archive and this storage, or what it names was changed.
+    """
+    codec = codec_for(client.data_converter, client.namespace, run_id)
+    part = _PART.validate_json(await load(driver, claim, codec))
+    if part.run_id != run_id:
+        raise ValueError(f"the archive is of run {part.run_id}, not of {run_id}")
+    return part
+
+
+async def archived_events(
+    client: Client, driver: StorageDriver, run_id: str, last: Part
+) -> AsyncIterator[Event]:
+    """The events of a run's archive, in order.
+
+    Args:
+        client: The client, with the codec that encrypts what runs store.
+        driver: The storage.
+        run_id: The run.
+        last: The last part.
+    """
+    parts = [last]
+    while parts[-1].before and len(parts) < MAX_PARTS:
+        parts.append(await load_part(client, driver, run_id, parts[-1].before))
+    for part in reversed(parts):
+        for event in await asyncio.to_thread(part.events):
+            yield event

@@ -1,0 +1,70 @@
+"""Archive: the events of a run's earlier executions go to external storage while the present one does its work."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+
+from sojourn.contracts.tasks import Archived, ArchiveTask
+from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.values.frozen import changed
+from sojourn.core.values.unread import OrUnread
+
+from .current_state import CurrentState
+
+__all__ = ["STORE_LIMIT", "STORE_RETRY", "Archive"]
+
+STORE_LIMIT = timedelta(minutes=2)
+"""Start-to-close time-out of storing a part of the transcript, or of the archive."""
+
+STORE_RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=8)
+"""Two minutes of attempts. Then the run carries its messages itself, or stays for now in its execution; events are archived by the next execution."""
+
+_ARCHIVED: Any = OrUnread(Archived)
+
+
+class Archive:
+    """Archives the executions before the present one, where the run's workers have an archive.
+
+    Args:
+        current: The run state.
+    """
+
+    def __init__(self, current: CurrentState) -> None:
+        self._current = current
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin to archive; the run does not wait for it."""
+        state = self._current.state
+        if state.archives and state.archived < state.executions:
+            self._task = asyncio.create_task(self._archive())
+
+    async def done(self) -> None:
+        """Wait until the events are archived, or cannot be for now."""
+        if self._task is not None:
+            await workflow.wait([self._task])
+
+    async def _archive(self) -> None:
+        state = self._current.state
+        task = ArchiveTask(
+            agent_id=state.opening.agent_id, after=state.archived, until=state.executions, claim=state.archive
+        )
+        try:
+            archived = await workflow.execute_activity(
+                "ArchiveEventsActivity",
+                task,
+                result_type=_ARCHIVED,
+                start_to_close_timeout=STORE_LIMIT,
+                retry_policy=STORE_RETRY,
+                summary="archive events",
+            )
+        except ActivityError:
+            return
+        if isinstance(archived, Archived) and archived.claim:
+            self._current.state = changed(
+                self._current.state, archive=archived.claim, archived=archived.until
+            )
