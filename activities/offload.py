@@ -6,6 +6,7 @@ from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflo
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
@@ -53,7 +54,7 @@ async def offloaded(
             raised=described(error),
         )
         error_value, hint = hints.oversized_result(spec, over.size)
-        why = f"{error_value.message}, and external storage did not take it ({type(error).__name__})"
+        why = f"{error_value.message}, and external storage did not take it: {ToolError.from_error(error).message}"
         return refusal(call, (error_value.model_copy(update={"message": why}), hint))
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sojourn import Client
+from sojourn import Client, RunFailed
 from sojourn.cli.checks.application import MODEL_VARIABLES
 from sojourn.process import Program
 from sojourn.server import Server
@@ -48,6 +48,24 @@ from sojourn import Agent, App
 async def plan(turn):
     """Ask a provider that is away."""
     raise ConnectionError("the provider does not answer")
+
+
+app = App(agents=[Agent("desk.clerk", planner=plan)])
+'''
+
+LATE = '''"""A desk that does not answer its first question."""
+
+from sojourn import Agent, App, PlanResult
+
+turns = []
+
+
+async def plan(turn):
+    """Answer, from the second turn on."""
+    turns.append(turn)
+    if len(turns) == 1:
+        raise TypeError("the list of the stock is not open")
+    return PlanResult.final("Yes, two lamps.")
 
 
 app = App(agents=[Agent("desk.clerk", planner=plan)])
@@ -120,26 +138,44 @@ async def finished(*command: str, env: dict[str, str], columns: int = COLUMNS) -
     return await (await Terminal.run(*command, columns=columns, env={**os.environ, **env})).end()
 
 
-async def away(env: dict[str, str], folder: Path, columns: int) -> str:
-    """The screen of a `sojourn run` whose provider is away, before the fourth attempt."""
-    queue = f"away-{columns}"
-    (folder / "desk.py").write_text(AWAY)
-    with (folder / "away.log").open("ab", buffering=0) as log:
-        worker = Program(sojourn("worker", "desk:app", "--task-queue", queue), log=log)
+async def taken_up(env: dict[str, str], folder: Path) -> str:
+    """The screen of a `sojourn retry`, of a run that failed by a planner's mistake."""
+    async with serving(env, folder, "late", LATE) as client:
+        failed = await client.start("desk.clerk", "Is there a lamp?", run_id="stock")
+        with contextlib.suppress(RunFailed):
+            await failed.result()
+        words = ["retry", "stock", "--run-id", "stock-again", "--task-queue", "late"]
+        return await finished(*sojourn(*words), env=env)
+
+
+@asynccontextmanager
+async def serving(env: dict[str, str], folder: Path, queue: str, source: str) -> AsyncGenerator[Client]:
+    """A worker of a module of its own on a task queue of its own; yields a client of the queue."""
+    module = f"{queue.replace('-', '_')}_desk"
+    (folder / f"{module}.py").write_text(source)
+    with (folder / f"{queue}.log").open("ab", buffering=0) as log:
+        worker = Program(sojourn("worker", f"{module}:app", "--task-queue", queue), log=log)
         try:
             client = await Client.connect(env["TEMPORAL_ADDRESS"], task_queue=queue)
             while not await client.has_worker(queue):
                 await asyncio.sleep(0.1)
-            words = ["run", "desk.clerk", "Is there stock?", "--run-id", queue, "--task-queue", queue]
-            following = await Terminal.run(*sojourn(*words), columns=columns, env={**os.environ, **env})
-            await following.shows(r"attempt 4 after[^;]*; next\s+try\s+in")
-            shown = following.text
-            following.process.send_signal(signal.SIGINT)
-            await following.end()
-            await client.get_run(queue).cancel()
-            return shown
+            yield client
         finally:
             await worker.stop(timedelta(seconds=10))
+
+
+async def away(env: dict[str, str], folder: Path, columns: int) -> str:
+    """The screen of a `sojourn run` whose provider is away, before the fourth attempt."""
+    queue = f"away-{columns}"
+    async with serving(env, folder, queue, AWAY) as client:
+        words = ["run", "desk.clerk", "Is there stock?", "--run-id", queue, "--task-queue", queue]
+        following = await Terminal.run(*sojourn(*words), columns=columns, env={**os.environ, **env})
+        await following.shows(r"attempt 4 after[^;]*; next\s+try\s+in")
+        shown = following.text
+        following.process.send_signal(signal.SIGINT)
+        await following.end()
+        await client.get_run(queue).cancel()
+        return shown
 
 
 def picture(text: str, title: str) -> str:
@@ -202,6 +238,9 @@ async def screens() -> dict[str, str]:
             for columns in WIDTHS:  # before the runs below, which `list` would show in any order
                 for name, words in WIDE.items():
                     shown[f"{name}-{columns}"] = await finished(*sojourn(*words), columns=columns, env=env)
+            words = ["fork", "dark", "--message", "Please say that again.", "--run-id", "again"]
+            shown["fork"] = await finished(*sojourn(*words), env=env)
+            shown["retry"] = await taken_up(env, Path(folder))
             absent = await asyncio.gather(*(away(env, Path(folder), columns) for columns in WIDTHS))
             for columns, screen in zip(WIDTHS, absent, strict=True):
                 shown[f"run-away-{columns}"] = screen

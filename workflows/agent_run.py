@@ -195,7 +195,7 @@ class AgentRun(RunQueries, MessageHandlers):
         progress = step and step.progress()
         argument = written(Continuation(state, self._transcript.segments(), waits_for, since, progress))
         if argument:
-            workflow.continue_as_new(args=[argument])
+            workflow.continue_as_new(args=[argument], search_attributes=self.awaits.listed.kept())
         self.awaits.room.stays()
 
     async def _until_resumed(self) -> None:

@@ -1,12 +1,19 @@
 """Listed: whether a run sets search attributes; a run whose namespace lacks them continues without."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
-from typing import cast
+from typing import Any, cast
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from sojourn.search_attributes import AGENT, UNREGISTERED
+
+_COLUMN = re.compile("(Bool|Datetime|Double|Int|Keyword|KeywordList|Text)[0-9]{2}")
+"""A column of the server's database, by whose name it shows an attribute once all of a namespace were removed."""
+
+_CHANGE_VERSION = SearchAttributeKey.for_keyword_list("TemporalChangeVersion")
+"""The patches of an execution, which the SDK sets; every namespace has it."""
 
 
 class Listed:
@@ -31,6 +38,23 @@ class Listed:
         if workflow.unsafe.is_replaying() or is_missing:
             self._is_off = workflow.patched(f"unlisted-{self._asked}")
         return not self._is_off
+
+    def kept(self) -> TypedSearchAttributes | None:
+        """The search attributes for the next execution, without those that the namespace lacks; None for all.
+
+        By default the SDK repeats all, and the server fails a workflow task that names one which is not registered. A
+        replay does not compare them. The SDK repeats all for an empty set too, so that one of Temporal's own stands for it.
+        """
+        missing = _unregistered()
+        current = cast("Collection[SearchAttributePair[Any]]", workflow.info().typed_search_attributes)
+        kept = [
+            pair
+            for pair in current
+            if pair.key.name not in missing and not (missing and _COLUMN.fullmatch(pair.key.name))
+        ]
+        if len(kept) == len(current):
+            return None
+        return TypedSearchAttributes(kept or [SearchAttributePair(_CHANGE_VERSION, ["continues"])])
 
 
 def _unregistered() -> Collection[str]:

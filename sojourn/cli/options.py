@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "By",
     "Deltas",
+    "Detach",
     "Json",
     "RunId",
     "Target",
@@ -78,6 +79,7 @@ TaskQueue = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON, one object a line.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Print the run's id, and do not follow it.")]
 Deltas = Annotated[
     bool, typer.Option("--deltas", help="With --json: also the text of models while they write it.")
 ]

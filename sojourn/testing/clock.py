@@ -31,7 +31,8 @@ async def skip_time(run: Run, duration: timedelta) -> None:
     """Move a run's clock forward by a duration, and return once all that was due until then has begun.
 
     The clock moves while the run only waits: for a person, or for a sleep to end. While a call, a plan or a child
-    run is in progress, it waits for that first. A child run has a clock of its own.
+    run is in progress, it waits for that first. A child run has a clock of its own. A run that goes on in a new execution
+    meanwhile takes the point along up to which its clock moves.
 
     Args:
         run: An open run.

@@ -128,7 +128,9 @@ async def plan(turn: Turn) -> PlanResult | None:
     if word == "order" and turn.run.turn_id == "t1":
         wanted = {"missing_fields": ["disk", "count", "urgent"], "restrict_to_tool": order.id}
         return PlanResult.ask(AwaitClarification(question="What to order?", **wanted))
-    if word == "sleep":
+    if word == "late" and turn.run.run_id.startswith("late-"):
+        raise TypeError("the desk is not open yet")
+    if word in {"sleep", "late"}:
         return PlanResult.wait(timedelta(days=1))
     if word in CALLS and not turn.tool_results:
         return PlanResult.calls(*CALLS[word]())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import __version__
+from sojourn import RunFailed, __version__
 from sojourn.cli import app
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
@@ -144,11 +144,18 @@ def test_characters_that_a_terminal_cannot_show_are_replaced():
     assert (done.returncode, done.stdout[:12]) == (3, "? versions: ")
 
 
-@pytest.mark.parametrize("line", ["run desk.clerk sleep", "watch {run}"])
+@pytest.mark.parametrize(
+    "line",
+    ["run desk.clerk sleep", "watch {run}", "fork {run} --run-id {new}", "retry {failed} --run-id {new}"],
+)
 async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line):
-    """Ctrl-C ends `run` and `watch` at once with 130; the run continues."""
-    run = await served.start("sleep")
-    words = [run.id if word == "{run}" else word for word in line.split()]
+    """Ctrl-C ends a command that follows a run at once with 130; the run continues."""
+    run, failed = await served.start("sleep"), await served.start("late")
+    with pytest.raises(RunFailed):
+        await failed.result()
+    new = served.client.get_run(f"again-{run.id}")
+    line = line.format(run=run.id, failed=failed.id, new=new.id)
+    words = line.split()
     process = await start_command(*words, "--json", env=served.env)
     assert b"run_started" in await process.stdout.readline()
     process.send_signal(signal.SIGINT)
@@ -156,4 +163,7 @@ async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line)
     assert process.returncode == 130
     assert b"interrupted" in err
     assert b"Traceback" not in err
+    if new.id in line:
+        run = new
+    assert f"follow it with: sojourn watch {'' if 'desk.clerk' in line else run.id}" in err.decode()
     assert (await run.status()).status == "running"

@@ -167,7 +167,9 @@ async def test_try_again(served, here, rows, until):
         if "--history" in words:
             await served.sojourn("export", run.id, "--history", words[words.index("--history") + 1])
         known = {"RUN": run.id, "EVENT": ends[-1]}
-        done = (await all_well(served, [[*(known.get(word, word) for word in words), "--json"]]))[0]
+        options = {"--detach": None, "--json": None}  # each once
+        line = [*(known.get(word, word) for word in words if word not in options), *options]
+        done = (await all_well(served, [line]))[0]
         assert list(done.json) == fields_of(rows, "Try again")
         assert done.json["forked_from"] == run.id
 

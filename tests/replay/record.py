@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from sojourn import (  # noqa: E402
     Agent,
     App,
     Client,
+    FolderStorage,
     Message,
     PlanResult,
     Run,
@@ -44,10 +45,14 @@ from sojourn import (  # noqa: E402
     Worker,
     data_converter,
 )
-from sojourn.server import Server  # noqa: E402
+from sojourn.events.one_run import first_execution  # noqa: E402
+from sojourn.server import Server, start_dev  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 
 QUEUE = "replay"
+
+APART = {"moved", "transcript_stored", "events_archived"}
+"""Scenarios that need a server of their own."""
 
 
 async def main(names: list[str]) -> None:
@@ -61,12 +66,16 @@ async def main(names: list[str]) -> None:
         client = Client(temporal, task_queue=QUEUE)
         async with Worker(make_app(), client):
             for name in names or SCENARIOS:
-                if name == "moved":
+                if name in APART:
                     continue
                 with short_executions() if name.startswith("continued") else contextlib.nullcontext():
                     await record(client, name, SCENARIOS[name])
             if not names:
                 await record_nothing(client)
+    if "transcript_stored" in (names or SCENARIOS):
+        await record_transcript_stored()
+    if "events_archived" in (names or SCENARIOS):
+        await record_events_archived()
     while "moved" in (names or SCENARIOS) and not await record_moved():
         pass  # the tasks happened to reach the right worker only
 
@@ -141,6 +150,37 @@ async def record_moved() -> bool:
             return is_moved
 
 
+async def record_transcript_stored() -> None:
+    """Record a run that goes on when the server suggests it, and leaves its messages to external storage.
+
+    What is kept is its first execution; the next begins with a claim, which a fork of a stored history cannot follow.
+    """
+    async with with_storage(archive=False) as client:
+        run = await started(client, "transcript_stored", SCENARIOS["transcript_stored"])
+        await settled(run)
+        await store(client, run.id, await first_execution(client.temporal, run.id))
+
+
+async def record_events_archived() -> None:
+    """Record a run whose second execution, which is kept, archives the events of the first."""
+    async with with_storage(archive=True) as client:
+        run = await started(client, "events_archived", SCENARIOS["events_archived"])
+        await settled(run)
+        await store(client, run.id)
+
+
+@contextlib.asynccontextmanager
+async def with_storage(*, archive: bool) -> AsyncIterator[Client]:
+    """Serve the scenarios with a storage, where runs go on once the server suggests it."""
+    start_dev._FOR_TESTS["limit.historyCount.suggestContinueAsNew"] = 60
+    app = make_app()
+    app.storage, app.archive = FolderStorage(tempfile.mkdtemp()), archive
+    async with Server(port=0, ui=False, attach=False) as server:
+        client = await Client.connect(server.address, task_queue=QUEUE)
+        async with Worker(app, client):
+            yield client
+
+
 async def leave_for_tools(
     client: Any, info: Any, leave: Callable[[Any, Any], Awaitable[None]] = activities.wrong_worker.leave
 ) -> None:
@@ -149,9 +189,9 @@ async def leave_for_tools(
         await leave(client, info)
 
 
-async def store(client: Client, run_id: str) -> None:
-    """Write a run's history and its events."""
-    history = await client.temporal.get_workflow_handle(run_id).fetch_history()
+async def store(client: Client, run_id: str, execution: str | None = None) -> None:
+    """Write the history of a run's last execution, or of another, and its events."""
+    history = await client.temporal.get_workflow_handle(run_id, run_id=execution).fetch_history()
     file = f"{run_id.replace('/', '__')}.json"
     write(HERE / "histories" / file, without_traces(json.loads(history.to_json())))
     write(HERE / "events" / file, await event_lines(load(HERE / "histories" / file)))

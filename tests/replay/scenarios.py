@@ -505,6 +505,14 @@ SCENARIOS = {
         policy=ASKING,
         deed=flood_and_decide,
     ),
+    "transcript_stored": Scenario(
+        [*(calls(call("add", f"c{n}", a=n, b=1)) for n in range(8)), FINAL],
+        policy=RunPolicy(max_tool_rounds=20),
+    ),
+    "events_archived": Scenario(
+        [*(calls(call("add", f"c{n}", a=n, b=1)) for n in range(8)), FINAL],
+        policy=RunPolicy(max_tool_rounds=20),
+    ),
     "continued_sleep": Scenario(
         [lambda turn: FINAL if turn.messages[-1].role == "system" else PlanResult.wait(timedelta(seconds=3))],
         deed=flood,

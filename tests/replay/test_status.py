@@ -136,6 +136,8 @@ async def test_the_queried_status_is_the_folded_one(path: Path) -> None:
     history = folding.load(path)
     live, read = await queried(history), await folded(history)
     tasks = sorted({*live} & {*read})
+    if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
+        tasks.pop()  # after its last task the next execution answers queries
     assert len(tasks) >= len(live) - 1  # the last may have been lost with its worker
     for task in tasks:
         assert compared(live[task]) == compared(read[task]), f"at event {task}"

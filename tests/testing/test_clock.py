@@ -1,12 +1,15 @@
 """A run's clock is moved by the server's own time skipping."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sojourn import AwaitClarification, PlanResult, RunPolicy
+from sojourn import Agent, App, AwaitClarification, PlanResult, Run, RunPolicy, Turn
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.testing import ScriptedPlanner, skip_time
+from tests.workflows.test_endless import short
+
+__all__ = ["short"]
 
 MAY_ASK = RunPolicy(interrupts_allowed=True)
 DEADLINE = AwaitClarification(question="Which one?", expires_after=timedelta(days=21))
@@ -57,3 +60,28 @@ async def test_what_cannot_be_skipped(serve):
         await skip_time(client.get_run("no-such-run"), YEAR)
     with pytest.raises(InvalidInput, match="above zero"):
         await skip_time(run, timedelta(0))
+
+
+async def test_the_clock_of_a_run_that_goes_on(short, serve):
+    """A run that goes on in several executions meanwhile moves as far as asked, and no further."""
+
+    async def sleep_again(turn: Turn) -> PlanResult:
+        return PlanResult.wait(timedelta(days=1))
+
+    policy = RunPolicy(max_tool_rounds=1_000, time_budget=timedelta(days=1_000))
+    client = await serve(App(agents=[Agent("test.agent", planner=sleep_again, policy=policy)]))
+    run = await client.start("test.agent", "go")
+    for _ in range(2):
+        before = await time_of(run)
+        await skip_time(run, timedelta(days=15, hours=12))
+        assert timedelta(days=15, hours=12) <= await time_of(run) - before < timedelta(days=15, hours=13)
+    kinds = [event.type async for event in run.events(follow=False)]
+    assert kinds.count("run_continued") >= 4
+    await run.cancel()
+
+
+async def time_of(run: Run) -> datetime:
+    """The run's own time."""
+    described = await run.client.temporal.get_workflow_handle(run.id).describe()
+    info = described.raw_description.workflow_extended_info.time_skipping_info
+    return info.current_time.ToDatetime(UTC) if info.HasField("current_time") else datetime.now(UTC)

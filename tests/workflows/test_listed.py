@@ -25,6 +25,9 @@ from sojourn import (
 from sojourn.serving import registration
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.worker import shell
+from tests.workflows.test_endless import flood, short
+
+__all__ = ["short"]
 
 
 def ask(name: str) -> PlanResult:
@@ -93,6 +96,29 @@ async def test_an_attribute_that_is_missing_harms_no_run(
             await until(lambda: registers(bare))
             await until(lambda: "search_attributes_registered" in caplog.text)
             caplog.clear()
+
+
+@pytest.mark.parametrize("names", [["SojournAwaiting"], list(search_attributes.NAMES)], ids=["one", "all"])
+async def test_a_long_run_goes_on_without_them(
+    bare, short, until, traces, monkeypatch, status_when, caplog, names
+):
+    """A run whose attributes are removed while it waits goes on in new executions, and no workflow task fails."""
+    monkeypatch.setattr(registration, "LOOKED_AT_EVERY", 0.05)
+    caplog.set_level(logging.INFO)
+    async with Worker(app_that_asks_twice(), bare):
+        run = await started(bare, until)
+        await status_when(run, lambda status: status.awaits)
+        await bare.temporal.operator_service.remove_search_attributes(
+            RemoveSearchAttributesRequest(namespace=bare.temporal.namespace, search_attributes=names)
+        )
+        await until(lambda: f"'{names[-1]}'" in caplog.text)  # the worker has noticed
+        await flood(run, 60)
+        await run.answer("q", "a")
+        await status_when(run, lambda status: status.awaits)
+        await run.answer("q#2", "b")
+        assert (await run.result()).text == "done"
+        await traces(run).check()
+        assert [event.type async for event in run.events()].count("run_continued") >= 1
 
 
 async def registers(client) -> bool:

@@ -41,6 +41,8 @@ def check_extras() -> Check:
     missing: dict[str, list[str]] = {}
     for line in requires("sojourn") or []:
         if match := re.match(r"([A-Za-z0-9_.-]+).*\bextra\s*==\s*['\"]([\w-]+)['\"]", line):
+            if match[1] in _PACKAGES:
+                continue  # an extra of a package that is always there
             found = _version(match[1])
             package = f"{match[1]} {found}" if found else match[1]
             (there if found else missing).setdefault(match[2], []).append(package)

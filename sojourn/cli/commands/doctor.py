@@ -28,7 +28,7 @@ def doctor(
         str | None,
         typer.Argument(
             metavar="MODULE:APP",
-            help="Also load this app, and check its MCP servers and task queues.",
+            help="Also load this app, and check its MCP servers, storage and task queues.",
             show_default=False,
         ),
     ] = None,
@@ -67,6 +67,7 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
     from sojourn.cli.checks import Check
     from sojourn.cli.checks.application import check_app, check_model, check_toolsets
     from sojourn.cli.checks.machine import check_cli, check_extras, check_settings, check_versions
+    from sojourn.cli.checks.storage import check_storage
     from sojourn.connection import settings
     from sojourn.errors import DefinitionError, ServerUnavailable
 
@@ -80,6 +81,7 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
     if app is not None:
         for check in await check_toolsets(app):
             yield check
+        yield await check_storage(app)
     yield check_model(app, is_named=target is not None)
     try:
         options = settings.connect_options()

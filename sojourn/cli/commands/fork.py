@@ -1,6 +1,7 @@
 """`sojourn fork` and `sojourn retry`: a new run that goes on from a point of another."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import By, Json, RunId, connected, connection_options
+from sojourn.cli.options import By, Deltas, Detach, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput
 
@@ -62,19 +63,24 @@ def fork(
     ] = None,
     new_run_id: NewRunId = None,
     by: By = None,
+    detach: Detach = False,
     as_json: Json = False,
+    deltas: Deltas = False,
+    verbose: Verbose = 0,
 ) -> int:
-    """Start a new run that goes on from a point of another, with one thing changed.
+    """Start a new run that goes on from a point of another, with one thing changed, and follow it.
 
     \b
     sojourn fork RUN --at 0-000017-00001
     sojourn fork RUN --at 0-000017-00001 --result '{"lamps": 3}'
-    sojourn fork RUN --message "And the next one?"
+    sojourn fork RUN --message "And the next one?" --detach
     """
     if approve is not None and at is None:
         raise CommandError(
             "--approve and --deny decide on the call of an event: name it with --at", exit_code=USAGE
         )
+    from sojourn.cli.attach import attach
+
     given: dict[str, Any] = {} if result is None else {"result": _json(result)}
 
     async def start(client: "Client") -> int:
@@ -89,18 +95,27 @@ def fork(
             new_run_id=new_run_id,
             **given,
         )
-        return await _print_new("forked", run_id, new, as_json=as_json)
+        await _print_new("forked", run_id, new, detach=detach, as_json=as_json)
+        return OK if detach else await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
 
     return with_client(start)
 
 
 @connected
-def retry(run_id: RunId, new_run_id: NewRunId = None, as_json: Json = False) -> int:
-    """Take up a run that failed in a new run, at the last point before its failure.
+def retry(
+    run_id: RunId,
+    new_run_id: NewRunId = None,
+    detach: Detach = False,
+    as_json: Json = False,
+    deltas: Deltas = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Take up a run that failed in a new run, at the last point before its failure, and follow it.
 
     \b
     sojourn retry RUN
     """
+    from sojourn.cli.attach import attach
 
     async def start(client: "Client") -> int:
         status = (await client.get_run(run_id).status()).status
@@ -114,7 +129,8 @@ def retry(run_id: RunId, new_run_id: NewRunId = None, as_json: Json = False) -> 
                 f"{plain(run_id, 300)} did not fail, it is {status}; go on from it with: {line}",
                 run_id=run_id,
             ) from error
-        return await _print_new("retried", run_id, new, as_json=as_json)
+        await _print_new("retried", run_id, new, detach=detach, as_json=as_json)
+        return OK if detach else await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
 
     return with_client(start)
 
@@ -128,24 +144,28 @@ def _json(text: str) -> Any:
         ) from error
 
 
-async def _print_new(done: str, run_id: str, new: "Run", *, as_json: bool) -> int:
-    """Print the new run's id, where it begins, and how to follow it."""
+async def _print_new(done: str, run_id: str, new: "Run", *, detach: bool, as_json: bool) -> None:
+    """Print the new run's id, and if it is followed or `as_json` where it begins."""
     origin = (await new.status()).forked_from
     point, at = (origin.event_id, origin.at) if origin else ("", "")
     if as_json:
-        print(
-            json.dumps(
-                {"run_id": new.id, "done": done, "forked_from": run_id, "event_id": point, "at": at or None}
-            )
-        )
-        return OK
+        if detach:
+            fields = {
+                "run_id": new.id,
+                "done": done,
+                "forked_from": run_id,
+                "event_id": point,
+                "at": at or None,
+            }
+            print(json.dumps(fields))
+        return
     if at and _history_event(at) != _history_event(point):
-        print(f"{plain(at)} is in the middle of a plan or a step: the last point before it is {plain(point)}")
-    line = f"sojourn watch {shell_word(new.id)}{connection_options()}"
-    print(
-        f"{done}: {plain(new.id, 300)} goes on from {plain(run_id, 300)} at {plain(point)}; follow it with: {line}"
-    )
-    return OK
+        note = f"{plain(at)} is in the middle of a plan or a step: the last point before it is {plain(point)}"
+        print(note, file=sys.stderr, flush=True)
+    if detach:
+        print(plain(new.id, 300))
+    else:
+        print(f"{done}: {plain(new.id, 300)} goes on from {plain(run_id, 300)} at {plain(point)}", flush=True)
 
 
 def _history_event(event_id: str) -> str:

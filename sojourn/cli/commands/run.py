@@ -1,6 +1,5 @@
 """`sojourn run` starts a run and follows it; `sojourn watch` follows an existing one."""
 
-import asyncio
 import json
 import re
 import sys
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.client import with_client
-from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
-from sojourn.cli.options import Deltas, Json, RunId, Verbose, connected, connection_options
+from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.options import Deltas, Detach, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists
 
@@ -45,9 +44,7 @@ def run(
             "--policy", metavar="FILE", help="Limits of this run, as a JSON object; - is standard input."
         ),
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Print the run's id, and do not follow it.")
-    ] = False,
+    detach: Detach = False,
     as_json: Json = False,
     deltas: Deltas = False,
     verbose: Verbose = 0,
@@ -70,6 +67,7 @@ def run(
       +  an artifact (-v)          ↻  how to repair a call (-vv)
       §  of the policy (-vv)
     """
+    from sojourn.cli.attach import attach
     from sojourn.cli.opening import read_labels, read_policy, read_text
 
     if text == "-" and str(policy) == "-":
@@ -88,7 +86,7 @@ def run(
         )
         run = await _started(client, agent, given)
         if not detach:
-            return await _follow(run, as_json=as_json, deltas=deltas, verbose=verbose)
+            return await attach(run, as_json=as_json, deltas=deltas, verbose=verbose)
         if as_json:
             started = {"run_id": run.id, "agent_id": agent, "session_id": session_id}
             queue = (await client.temporal.get_workflow_handle(run.id).describe()).task_queue
@@ -180,25 +178,11 @@ def watch(
     \b
     sojourn watch RUN
     """
+    from sojourn.cli.attach import attach
 
     async def follow_existing(client: "Client") -> int:
-        return await _follow(
+        return await attach(
             client.get_run(run_id), after=after, as_json=as_json, deltas=deltas, verbose=verbose
         )
 
     return with_client(follow_existing)
-
-
-async def _follow(run: "Run", *, as_json: bool, deltas: bool, verbose: int, after: str | None = None) -> int:
-    """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
-    from sojourn.cli.follow import follow, follow_as_json
-    from sojourn.cli.screen.calls import Detail
-
-    try:
-        if as_json:
-            return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
-        return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)))
-    except asyncio.CancelledError:
-        line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
-        text = f"interrupted; the run continues; follow it with: {line}"
-        raise Interrupted(text, run_id=run.id) from None

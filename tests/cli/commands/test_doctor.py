@@ -45,7 +45,17 @@ async def test_all_is_well(served, here):
     assert "swordfish" not in done.out
     found = {check["check"]: check for check in as_json.json["checks"]}
     queue = served.client.task_queue
-    expected = ["versions", "extras", "temporal command", "app", "model", "settings", "server", "namespace"]
+    expected = [
+        "versions",
+        "extras",
+        "temporal command",
+        "app",
+        "storage",
+        "model",
+        "settings",
+        "server",
+        "namespace",
+    ]
     assert list(found) == [
         *expected,
         "search attributes",

@@ -13,13 +13,15 @@ async def test_a_fork_is_followed_and_named_by_both_runs(served, until):
     start = next(event for event in events if event.type == "tool_start")
     (*_, end) = [event for event in events if event.type == "tool_end"]
     done = await served.sojourn("fork", run.id, "--at", end.event_id, "--run-id", f"{run.id}-2")
-    line = f"follow it with: sojourn watch {run.id}-2\n"
-    assert done.out == f"forked: {run.id}-2 goes on from {run.id} at {end.event_id}; {line}"
-    shown = await served.sojourn("watch", f"{run.id}-2")
-    assert f"· forked from {run.id} at {end.event_id}" in shown.out
-    assert shown.out.rstrip().splitlines()[-1].strip() or text in shown.out
-    middle = await served.sojourn("fork", run.id, "--at", start.event_id, "--run-id", f"{run.id}-3")
-    assert middle.out.startswith(
+    assert done.code == 0
+    assert done.out.startswith(f"forked: {run.id}-2 goes on from {run.id} at {end.event_id}\n")
+    assert f"· forked from {run.id} at {end.event_id}" in done.out
+    assert f"= {text}" in done.out
+    middle = await served.sojourn(
+        "fork", run.id, "--at", start.event_id, "--run-id", f"{run.id}-3", "--detach"
+    )
+    assert middle.out == f"{run.id}-3\n"
+    assert middle.err.startswith(
         f"{start.event_id} is in the middle of a plan or a step: the last point before it"
     )
 
@@ -49,11 +51,24 @@ async def test_a_retry_needs_a_failure(served):
     with pytest.raises(RunFailed):
         await failed.result()
     done = await served.sojourn("retry", failed.id)
-    assert (done.code, done.out.split()[0]) == (0, "retried:")
+    assert (done.code, done.out.split()[0]) == (1, "retried:")  # it fails again
+    done = await served.sojourn("retry", failed.id, "--json")
+    assert [done.objects[0]["type"], done.objects[-2]["type"]] == ["run_started", "run_failed"]
+    done = await served.sojourn("retry", failed.id, "--detach")
+    assert (done.code, len(done.out.split())) == (0, 1)
     await fine.result()
     done = await served.sojourn("retry", fine.id)
     assert (done.code, done.out) == (1, "")
     assert f"{fine.id} did not fail, it is completed; go on from it with: sojourn fork {fine.id}" in done.err
+
+
+async def test_a_fork_that_waits(served):
+    """Without a terminal the command exits with 4, and prints how to answer."""
+    run = await served.waiting("ask")
+    done = await served.sojourn("fork", run.id, "--run-id", f"{run.id}-2")
+    assert done.code == 4
+    assert f"sojourn answer {run.id}-2" in done.out
+    await served.client.get_run(f"{run.id}-2").cancel()
 
 
 @pytest.mark.parametrize(

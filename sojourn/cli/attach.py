@@ -1,0 +1,24 @@
+"""Attach: follow a run as `run`, `watch`, `fork` and `retry` do, until it ends, waits for a person, or Ctrl-C."""
+
+import asyncio
+
+from sojourn.cli.failure import Interrupted
+from sojourn.cli.follow import follow, follow_as_json
+from sojourn.cli.options import connection_options
+from sojourn.cli.screen.calls import Detail
+from sojourn.cli.screen.text import shell_word
+from sojourn.client.run import Run
+
+__all__ = ["attach"]
+
+
+async def attach(run: Run, *, as_json: bool, deltas: bool, verbose: int, after: str | None = None) -> int:
+    """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
+    try:
+        if as_json:
+            return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
+        return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)))
+    except asyncio.CancelledError:
+        line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
+        text = f"interrupted; the run continues; follow it with: {line}"
+        raise Interrupted(text, run_id=run.id) from None

@@ -1,0 +1,47 @@
+"""Claims: what a run's history keeps of data that a storage driver has."""
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+    WorkflowSerializationContext,
+)
+
+__all__ = ["codec_for", "load", "store"]
+
+_JSON = b"json/plain"
+
+
+async def store(
+    driver: StorageDriver, data: bytes, context: StorageDriverStoreContext, codec: PayloadCodec | None = None
+) -> dict[str, str]:
+    """Store JSON, encrypted by the codec if there is one; return the claim for `load`."""
+    payloads = [Payload(metadata={"encoding": _JSON}, data=data)]
+    (claim,) = await driver.store(context, await codec.encode(payloads) if codec else payloads)
+    return {"driver": driver.name(), **claim.claim_data}
+
+
+async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
+    """Return the JSON that a claim stands for; errors of the driver and the codec are raised too.
+
+    Raises:
+        ValueError: Another driver stored the data, or the data is encrypted and the codec does not decrypt it.
+    """
+    if claim.get("driver") != driver.name():
+        raise ValueError(f"the data was stored by driver {claim.get('driver')!r}, not {driver.name()!r}")
+    data = {name: value for name, value in claim.items() if name != "driver"}
+    payloads = await driver.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(data)])
+    (payload,) = await codec.decode(payloads) if codec else payloads
+    if payload.metadata.get("encoding") != _JSON:
+        raise ValueError("the data is encrypted, with keys that are not here")
+    return payload.data
+
+
+def codec_for(converter: DataConverter, namespace: str, run_id: str) -> PayloadCodec | None:
+    """Return the codec that encrypts what a run stores, or None."""
+    context = WorkflowSerializationContext(namespace=namespace, workflow_id=run_id)
+    return converter.with_context(context).payload_codec
