@@ -31,7 +31,7 @@ from sojourn import search_attributes
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
 from sojourn.client.connecting import Connecting
-from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_history
+from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_histories
 from sojourn.client.labels import with_labels
 from sojourn.client.run import Run, status_name
 from sojourn.client.task_queue import WORKER_GRACE, queue_of
@@ -230,7 +230,7 @@ class Client(Access):
             ServerUnavailable: The server does not answer.
         """
         asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve)
-        exported = read_history(run_id, history) if history else None
+        exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage)
         agent_id = fork.begins.state.opening.agent_id
         new = self.get_run(new_run_id or _generated_id(agent_id))

@@ -1,14 +1,12 @@
 """Forking: what a fork begins with, from a run's history and the change that was asked for."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.json_format import ParseError
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
@@ -29,10 +27,11 @@ from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.text import is_writable
 from sojourn.core.values.wire import encode
 from sojourn.errors import InvalidInput
+from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.segments import store_segment
 
-__all__ = ["MISSING", "Fork", "ForkRequest", "fork_of", "read_history"]
+__all__ = ["MISSING", "Fork", "ForkRequest", "fork_of", "read_histories"]
 
 MISSING: Any = object()
 """In place of a result that is not replaced, since a result may be None."""
@@ -99,31 +98,29 @@ class Fork:
         return written(changed(self.begins, state=changed(state, opening=opening)))
 
 
-def read_history(run_id: str, path: str | PathLike[str]) -> WorkflowHistory:
-    """The history of a run in a file of `sojourn export --history`.
+def read_histories(run_id: str, path: str | PathLike[str]) -> list[WorkflowHistory]:
+    """The histories of a run's executions in a file of `sojourn export --history`, oldest first.
 
     Raises:
         InvalidInput: The file cannot be read, or is not a history of this run.
     """
     try:
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
-        named = stored["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
-        history = WorkflowHistory.from_json(run_id, stored)
+        histories = histories_in(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}", run_id=run_id) from error
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError, ParseError) as error:
+    except ValueError as error:
         raise InvalidInput(
             f"{path} is not a history; write one with: sojourn export RUN --history FILE", run_id=run_id
         ) from error
-    if named != run_id:
+    if (named := histories[-1].workflow_id) != run_id:
         raise InvalidInput(f"{path} is the history of run {named}, not of {run_id}", run_id=run_id)
-    return history
+    return histories
 
 
 async def fork_of(
     client: Client,
     asked: ForkRequest,
-    history: WorkflowHistory | None = None,
+    histories: Sequence[WorkflowHistory] = (),
     storage: StorageDriver | None = None,
 ) -> Fork:
     """The fork that was asked for.
@@ -131,7 +128,7 @@ async def fork_of(
     Args:
         client: The client that reads the run.
         asked: The run, the point and the change.
-        history: The run's exported history, in place of that on the server.
+        histories: The exported histories of the run's executions, in place of those on the server.
         storage: Where the beginning of a long run's transcript is.
 
     Raises:
@@ -141,8 +138,8 @@ async def fork_of(
         ServerUnavailable: The server does not answer.
     """
     try:
-        if history:
-            origin = await origin_in_file(client, history, asked.at, storage)
+        if histories:
+            origin = await origin_in_file(client, histories, asked.at, storage)
         else:
             origin = await origin_on_server(client, asked.run_id, asked.at, storage)
     except RPCError as error:

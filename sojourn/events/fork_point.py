@@ -1,6 +1,6 @@
 """The point of a run at which it is forked, from its history on the server or from an exported one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowHistory
@@ -12,6 +12,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.history.fork_points import ForkPoints
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.transcript import Packed
 from sojourn.events.history import HistoryReader
 from sojourn.events.one_run import first_execution, present_execution, records_of, stored_messages
 
@@ -73,41 +74,49 @@ async def _with_stored(
 
 
 async def origin_in_file(
-    client: Client, history: WorkflowHistory, at: str | None, storage: StorageDriver | None
+    client: Client, histories: Sequence[WorkflowHistory], at: str | None, storage: StorageDriver | None
 ) -> ForkOrigin:
-    """Read an exported history up to an event.
+    """Read exported histories up to an event.
 
     Args:
-        client: The client, which decodes the history.
-        history: The history.
+        client: The client, which decodes the histories.
+        histories: The histories of the run's executions, oldest first.
         at: The id of the event.
         storage: Where the beginning of a long run's transcript is.
 
     Raises:
         RunUnreadable: The records of the run's workers cannot be decoded here.
     """
-    started = history.events[0].workflow_execution_started_event_attributes
-    fold = Fold(history.workflow_id)
-    origin = ForkOrigin(
-        ForkPoints(fold), started.task_queue.name, started.original_execution_run_id or history.run_id
-    )
-    await _read(origin, _exported(origin, client, storage, history), at)
+    fold = Fold(histories[0].workflow_id)
+    queue = histories[-1].events[0].workflow_execution_started_event_attributes.task_queue.name
+    origin = ForkOrigin(ForkPoints(fold), queue, "")
+    await _read(origin, _exported(origin, client, storage, histories), at)
     return origin
 
 
 async def _exported(
-    origin: ForkOrigin, client: Client, storage: StorageDriver | None, history: WorkflowHistory
+    origin: ForkOrigin, client: Client, storage: StorageDriver | None, histories: Sequence[WorkflowHistory]
 ) -> Records:
-    reader, fold = HistoryReader(client.data_converter), origin.points.fold
-    for event in history.events:
-        record = await reader.record(event)
-        if reader.unreadable or reader.opening_unreadable:
-            raise unreadable(history.workflow_id, reader.unreadable or reader.opening_unreadable)
-        if record and isinstance(record.value, Continuation):
-            stored = await stored_messages(client, storage, fold.run_id, record.value)
-            origin.points.transcript.stored = stored
-        if record:
-            yield record, fold.feed(record)
+    reader, fold, transcript = (
+        HistoryReader(client.data_converter),
+        origin.points.fold,
+        origin.points.transcript,
+    )
+    for number, history in enumerate(histories):
+        started = history.events[0].workflow_execution_started_event_attributes
+        origin.execution = started.original_execution_run_id or history.run_id
+        for event in history.events:
+            record = await reader.record(event)
+            if reader.unreadable or reader.opening_unreadable:
+                raise unreadable(history.workflow_id, reader.unreadable or reader.opening_unreadable)
+            if record and isinstance(record.value, Continuation):
+                transcript.stored = (
+                    transcript.messages[: Packed.unpacked(record.value.transcript).stored_count]
+                    if number
+                    else await stored_messages(client, storage, fold.run_id, record.value)
+                )
+            if record:
+                yield record, fold.feed(record)
 
 
 async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:

@@ -1,7 +1,8 @@
 """The plans of a recorded history: what each planner was given, what it decided, and how its calls ended."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
@@ -11,6 +12,8 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.transcript import TranscriptProjection
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.transcript import Packed
 from sojourn.events.history import HistoryReader
 
 __all__ = ["RecordedPlan", "RecordedTranscript", "recorded_plans"]
@@ -46,21 +49,36 @@ class RecordedTranscript:
         """Have nothing to drop."""
 
 
-async def recorded_plans(history: WorkflowHistory, converter: DataConverter) -> list[RecordedPlan]:
-    """Return the plans of a history in order, without those that failed or exceeded the time budget.
+async def recorded_plans(
+    histories: Sequence[WorkflowHistory], converter: DataConverter
+) -> list[RecordedPlan]:
+    """Return the plans of a run in order, without those that failed or exceeded the time budget.
+
+    Args:
+        histories: The histories of the run's executions, oldest first.
+        converter: Decodes them.
 
     Raises:
-        ValueError: The history cannot be decoded.
+        ValueError: A history cannot be decoded, or its transcript is not in the histories.
     """
-    reader, fold, transcript = HistoryReader(converter), Fold(history.workflow_id), TranscriptProjection()
+    run_id = histories[0].workflow_id
+    reader, fold, transcript = HistoryReader(converter), Fold(run_id), TranscriptProjection()
     given: dict[int, tuple[PlanTask, list[Message]]] = {}
     plans, results = list[RecordedPlan](), dict[str, ToolResult]()
-    for event in history.events:
+    for event in chain.from_iterable(history.events for history in histories):
         record = await reader.record(event)
         if unreadable := reader.unreadable or reader.opening_unreadable:
-            raise ValueError(f"the history of {history.workflow_id} cannot be decoded: {unreadable}")
+            raise ValueError(f"the history of {run_id} cannot be decoded: {unreadable}")
         if record is None:
             continue
+        if isinstance(record.value, Continuation):
+            stored = Packed.unpacked(record.value.transcript).stored_count
+            if stored > len(transcript.messages):
+                raise ValueError(
+                    f"the beginning of the transcript of {run_id} is in external storage, and the execution that has it was "
+                    "deleted; replay its workflow alone, with plans=False"
+                )
+            transcript.stored = transcript.messages[:stored]
         made = fold.feed(record)
         transcript.feed(record, made)
         results |= {each.tool_call_id: each.result for each in made if each.type == "tool_end"}

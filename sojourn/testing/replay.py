@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from google.protobuf.json_format import ParseError
 from temporalio.client import WorkflowHistory
 from temporalio.converter import PayloadCodec
 from temporalio.testing import ActivityEnvironment
@@ -24,6 +23,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.data_converter import data_converter
+from sojourn.events.exported import histories_in
 from sojourn.testing.decision import difference
 from sojourn.testing.recorded_plans import RecordedPlan, RecordedTranscript, recorded_plans
 from sojourn.worker import shell
@@ -55,7 +55,7 @@ async def replays(
             decided now.
         FileNotFoundError: There is no such file, or no history in the folder.
         TypeError: `app` is no App.
-        ValueError: A file is not a history, or it cannot be decoded.
+        ValueError: A file is not a history, or it cannot be decoded, or the beginning of its run's transcript is in external storage.
     """
     __tracebackhide__ = True  # pytest shows the difference, not how it was found
     if not isinstance(app, App):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
@@ -68,12 +68,13 @@ async def replays(
     )
     async with _opened(app) if plans else contextlib.nullcontext():
         for file in _files(Path(path)):
-            history = _read(file)
-            replayed = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-            if replayed.replay_failure:
-                raise AssertionError(f"{file} does not replay: {replayed.replay_failure}")
-            for plan in await recorded_plans(history, converter) if plans else ():
-                await _compare(file, app, history, plan)
+            histories = _read(file)
+            for history in histories:
+                replayed = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+                if replayed.replay_failure:
+                    raise AssertionError(f"{file} does not replay: {replayed.replay_failure}")
+            for plan in await recorded_plans(histories, converter) if plans else ():
+                await _compare(file, app, histories[-1], plan)
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -83,16 +84,13 @@ def _files(path: Path) -> Sequence[Path]:
     return files
 
 
-def _read(file: Path) -> WorkflowHistory:
-    """Return a stored history; its first event names the run."""
+def _read(file: Path) -> list[WorkflowHistory]:
+    """Return the stored histories of a run's executions, oldest first."""
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        run_id = stored["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
-        return WorkflowHistory.from_json(run_id, stored)
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError, ParseError) as error:
-        why = f" ({error})" if isinstance(error, (ValueError, ParseError)) else ""
+        return histories_in(file.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise ValueError(
-            f"{file} is not a history{why}; write one with: sojourn export RUN --history FILE"
+            f"{file} is not a history ({error}); write one with: sojourn export RUN --history FILE"
         ) from None
 
 

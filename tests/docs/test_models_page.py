@@ -234,16 +234,14 @@ def models_of(rows) -> list[tuple[str, list[str], str]]:
 
 def test_the_names_of_the_page_can_be_made(rows, monkeypatch):
     """Each model can be made with the variables of its row; without them the error names what is missing, before any request."""
-    for name, variables, install in models_of(rows):
+    for name, variables, _ in models_of(rows):
         monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
         for each in (*MODEL_VARIABLES, *variables):
             monkeypatch.delenv(each, raising=False)
         with pytest.raises(Exception, match="The model is set up wrongly") as failed:
             ModelPlanner(name).check()
-        if "bedrock" in install:
-            assert "pydantic-ai-slim[bedrock]" in str(failed.value)
-            continue
-        key = {"openai-chat": "OPENAI_API_KEY"}.get(name.split(":", maxsplit=1)[0], variables[0])
+        keys = {"openai-chat": "OPENAI_API_KEY", "bedrock": "region_name"}
+        key = keys.get(name.split(":", maxsplit=1)[0], variables[0])
         assert key in str(failed.value)
         monkeypatch.setenv(
             variables[0], "http://127.0.0.1:1/v1" if variables[0].endswith("_URL") else "sk-test"

@@ -20,6 +20,7 @@ from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, RunId, connected, load_app
 from sojourn.cli.screen.text import plain
+from sojourn.core.values.text import counted
 from sojourn.private import private_folder, private_opener, write_private
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def export(
         typer.Option(
             "--history",
             metavar="FILE",
-            help="Write Temporal's own history to this file, and nothing else: a test replays it.",
+            help="Write Temporal's own history of all executions to this file, and nothing else: a test replays it.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
@@ -116,18 +117,26 @@ def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> i
         raise CommandError(f"{file} exists; choose another, or overwrite it with --force", exit_code=USAGE)
 
     async def main(client: "Client") -> int:
+        from temporalio.service import RPCError
+
+        from sojourn.connection.rpc_errors import translated
+        from sojourn.events.exported import exported, fetch_histories
+
         await client.get_run(run_id).status()  # an unknown run leaves no file behind
-        history = await client.temporal.get_workflow_handle(run_id).fetch_history()
-        stored = _without_traces(json.loads(history.to_json()))
+        try:
+            histories = await fetch_histories(client.temporal, run_id)
+        except RPCError as error:
+            raise translated(error, run_id) from error
+        stored, count = _without_traces(exported(histories)), sum(len(each.events) for each in histories)
         try:
             private_folder(file.parent)
             write_private(file, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
         except OSError as error:
             raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
         if as_json:
-            print(json.dumps({"run_id": run_id, "history": str(file), "events": len(history.events)}))
+            print(json.dumps({"run_id": run_id, "history": str(file), "events": count}))
         else:
-            print(f"{file}: {len(history.events)} history events of {plain(run_id, 300)}")
+            print(f"{file}: {counted(count, 'history event')} of {plain(run_id, 300)}")
         return OK
 
     return with_client(main)

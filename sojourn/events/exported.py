@@ -1,0 +1,56 @@
+"""Exported histories: all executions of a run in one file, as Temporal's JSON.
+
+The file is Temporal's own format of the last execution, with a further field, `earlier`: the executions before it, oldest first, as far as
+retention has not deleted them. So other programs read it as the history of that execution.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from google.protobuf.json_format import ParseError
+from temporalio.client import Client, WorkflowHistory
+
+from sojourn.events.one_run import MAX_CHAIN, executions_before, present_execution
+
+__all__ = ["exported", "fetch_histories", "histories_in"]
+
+EARLIER = "earlier"
+
+
+async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
+    """The histories of a run's executions that are left, oldest first."""
+    present = await present_execution(client, run_id)
+    executions = [*reversed(await executions_before(client, run_id, present, MAX_CHAIN)), present]
+    return [
+        await client.get_workflow_handle(run_id, run_id=execution).fetch_history() for execution in executions
+    ]
+
+
+def exported(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
+    """Histories of one run, oldest first, as the content of a file."""
+    *earlier, last = (json.loads(history.to_json()) for history in histories)
+    return {**last, EARLIER: earlier} if earlier else last
+
+
+def histories_in(text: str) -> list[WorkflowHistory]:
+    """The histories of one run in the content of a file, oldest first.
+
+    Raises:
+        ValueError: The text is not a history.
+    """
+    try:
+        last: dict[str, Any] = json.loads(text)
+        earlier: list[dict[str, Any]] = last.pop(EARLIER, [])
+        run_id = _named(last)
+        if any(_named(each) != run_id for each in earlier):
+            raise ValueError("it has executions of more than one run")
+        return [WorkflowHistory.from_json(run_id, each) for each in (*earlier, last)]
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError, ParseError) as error:
+        why = f"; {error}" if isinstance(error, ParseError) else ""
+        raise ValueError(f"not a history{why}") from error
+
+
+def _named(history: dict[str, Any]) -> str:
+    """The run's id, which the first event names."""
+    return cast("str", history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"])
