@@ -140,7 +140,7 @@ async def finished(*command: str, env: dict[str, str], columns: int = COLUMNS) -
 
 async def taken_up(env: dict[str, str], folder: Path) -> str:
     """The screen of a `sojourn retry`, of a run that failed by a planner's mistake."""
-    async with serving(env, folder, "late", LATE) as client:
+    async with serving(env, folder, "late", "late_desk", LATE) as client:
         failed = await client.start("desk.clerk", "Is there a lamp?", run_id="stock")
         with contextlib.suppress(RunFailed):
             await failed.result()
@@ -149,9 +149,10 @@ async def taken_up(env: dict[str, str], folder: Path) -> str:
 
 
 @asynccontextmanager
-async def serving(env: dict[str, str], folder: Path, queue: str, source: str) -> AsyncGenerator[Client]:
-    """A worker of a module of its own on a task queue of its own; yields a client of the queue."""
-    module = f"{queue.replace('-', '_')}_desk"
+async def serving(
+    env: dict[str, str], folder: Path, queue: str, module: str, source: str
+) -> AsyncGenerator[Client]:
+    """A worker of a module on a task queue of its own; yields a client of the queue."""
     (folder / f"{module}.py").write_text(source)
     with (folder / f"{queue}.log").open("ab", buffering=0) as log:
         worker = Program(sojourn("worker", f"{module}:app", "--task-queue", queue), log=log)
@@ -167,7 +168,7 @@ async def serving(env: dict[str, str], folder: Path, queue: str, source: str) ->
 async def away(env: dict[str, str], folder: Path, columns: int) -> str:
     """The screen of a `sojourn run` whose provider is away, before the fourth attempt."""
     queue = f"away-{columns}"
-    async with serving(env, folder, queue, AWAY) as client:
+    async with serving(env, folder, queue, "desk", AWAY) as client:
         words = ["run", "desk.clerk", "Is there stock?", "--run-id", queue, "--task-queue", queue]
         following = await Terminal.run(*sojourn(*words), columns=columns, env={**os.environ, **env})
         await following.shows(r"attempt 4 after[^;]*; next\s+try\s+in")

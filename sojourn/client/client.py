@@ -229,6 +229,10 @@ class Client(Access):
             RunUnreadable: The run's records cannot be decoded here.
             ServerUnavailable: The server does not answer.
         """
+        if at == "":
+            raise InvalidInput(
+                "at is the id of an event; leave it out to fork the end of the run", run_id=run_id
+            )
         asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve)
         exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage)
@@ -245,7 +249,7 @@ class Client(Access):
             await begin(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
         except WorkflowAlreadyStartedError as error:
             raise RunAlreadyExists(
-                f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id
+                f"run id {new.id!r} was used before; choose another", run_id=new.id
             ) from error
         except RPCError as error:
             raise translated(error, new.id) from error

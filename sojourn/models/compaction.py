@@ -18,8 +18,8 @@ Summarize = Callable[[Sequence[Message]], str | Awaitable[str]]
 
 _SHARE = Kind("a number between 0 and 1", lambda value: isinstance(value, (int, float)) and 0 < value < 1)
 _TOKENS = Kind(
-    "a number of tokens, 1,000 at least",
-    lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1_000,
+    "a number of tokens, 4,000 at least",
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 4_000,
 )
 _COUNT = Kind("a number", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0)
 

@@ -24,7 +24,7 @@ from sojourn.models.compaction import Compaction
 from sojourn.models.conversation import Conversation
 from sojourn.models.guarded import CHARACTERS_A_TOKEN, estimate
 from sojourn.models.provider_metadata import tokens_of
-from sojourn.models.summary import summary_of, text_of
+from sojourn.models.summary import MAX_SUMMARY, summary_of, text_of
 
 __all__ = ["Compactor", "window_of"]
 
@@ -36,6 +36,9 @@ LEAST = 0.1
 
 KEPT = 0.125
 """Share of the window of the older messages of people and of the system that are kept as they are, newest first."""
+
+SUMMARY = 0.125
+"""Share of the window that a summary may take."""
 
 MAX_KEPT = 200
 """Most messages kept so."""
@@ -176,6 +179,7 @@ class Compactor:
                 self.summarizer,
                 self.provider,
                 max(int(min(size, 500_000) * 0.5) * CHARACTERS_A_TOKEN, 1_000),
+                min(int(window * SUMMARY) * CHARACTERS_A_TOKEN, MAX_SUMMARY),
             )
             summary, used = made.text, made.used
         part = CompactionPart(

@@ -78,15 +78,21 @@ class Reading:
             plan: The plan.
             used: What its requests have used.
         """
-        message, unrecorded = plan.message, self._conversation.unrecorded
+        message, final, unrecorded = plan.message, plan.final_response, self._conversation.unrecorded
         if unrecorded:
             part, by_summary = unrecorded
             used = add_usage(used, by_summary)
             message = message and with_compaction(message, part)
+            final = final and with_compaction(final, part)  # for a fork that goes on after the answer
         if plan.final_response or plan.failure:
             self._conversations.drop(self._turn.run.run_id)
         return plan.model_copy(
-            update={"usage": used, "message": message, "notes": [*self._notes, *plan.notes]}
+            update={
+                "usage": used,
+                "message": message,
+                "final_response": final,
+                "notes": [*self._notes, *plan.notes],
+            }
         )
 
     def _note(self, note: str | None) -> None:

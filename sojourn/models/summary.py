@@ -29,7 +29,7 @@ from sojourn.models.response import usage_of
 __all__ = ["MAX_SUMMARY", "Summary", "summary_of", "text_of"]
 
 MAX_SUMMARY = 16_000
-"""Most characters of a summary."""
+"""Most characters of a summary, in a large window."""
 
 MAX_TOKENS = 8_000
 """Most tokens that a summary may have, thinking included."""
@@ -93,6 +93,7 @@ async def summary_of(
     model: Model,
     provider: str,
     room: int,
+    most: int,
 ) -> Summary:
     """The summary of messages: by the user's function, by a model, or by code where neither gives one.
 
@@ -103,6 +104,7 @@ async def summary_of(
         model: The model that summarises.
         provider: Its provider, for errors.
         room: Characters that the model can read at once; longer texts are summarised in parts.
+        most: Most characters of the summary.
 
     Raises:
         ApplicationError: The model's provider fails, for a reason that may pass or that a person has to repair.
@@ -111,27 +113,31 @@ async def summary_of(
         made: Any = compaction.summarize(messages)
         written = await made if inspect.isawaitable(made) else made
         if not isinstance(written, str):
-            raise TypeError(f"Compaction(summarize=...) returned {type(written).__name__}, not a text")
-        return Summary(clip(readable(written.strip()), MAX_SUMMARY) or _by_code(messages))
+            raise ApplicationError(
+                f"Compaction(summarize=...) returned {type(written).__name__}, not a text",
+                type="TypeError",
+                non_retryable=True,
+            )
+        return Summary(clip(readable(written.strip()), most) or _by_code(messages, most))
     used = Usage()
     so_far, rest = "", "\n\n".join(text for text in texts if text)
     while rest:
         try:
             head = f"Summary of what came before:\n{so_far}\n\n" if so_far else ""
-            part = await _asked(f"{head}{rest[:room]}", compaction, model, provider)
+            part = await _asked(f"{head}{rest[:room]}", compaction, model, provider, most)
         except ApplicationError as error:
             if error.type == "ContextWindowExceeded" and room > _SMALLEST:
                 room //= 2
                 continue
             if error.type not in ("ContextWindowExceeded", "ContentFiltered"):
                 raise
-            return Summary(_by_code(messages), used)
+            return Summary(_by_code(messages, most), used)
         used = add_usage(used, part.used)
         so_far, rest = part.text or so_far, rest[room:]
-    return Summary(so_far or _by_code(messages), used)
+    return Summary(so_far or _by_code(messages, most), used)
 
 
-async def _asked(text: str, compaction: Compaction, model: Model, provider: str) -> Summary:
+async def _asked(text: str, compaction: Compaction, model: Model, provider: str, most: int) -> Summary:
     """What the model writes of a text."""
     told = (
         f"{_INSTRUCTIONS}\n\n{compaction.instructions}".strip() if compaction.instructions else _INSTRUCTIONS
@@ -140,16 +146,16 @@ async def _asked(text: str, compaction: Compaction, model: Model, provider: str)
         [
             SystemPromptPart(told),
             UserPromptPart(
-                f"<conversation>\n{text}\n</conversation>\n\nWrite the summary, in at most {MAX_SUMMARY // 8:,} words."
+                f"<conversation>\n{text}\n</conversation>\n\nWrite the summary, in at most {most // 8:,} words."
             ),
         ]
     )
     with translate_provider_errors(provider):
         response = await model_request(model, [request], model_settings=ModelSettings(max_tokens=MAX_TOKENS))
-    return Summary(clip(readable((response.text or "").strip()), MAX_SUMMARY), usage_of(response))
+    return Summary(clip(readable((response.text or "").strip()), most), usage_of(response))
 
 
-def _by_code(messages: Sequence[Message]) -> str:
+def _by_code(messages: Sequence[Message], most: int) -> str:
     """A summary without a model: which tools were called, and how often they failed."""
     results = [result for message in messages for result in message.tool_results]
     failed = Counter(result.name for result in results if not result.ok)
@@ -157,4 +163,4 @@ def _by_code(messages: Sequence[Message]) -> str:
         f"- {name}: {counted(count, 'call')}" + (f", {failed[name]} failed" if failed[name] else "")
         for name, count in Counter(result.name for result in results).most_common(50)
     ]
-    return clip("\n".join(["No summary could be written. These tools were called:", *lines]), MAX_SUMMARY)
+    return clip("\n".join(["No summary could be written. These tools were called:", *lines]), most)

@@ -15,7 +15,6 @@ if find_spec("gcloud") is None or find_spec("gcloud.aio.storage") is None:
         "GCSStorage needs gcloud-aio-storage, which is not installed here: pip install 'sojourn[gcs]'"
     )
 
-from aiohttp import ClientResponseError
 from gcloud.aio.storage import Storage
 from temporalio.contrib.gcp.gcsdriver.gcloud_aio import new_gcloud_aio_client
 
@@ -49,4 +48,5 @@ class GCSStorage(BucketStorage):
 
     def status_of(self, error: BaseException | None) -> int | None:
         """Return the status that the service answered with."""
-        return error.status if isinstance(error, ClientResponseError) else None
+        status = getattr(error, "status", None)  # of aiohttp's error
+        return status if isinstance(status, int) else None

@@ -115,6 +115,6 @@ async def test_the_cell_of_a_notebook(shop, tmp_path):
     await NotebookClient(
         notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}
     ).async_execute()
-    printed, value = notebook.cells[0].outputs
-    assert printed["text"].splitlines()[-1] == "run_stream_end"
+    *printed, value = notebook.cells[0].outputs  # a busy machine prints in several pieces
+    assert "".join(each["text"] for each in printed).splitlines()[-1] == "run_stream_end"
     assert value["data"]["text/plain"] == "'Together 60.'"

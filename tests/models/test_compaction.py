@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -273,7 +274,50 @@ async def test_hostile_summaries_are_bounded(serve, standin):
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
     run = await client.start("test.agent", "Look at all devices.")
     assert (await run.result()).text == "40 devices"
-    assert all(len(part.summary) <= 16_000 for part in parts_of(await run.transcript()))
+    assert all(len(part.summary) <= WINDOW * 3 // 8 for part in parts_of(await run.transcript()))
+
+
+async def test_a_summary_takes_a_small_share_of_the_window(serve, standin):
+    """A function that returns sixteen thousand characters at a small window: the run goes on to its end."""
+    model = Windowed(standin, 60, window=4_000)
+    options = Compaction(window=4_000, summarize=lambda _: "w " * 8_000)
+    client = await serve(app_of(standin.model("openai-chat"), compaction=options))
+    run = await client.start("test.agent", "Look at all devices.")
+    assert (await run.result()).text == "60 devices"
+    assert model.refused == 0
+
+
+async def test_what_is_compacted_for_the_answer_is_recorded(serve, standin):
+    """A fork that goes on after the answer does not ask for the summary again."""
+    model = Windowed(standin, 14)
+    options = Compaction(window=WINDOW, keep_results=None, trigger=0.6)
+    client = await serve(app_of(standin.model("openai-chat"), compaction=options))
+    for count in range(8, 40):  # until the compaction falls on the last turn
+        model.count, model.made = count, 0
+        run = await client.start("test.agent", "Look at all devices.")
+        output = await run.result()
+        if any(isinstance(part, CompactionPart) for part in output.final.parts):
+            break
+    assert isinstance(output.final.parts[0], CompactionPart)
+    assert output.text == f"{count} devices"
+    notes = [event for event in [e async for e in run.events()] if event.type == "planner_note"]
+    assert len(notes) == len(parts_of(await run.transcript()))
+    asked = len(model.summaries)
+    fork = await client.fork(run.id, message="And now?")
+    await fork.result()
+    assert len(model.summaries) == asked
+
+
+async def test_a_summary_that_is_no_text_fails_at_once(serve, standin):
+    """It is the author's mistake, and not repeated."""
+    Windowed(standin, 60)
+    made: Any = lambda _: None  # noqa: E731
+    options = Compaction(window=WINDOW, keep_results=None, summarize=made)
+    client = await serve(app_of(standin.model("openai-chat"), compaction=options))
+    run = await client.start("test.agent", "Look at all devices.")
+    with pytest.raises(RunFailed, match=r"Compaction\(summarize=...\) returned NoneType, not a text"):
+        await run.result()
+    assert not [event async for event in run.events() if event.type == "tool_retry"]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +325,7 @@ async def test_hostile_summaries_are_bounded(serve, standin):
     [
         ({"trigger": 1.5}, "trigger is a number between 0 and 1, not 1.5"),
         ({"keep": 0.9}, r"keep=0.9 is a smaller share than trigger=0.8"),
-        ({"window": 10}, "window is a number of tokens, 1,000 at least, not 10"),
+        ({"window": 10}, "window is a number of tokens, 4,000 at least, not 10"),
         ({"model": "gpt-5"}, "the model 'gpt-5' has no provider"),
         ({"model": "openai:gpt-5", "summarize": str}, "a model or summarize=..., not both"),
         ({"prompt": "short"}, "there is no option 'prompt'; write instructions=..."),

@@ -176,7 +176,7 @@ async def forked(client: Client, origin: Origin, at: str) -> Run:
     given: dict[str, Any] = {}
     if waits_for:
         given = {"answer": "s-1"} if waits_for.await_ else {"message": "go on"}
-    return await client.fork(origin.run_id, at=at, history=origin.path, **given)
+    return await client.fork(origin.run_id, at=at, history=origin.path, wait_for_worker=True, **given)
 
 
 def is_new(part: Part, known: set[str]) -> bool:

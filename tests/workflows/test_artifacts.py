@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import BaseModel
+from temporalio.converter import StorageDriverStoreContext
 
 from sojourn import (
     Agent,
@@ -229,7 +230,7 @@ def test_an_executor_gives_typed_artifacts():
 
 async def test_stored_files_are_checked(tmp_path):
     """A claim of another storage, a path in a claim and a changed file are refused."""
-    from sojourn.storage import StorageDriverStoreContext, load, store
+    from sojourn.storage import load, store
 
     storage = FolderStorage(tmp_path)
     claim = await store(storage, b'"data"', StorageDriverStoreContext())

@@ -138,7 +138,9 @@ def retry(
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise CommandError("--result is nested too deeply", exit_code=USAGE) from error
+    except ValueError as error:
         raise CommandError(
             f"--result is not JSON: {error}; put a text in quotes: '\"text\"'", exit_code=USAGE
         ) from error
