@@ -249,7 +249,7 @@ class Client(Access):
             await begin(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
         except WorkflowAlreadyStartedError as error:
             raise RunAlreadyExists(
-                f"run id {new.id!r} was used before; choose another", run_id=new.id
+                f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id
             ) from error
         except RPCError as error:
             raise translated(error, new.id) from error

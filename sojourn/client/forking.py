@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_result import ToolResult
@@ -145,11 +146,21 @@ async def fork_of(
     except RPCError as error:
         raise translated(error, asked.run_id) from error
     if asked.at and not origin.event:
-        raise InvalidInput(f"run {asked.run_id} has no event {asked.at!r}", run_id=asked.run_id)
+        raise InvalidInput(_no_event(asked.run_id, asked.at, origin.oldest), run_id=asked.run_id)
     fork = _forked(origin, asked)
     if isinstance(fork, str):
         raise InvalidInput(fork, run_id=asked.run_id)
     return fork
+
+
+def _no_event(run_id: str, at: str, oldest: str) -> str:
+    try:
+        is_gone = place_of(at) < place_of(oldest)
+    except ValueError:
+        is_gone = False
+    if not is_gone:
+        return f"run {run_id} has no event {at!r}"
+    return f"the event {at} of run {run_id} can no longer be forked: the oldest that Temporal has not deleted is {oldest}"
 
 
 def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:

@@ -32,6 +32,8 @@ class ForkOrigin:
     """The execution that has the last event read."""
     event: Event | None = None
     """The event that was asked for; None where none was, or where the run has no such event."""
+    oldest: str = ""
+    """The id of the oldest event that is left."""
     last_call: str = ""
     """The call that was answered last."""
     last_wait: str = ""
@@ -124,6 +126,7 @@ async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
     async for record, events in records:
         origin.points.feed(record, events)
         for event in events:
+            origin.oldest = origin.oldest or event.event_id
             if event.type == "tool_end":
                 origin.last_call = event.tool_call_id
             elif event.type == "await_confirmation":

@@ -333,6 +333,8 @@ async def test_a_run_is_forked_from_its_export(serve: Serve, tmp_path: Path) -> 
     ("given", "rule"),
     [
         ({"at": "0-000099-00000"}, "has no event '0-000099-00000'"),
+        ({"at": "tomorrow"}, "has no event 'tomorrow'"),
+        ({"at": ""}, "leave it out to fork the end of the run"),
         ({"message": " "}, "the message is empty"),
         ({"message": "x" * 1_100_000}, "at most 1,000,000"),
         ({"message": "\ud800"}, "cannot be written"),

@@ -19,6 +19,7 @@ from sojourn import (
     AwaitClarification,
     AwaitClosed,
     Client,
+    InvalidInput,
     PlanResult,
     RunCanceled,
     RunFailed,
@@ -454,6 +455,8 @@ async def test_earlier_executions_may_be_deleted(short, serve, until):
     gone, *rest = await until(left)
     assert (gone.type, gone.executions, gone.is_start) == ("run_continued", 2, True)
     assert rest == [event for event in whole if place_of(event.event_id) >= (2,)]
+    with pytest.raises(InvalidInput, match=f"the oldest that Temporal has not deleted is {gone.event_id}"):
+        await client.fork(run.id, at=whole[3].event_id)
     assert (await run.status()).tool_calls == 30
     assert len(await run.transcript()) == 62
     assert (await run.result()).text == text

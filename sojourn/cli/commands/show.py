@@ -181,7 +181,8 @@ def _message_lines(message: "Message") -> list[str]:
 
 
 def _part_lines(part: "Part") -> list[str]:
-    from sojourn.contracts.message import TextPart, ToolCallPart, ToolResultPart
+    from sojourn.contracts.message import CompactionPart, TextPart, ToolCallPart, ToolResultPart
+    from sojourn.core.values.text import counted
 
     match part:
         case TextPart(text=text):
@@ -192,6 +193,9 @@ def _part_lines(part: "Part") -> list[str]:
         case ToolResultPart(result=result):
             answer = f"error: {result.error.message}" if result.error else result.result
             return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
+        case CompactionPart(summary=summary, until=until) if summary:
+            stands = f"(summary, in place of the first {counted(until, 'message')})"
+            return [stands, *(plain(line, 1_000) for line in summary.splitlines())]
         case _:
             return [f"({plain(part.type)})"]
 
