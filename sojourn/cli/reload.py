@@ -1,4 +1,4 @@
-"""Reload: a worker process that is replaced when a file changes, and drains before it ends.
+"""Reload: a worker process that is replaced when a file changes or it is killed, and drains before it ends.
 
 The new process has to load the app before the old one stops taking work; while the app does not load, the
 old process continues to serve. A worker process runs this module:
@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ __all__ = ["Reloader", "Tell", "quiet_worker"]
 
 WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
+
+STABLE = 3.0
+"""Seconds for which a worker has served before it is replaced when it is killed."""
 
 _MAX_TOLD = 4_096
 """Bytes to read of a task queue and an agent's id, which have at most 1,000 and 121: one write is read whole."""
@@ -56,10 +60,14 @@ class Reloader:
         self._is_told = False
         self._queue = ""
         self._current: Program | None = None
+        self._since = 0.0
+        """When the current worker began to serve, by the monotonic clock."""
         self._programs: set[Program] = set()
         self._loading: set[Program] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
+        self._killed = asyncio.Event()
+        """Set when a worker that has served was killed, so that another one starts without a change."""
 
     async def run(self) -> int:
         """Serve until a signal, let the workers drain, and return the exit code; a second signal kills them."""
@@ -94,9 +102,19 @@ class Reloader:
         # Watching starts first, to see changes while the app loads.
         upcoming = asyncio.ensure_future(anext(watching, None))
         await self._start("serving", [])
-        while (changes := await upcoming) is not None:
-            upcoming = asyncio.ensure_future(anext(watching, None))
-            await self._start("reloaded", _names(changes))
+        while True:
+            killed = asyncio.ensure_future(self._killed.wait())
+            await asyncio.wait({upcoming, killed}, return_when=asyncio.FIRST_COMPLETED)
+            killed.cancel()
+            is_killed = self._killed.is_set()
+            self._killed.clear()
+            if upcoming.done():
+                if (changes := upcoming.result()) is None:
+                    return
+                upcoming = asyncio.ensure_future(anext(watching, None))
+                await self._start("reloaded", _names(changes))
+            elif is_killed:
+                await self._start("restarted", [])
 
     async def _start(self, event: str, changed: list[str]) -> None:
         """Start a worker, and once its app is loaded stop the one before; if it does not load, keep that one."""
@@ -111,7 +129,7 @@ class Reloader:
             line = f"not {event}{because}: {self._target} does not load; {left}"
             self._tell("not_loaded", line, {"changed": changed, "serving": self._current is not None})
             return
-        before, self._current = self._current, program
+        before, self._current, self._since = self._current, program, time.monotonic()
         if before is not None:
             before.terminate()
         moved = self._queue and self._queue != queue
@@ -156,8 +174,13 @@ class Reloader:
         if program is self._current:
             self._current = None
             if not self._stop.is_set():
-                line = f"the worker ended with status {status}; waiting for a change"
+                # One that is killed at once, such as for its memory, would be killed again.
+                is_replaced = status < 0 and time.monotonic() - self._since > STABLE
+                left = "another one starts" if is_replaced else "waiting for a change"
+                line = f"the worker ended with status {status}; {left}"
                 self._tell("worker_ended", line, {"status": status})
+                if is_replaced:
+                    self._killed.set()
 
 
 def quiet_worker() -> None:

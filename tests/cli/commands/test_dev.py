@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from sojourn import Client
+from sojourn.cli import reload
 from tests.programs import Command
 
 ROOT = Path(__file__).parents[3]
@@ -101,14 +102,39 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
     assert second["changed"] == ["dev_app.py"]
     await until(lambda: not psutil.pid_exists(first))
     assert await answer_of(client) == "two"
-    os.kill(second["pid"], signal.SIGKILL)
-    assert await dev.printed("worker_ended") == {"status": -9}
+    os.kill(second["pid"], signal.SIGTERM)  # as somebody who does not mean it to go on
+    assert await dev.printed("worker_ended") == {"status": 0}
     write_app(here, APP.format(answer="again"))
     last = (await dev.printed("reloaded"))["pid"]
     assert await answer_of(client) == "again"
     code, err = await dev.stopped()
     assert (code, "no_such_module" in err, "SyntaxError" in err, "Traceback" in err) == (0, True, True, False)
     assert not psutil.pid_exists(last)
+
+
+async def test_a_killed_worker_is_replaced(here, start_dev, client):
+    """Another one starts without a change, and takes the runs over."""
+    dev = await start_dev()
+    first = (await dev.printed("serving"))["pid"]
+    assert await answer_of(client) == "one"
+    await asyncio.sleep(reload.STABLE)
+    os.kill(first, signal.SIGKILL)
+    assert await dev.printed("worker_ended") == {"status": -9}
+    second = await dev.printed("restarted")
+    assert second["changed"] == []
+    assert await answer_of(client) == "one"
+    assert (await dev.stopped())[0] == 0
+
+
+async def test_a_worker_that_is_killed_at_once_waits_for_a_change(here, start_dev, client):
+    """It would be killed again, such as for its memory."""
+    dev = await start_dev()
+    os.kill((await dev.printed("serving"))["pid"], signal.SIGKILL)
+    assert await dev.printed("worker_ended") == {"status": -9}
+    write_app(here, APP.format(answer="two"))
+    assert (await dev.printed("reloaded"))["changed"] == ["dev_app.py"]
+    assert await answer_of(client) == "two"
+    assert (await dev.stopped())[0] == 0
 
 
 @pytest.mark.parametrize("option", ["--reload", "--no-reload"])
