@@ -36,7 +36,7 @@ from sojourn import (
     Worker,
     data_converter,
 )
-from sojourn.client.forking import ForkRequest, fork_of, read_history
+from sojourn.client.forking import ForkRequest, fork_of, read_histories
 from sojourn.contracts.message import Part, ToolResultPart
 from sojourn.contracts.run import RunInput
 from sojourn.core.history.fold import Fold
@@ -171,7 +171,7 @@ async def client(temporal_address: str, origins: list[Origin], executor: Countin
 async def forked(client: Client, origin: Origin, at: str) -> Run:
     """Fork a stored run at an event, with an answer or a message where it waits there."""
     asked = ForkRequest(origin.run_id, at)
-    found = await fork_of(client.temporal, asked, read_history(origin.run_id, origin.path))
+    found = await fork_of(client.temporal, asked, read_histories(origin.run_id, origin.path))
     waits_for = found.begins.waits_for
     given: dict[str, Any] = {}
     if waits_for:
