@@ -54,7 +54,5 @@ async def _archived(
         left -= record.kind == "continued"
         if not left:
             break
-    claim = await store_part(
-        client, storage, run_id, events, until=task.until, chain=fold.chain, before=task.claim
-    )
+    claim = await store_part(client, storage, run_id, events, chain=fold.chain, before=task.claim)
     return Archived(claim=claim, until=task.until)

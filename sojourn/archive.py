@@ -5,8 +5,6 @@ A part holds the id of its run, and only that run reads it.
 """
 
 import asyncio
-import lzma
-from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -16,13 +14,10 @@ from temporalio.converter import StorageDriver
 
 from sojourn.contracts.event import Event
 from sojourn.core.run.transcript import Claim
-from sojourn.segments import of_run
+from sojourn.segments import compressed, decompressed, of_run
 from sojourn.storage import codec_for, load, store
 
 __all__ = ["Part", "archived_events", "load_part", "store_part"]
-
-_PRESET = 1
-"""Of LZMA, as for segments."""
 
 MAX_PARTS = 1_000
 """Most parts that are read of one run."""
@@ -35,8 +30,6 @@ class Part:
     """A part of a run's archive, as it is stored."""
 
     run_id: str
-    until: int
-    """Number of executions, from the first one, whose events are archived: those of this part and of the parts before."""
     chain: int
     """The first number of the event ids of the execution that follows."""
     before: Claim | None
@@ -46,7 +39,7 @@ class Part:
 
     def events(self) -> list[Event]:
         """The part's events."""
-        return _EVENTS.validate_json(lzma.decompress(b64decode(self.archive)))
+        return _EVENTS.validate_json(decompressed(self.archive))
 
 
 _PART = TypeAdapter(Part)
@@ -58,14 +51,12 @@ async def store_part(
     run_id: str,
     events: Sequence[Event],
     *,
-    until: int,
     chain: int,
     before: Claim | None,
 ) -> Claim:
     """Store the next part of a run's archive, and return its claim; errors of the driver and the codec are raised too."""
     data = _EVENTS.dump_json([*events], exclude_defaults=True)
-    archive = b64encode(await asyncio.to_thread(lzma.compress, data, preset=_PRESET)).decode()
-    part = Part(run_id, until, chain, before, archive)
+    part = Part(run_id, chain, before, await compressed(data))
     codec = codec_for(client.data_converter, client.namespace, run_id)
     return await store(driver, _PART.dump_json(part), of_run(client, run_id), codec)
 

@@ -19,7 +19,7 @@ from sojourn.core.run.transcript import Claim
 from sojourn.core.values.wire import decode_messages
 from sojourn.storage import codec_for, load, store
 
-__all__ = ["load_segments", "of_run", "store_segment"]
+__all__ = ["compressed", "decompressed", "load_segments", "of_run", "store_segment"]
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,19 @@ async def store_segment(client: Client, driver: StorageDriver, run_id: str, mess
         run_id: The run.
         messages: A JSON array of messages.
     """
-    compressed = await asyncio.to_thread(lzma.compress, messages, preset=_PRESET)
     codec = codec_for(client.data_converter, client.namespace, run_id)
-    segment = _Segment(run_id, b64encode(compressed).decode())
+    segment = _Segment(run_id, await compressed(messages))
     return await store(driver, _SEGMENT.dump_json(segment), of_run(client, run_id), codec)
+
+
+async def compressed(data: bytes) -> str:
+    """Return data compressed, in Base64."""
+    return b64encode(await asyncio.to_thread(lzma.compress, data, preset=_PRESET)).decode()
+
+
+def decompressed(text: str) -> bytes:
+    """Return data that was compressed."""
+    return lzma.decompress(b64decode(text))
 
 
 def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
@@ -91,4 +100,4 @@ def _read(data: bytes, run_id: str) -> list[Message]:
     segment = _SEGMENT.validate_json(data)
     if segment.run_id != run_id:
         raise ValueError(f"the segment is of run {segment.run_id}, not of {run_id}")
-    return decode_messages(lzma.decompress(b64decode(segment.messages)))
+    return decode_messages(decompressed(segment.messages))

@@ -87,8 +87,8 @@ def local_port() -> int | None:
         DefinitionError: The port is none.
     """
     address = connect_options()["target_host"]
-    text = address.rpartition(":")[2]
-    if not is_this_machine(address.rpartition(":")[0]) or not text.isdecimal() or text == str(_DEFAULT_PORT):
+    host, _, text = address.rpartition(":")
+    if not is_this_machine(host) or not text.isdecimal() or text == str(_DEFAULT_PORT):
         return None
     if len(text) > len(str(_LAST_PORT)) or not 0 < int(text) <= _LAST_PORT:
         raise DefinitionError(

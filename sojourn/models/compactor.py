@@ -6,13 +6,12 @@
 | above it, and clearing old results gives enough room | results before the newest are cleared |
 | above it otherwise, or refused as too long | a summary of all but the newest messages; results in these are cut where they alone are too long |
 
-The first cut is before a message of the model whose calls, and all after it, have their results behind it: calls and results stay together.
+The cut is before a message of the model whose calls, and all after it, have their results behind it: calls and results stay together.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 
@@ -86,11 +85,7 @@ class Compactor:
         )
 
     async def fit(
-        self,
-        conversation: Conversation,
-        transcript: Sequence[Message],
-        messages: Sequence[ModelMessage],
-        parameters: ModelRequestParameters,
+        self, conversation: Conversation, transcript: Sequence[Message], parameters: ModelRequestParameters
     ) -> str | None:
         """Compact the transcript where the next request is near the window.
 
@@ -103,7 +98,7 @@ class Compactor:
         limit = window * self.compaction.trigger
         if estimate((), parameters) + conversation.size // CHARACTERS_A_TOKEN <= limit:
             return None  # without reading each message
-        tokens = _tokens(conversation, messages, parameters)
+        tokens = _tokens(conversation, parameters)
         if tokens <= limit:
             return None
         if (note := self._clear(conversation, transcript, tokens, limit)) is not None:
@@ -111,14 +106,10 @@ class Compactor:
         return await self._summarise(conversation, transcript, window, least=limit * LEAST)
 
     async def shrink(
-        self,
-        conversation: Conversation,
-        transcript: Sequence[Message],
-        messages: Sequence[ModelMessage],
-        parameters: ModelRequestParameters,
+        self, conversation: Conversation, transcript: Sequence[Message], parameters: ModelRequestParameters
     ) -> str | None:
         """Compact the transcript of a request that was refused as too long; as `fit`."""
-        sent = _tokens(conversation, messages, parameters)
+        sent = _tokens(conversation, parameters)
         window = min(self.window or sent, sent)
         return await self._summarise(conversation, transcript, window, least=0)
 
@@ -127,8 +118,10 @@ class Compactor:
     ) -> str | None:
         """Clear all results but the newest, if that gives enough room."""
         last, kept = _last(conversation), self.compaction.keep_results
+        if kept is None:
+            return None
         until, count = len(transcript), 0
-        while kept is not None and until > 0 and count < max(kept, 1):
+        while until > 0 and count < max(kept, 1):
             until -= 1
             count += len(transcript[until].tool_results)
         done = max(last.until, last.cleared)
@@ -138,7 +131,7 @@ class Compactor:
             for result in message.tool_results
             if (length := len(str(conversation.text_of(result)))) > SHORTEST
         ]
-        if kept is None or tokens - sum(lengths) // CHARACTERS_A_TOKEN > limit * ENOUGH:
+        if tokens - sum(lengths) // CHARACTERS_A_TOKEN > limit * ENOUGH:
             return None
         part = last.model_copy(update={"cleared": until, "at": len(transcript)})
         conversation.compact(transcript, part, Usage())
@@ -210,11 +203,9 @@ def _read(conversation: Conversation, transcript: Sequence[Message]) -> list[Mes
     return [*transcript[:until], *view[len(view) - (len(transcript) - until) :]]
 
 
-def _tokens(
-    conversation: Conversation, messages: Sequence[ModelMessage], parameters: ModelRequestParameters
-) -> int:
+def _tokens(conversation: Conversation, parameters: ModelRequestParameters) -> int:
     """Tokens of the next request: those that the provider told of the last one, and an estimate of what is new; else an estimate."""
-    view = conversation.messages
+    view, messages = conversation.messages, conversation.request()
     last = next((message for message in reversed(view) if message.role == "assistant"), None)
     told = tokens_of(last) if last and not conversation.unrecorded else None
     if told is None:

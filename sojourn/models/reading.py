@@ -49,20 +49,14 @@ class Reading:
     async def fit(self, parameters: ModelRequestParameters) -> None:
         """Compact the transcript where the request is near the window."""
         if self._compactor:
-            self._note(
-                await self._compactor.fit(
-                    self._conversation, self._turn.messages, self.messages(), parameters
-                )
-            )
+            self._note(await self._compactor.fit(self._conversation, self._turn.messages, parameters))
 
     async def shrink(self, parameters: ModelRequestParameters) -> bool:
         """Compact the transcript of a request that was refused as too long, once; whether it is shorter now."""
         if self._compactor is None or self._is_shrunk:
             return False
         self._is_shrunk = True
-        note = await self._compactor.shrink(
-            self._conversation, self._turn.messages, self.messages(), parameters
-        )
+        note = await self._compactor.shrink(self._conversation, self._turn.messages, parameters)
         self._note(note)
         return note is not None
 

@@ -88,7 +88,9 @@ class Fold:
         self._chain = 0
         """How often the run was continued as new, or reset."""
         self._archived = chain
+        """The first value of `_chain`, where the events before are archived."""
         self._has_begun = False
+        """Whether the first execution has started: those that continue it bring no state."""
         self._is_moving = False
         """Whether the last plan reached only workers without the run's agent, and is scheduled anew."""
         self._sleep: PlanOutcome | None = None
