@@ -4,14 +4,16 @@ A plan's input holds only new messages. The rest is in this cache when the last 
 this worker; else the run returns it, in byte slices, which take 8 ms each.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic_core import from_json
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.converter import StorageDriver
+from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
@@ -135,13 +137,31 @@ class Transcripts:
         return [*first, *rest][after if after < count else 0 :]
 
 
+async def _unless_stopping(query: Awaitable[RawValue]) -> RawValue:
+    """The answer of a run, which a stopping worker awaits no longer: it may be the only one that could answer.
+
+    Raises:
+        ApplicationError: `WorkerStopping`; the next attempt is made by another worker.
+    """
+    answer = asyncio.ensure_future(query)
+    stopping = asyncio.ensure_future(activity.wait_for_worker_shutdown())
+    try:
+        await asyncio.wait({answer, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ApplicationError("the worker stops; another one goes on", type="WorkerStopping")
+        return answer.result()
+    finally:
+        stopping.cancel()
+        answer.cancel()
+
+
 async def ask(key: Key, after: int, until: int) -> bytes:
     """Ask a run for its messages `after` to `until`, as a JSON array; or for `{"stored": [...]}` where the first is in storage."""
     handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
     data = b""
     while True:
-        part: RawValue = await handle.query(
-            "transcript", args=[after, until, len(data)], result_type=RawValue
+        part = await _unless_stopping(
+            handle.query("transcript", args=[after, until, len(data)], result_type=RawValue)
         )
         data += part.payload.data
         if len(part.payload.data) < MAX_SLICE_BYTES:

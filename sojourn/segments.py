@@ -86,7 +86,7 @@ async def load_segments(
     if claims and driver is None:
         raise LookupError(
             "the beginning of its transcript is in external storage, and none is set here: App(storage=...), "
-            "Client.connect(storage=...)"
+            "Client.connect(storage=...), --app MODULE:APP"
         )
     codec = codec_for(client.data_converter, client.namespace, run_id)
     messages: list[Message] = []

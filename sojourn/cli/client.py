@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from sojourn.cli.options import load_app
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
-    from sojourn.storage import StorageDriver
 
 __all__ = ["by_or_user", "print_done", "with_client"]
 
@@ -18,23 +19,26 @@ def with_client(
     use: "Callable[[Client], Awaitable[int]]",
     *,
     task_queue: str | None = None,
-    storage: "StorageDriver | None" = None,
 ) -> int:
     """Connect with the standard Temporal settings, run a command's body in a new event loop, and return its exit code.
+
+    Data outside of histories is read from the storage of the app that `--app` or `SOJOURN_APP` names.
 
     Args:
         use: The body of the command; returns the exit code.
         task_queue: Where runs are started; by default the setting.
-        storage: The driver that reads data outside of histories.
 
     Raises:
         ServerUnavailable: No server answers at the address of the settings.
-        DefinitionError: A setting cannot be read.
+        DefinitionError: A setting cannot be read, or the app cannot be loaded.
     """
     from temporalio.runtime import Runtime
 
     from sojourn.client.client import Client
     from sojourn.logs.core import logging_runtime
+
+    target = os.environ.get("SOJOURN_APP")
+    storage = load_app(target).storage if target else None
 
     async def main() -> int:
         # By default the SDK core prints its warnings on standard output, between the command's lines.

@@ -127,11 +127,23 @@ Namespace = Annotated[
     typer.Option("--namespace", metavar="NAME", help="The namespace. Default: TEMPORAL_NAMESPACE."),
 ]
 
+StorageApp = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:APP",
+        help="The app whose storage has what is too large for a history. Default: SOJOURN_APP.",
+    ),
+]
+
 _server_given: list[str] = []
 """The options that choose the server, as they were given, to repeat them in printed command lines."""
 
 _codec_given: list[str] = []
 """The same of the options of `encrypted`."""
+
+_app_given: list[str] = []
+"""The same of `--app`."""
 
 
 def encrypted(command: Callable[..., int]) -> Callable[..., int]:
@@ -153,15 +165,19 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def connected(command: Callable[..., int]) -> Callable[..., int]:
-    """Add `--address`, `--namespace` and `--task-queue` to a command that talks to a server, and the options of `encrypted`.
+    """Add `--address`, `--namespace`, `--task-queue` and `--app` to a command that talks to a server, and the options of `encrypted`.
 
-    They set environment variables too. The task queue is not repeated in printed command lines: a run's id is enough.
+    A command that serves an app has no `--app`. They set environment variables too. The task queue is not repeated in printed command lines: a run's id is enough.
     """
 
     def apply(
-        address: str | None = None, namespace: str | None = None, task_queue: str | None = None
+        address: str | None = None,
+        namespace: str | None = None,
+        task_queue: str | None = None,
+        storage_app: str | None = None,
     ) -> None:
         _server_given.clear()
+        _app_given.clear()
         if address:
             os.environ["TEMPORAL_ADDRESS"] = address
             _server_given.append(f" --address {shlex.quote(address)}")
@@ -170,8 +186,13 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
             _server_given.append(f" --namespace {shlex.quote(namespace)}")
         if task_queue:
             os.environ["SOJOURN_TASK_QUEUE"] = task_queue
+        if storage_app:
+            os.environ["SOJOURN_APP"] = storage_app
+            _app_given.append(f" --app {shlex.quote(storage_app)}")
 
     added = {"address": (Address, None), "namespace": (Namespace, None), "task_queue": (TaskQueue, None)}
+    if "target" not in inspect.signature(command).parameters:
+        added["storage_app"] = (StorageApp, None)
     return _extended(encrypted(command), apply, added)
 
 
@@ -196,8 +217,8 @@ def _extended(
 
 
 def connection_options() -> str:
-    """Return the options of server and encryption that were given, to append to a printed command line; empty without any."""
-    return "".join([*_server_given, *_codec_given])
+    """Return the options of server, encryption and storage that were given, to append to a printed command line; empty without any."""
+    return "".join([*_server_given, *_codec_given, *_app_given])
 
 
 def server_options() -> str:

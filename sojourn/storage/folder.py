@@ -92,8 +92,8 @@ class FolderStorage(StorageDriver):
             data = path.read_bytes()
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"there is no file {path}: it was deleted, or is in another folder; "
-                "keep files for as long as the runs that wrote them are kept"
+                f"there is no file {path}: it was deleted, or is in the storage of an app, "
+                "which App(storage=...), Client.connect(storage=...) or --app MODULE:APP names; keep files for as long as the runs that wrote them are kept"
             ) from error
         with suppress(OSError):  # a folder that is only read
             os.utime(path)

@@ -18,7 +18,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, RunId, connected, load_app
+from sojourn.cli.options import Json, RunId, connected
 from sojourn.cli.screen.text import plain
 from sojourn.core.values.text import counted
 from sojourn.private import private_folder, private_opener, write_private
@@ -52,14 +52,6 @@ def export(
     children: Annotated[
         bool, typer.Option("--children", help="Also export the child runs, below children/.")
     ] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--app",
-            metavar="MODULE:APP",
-            help="The app whose storage has the artifacts that are too large for a history.",
-        ),
-    ] = None,
     history: Annotated[
         Path | None,
         typer.Option(
@@ -83,7 +75,6 @@ def export(
         if out or children:
             raise CommandError("--history writes one file; leave out --out and --children", exit_code=USAGE)
         return _export_history(run_id, history, force=force, as_json=as_json)
-    storage = load_app(target).storage if target else None
     folder = out or Path(_safe(run_id))
     _refuse_overwriting(folder, children=children, force=force)
 
@@ -108,7 +99,7 @@ def export(
             raise
         return _print_export(written, as_json=as_json)
 
-    return with_client(main, storage=storage)
+    return with_client(main)
 
 
 def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> int:

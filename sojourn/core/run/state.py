@@ -40,6 +40,11 @@ __all__ = ["MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 MAX_CALLS_SHOWN = 100
 """Calls kept for the status."""
 
+MAX_CALLS_CARRIED = 20
+"""Finished calls kept for the status when the run goes on in another execution; those in progress are all kept."""
+
+_IN_PROGRESS = ("running", "waiting")
+
 MAX_NOTES = 20
 """Notes kept for the status."""
 
@@ -336,7 +341,11 @@ class RunState:
             started: When the present execution started.
         """
         opening = self.opening.model_copy(update={"messages": []})
-        return changed(self, executions=self.executions + 1, began=self.began or started, opening=opening)
+        last = list(self.calls)[-MAX_CALLS_CARRIED:]
+        calls = {id_: call for id_, call in self.calls.items() if id_ in last or call.state in _IN_PROGRESS}
+        return changed(
+            self, executions=self.executions + 1, began=self.began or started, opening=opening, calls=calls
+        )
 
     def archiving(self, archives: bool) -> "RunState":
         """Note whether the run's workers archive its events."""

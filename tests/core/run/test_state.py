@@ -20,11 +20,12 @@ from sojourn import (
     ToolResult,
 )
 from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.run import CallStatus
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.run.spent import MAX_ARTIFACTS
-from sojourn.core.run.state import MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
+from sojourn.core.run.state import MAX_CALLS_CARRIED, MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
 from sojourn.core.run.status import status_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,6 +93,15 @@ def test_only_the_last_calls_and_notes_are_kept() -> None:
         state = state.with_call(call_status(ToolResult(name="a.b.c", tool_call_id=f"c{n}")))
     assert state.notes == tuple(str(n) for n in range(5, MAX_NOTES + 5))
     assert list(state.calls) == [f"c{n}" for n in range(5, MAX_CALLS_SHOWN + 5)]
+
+
+def test_the_next_execution_begins_with_calls_in_progress_and_the_last_finished_ones() -> None:
+    """Of 99 finished calls 20 are carried over, and one that waits, however old."""
+    state = begun().with_call(CallStatus(tool_call_id="open", name="a.b.c", state="waiting"))
+    for n in range(MAX_CALLS_SHOWN - 1):
+        state = state.with_call(call_status(ToolResult(name="a.b.c", tool_call_id=f"c{n}")))
+    finished = [f"c{n}" for n in range(MAX_CALLS_SHOWN - 1)][-MAX_CALLS_CARRIED:]
+    assert list(state.continued(datetime.now(UTC)).calls) == ["open", *finished]
 
 
 def test_one_of_two_equal_notes_can_be_removed() -> None:
