@@ -138,7 +138,7 @@ class Transcripts:
 
 
 async def _unless_stopping(query: Awaitable[RawValue]) -> RawValue:
-    """The answer of a run, which a stopping worker awaits no longer: it may be the only one that could answer.
+    """Return the answer of a run; a stopping worker does not wait for it, since no other worker may be left to answer.
 
     Raises:
         ApplicationError: `WorkerStopping`; the next attempt is made by another worker.

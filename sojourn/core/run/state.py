@@ -44,6 +44,7 @@ MAX_CALLS_CARRIED = 20
 """Finished calls kept for the status when the run goes on in another execution; those in progress are all kept."""
 
 _IN_PROGRESS = ("running", "waiting")
+"""States of calls that are not answered."""
 
 MAX_NOTES = 20
 """Notes kept for the status."""
