@@ -12,6 +12,7 @@ from .authoring.toolset import Toolset as Toolset
 from .authoring.transform import Transform as Transform
 from .client.client import Client as Client
 from .client.run import Run as Run
+from .client.session import Session as Session, SessionTurn as SessionTurn
 from .contracts.approval import ApprovalPolicy as ApprovalPolicy
 from .contracts.artifact import Artifact as Artifact, WithArtifacts as WithArtifacts
 from .contracts.awaits import (
@@ -80,6 +81,7 @@ from .errors import (
     RunUnreadable as RunUnreadable,
     ServerNotFound as ServerNotFound,
     ServerUnavailable as ServerUnavailable,
+    SessionBusy as SessionBusy,
     SojournError as SojournError,
     ToolFailed as ToolFailed,
     ToolUnavailable as ToolUnavailable,

@@ -22,6 +22,7 @@ SojournError
     ├── InvalidInput     an argument is invalid, or the server refuses the request
     ├── NoWorker         no worker polls the task queue, or none accepts an answer
     ├── RunUnreadable    the run's records cannot be decoded by this client
+    ├── SessionBusy      100 messages of a conversation wait for their turn
     └── ServerUnavailable
 ```
 
@@ -59,6 +60,7 @@ __all__ = [
     "RunUnreadable",
     "ServerNotFound",
     "ServerUnavailable",
+    "SessionBusy",
     "SojournError",
     "ToolFailed",
     "ToolUnavailable",
@@ -245,6 +247,10 @@ class ApprovalVoid(AwaitClosed):
 
 class InvalidInput(RunError):
     """An argument breaks a rule, or the server refuses the request; the text says which rule, or why."""
+
+
+class SessionBusy(RunError):
+    """100 messages of the conversation, or 1 MB of them, wait for their turn; send the message again once a turn has ended."""
 
 
 class RunUnreadable(RunError):

@@ -11,6 +11,7 @@ __all__ = [
     "AWAITING",
     "FORK_OF",
     "HOW_TO_REGISTER",
+    "IDLE",
     "NAMES",
     "PAUSED",
     "SESSION",
@@ -27,10 +28,13 @@ SESSION = SearchAttributeKey.for_keyword("SojournSession")
 """The session's id; unset for a run without a session."""
 
 AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
-"""The id of the oldest open wait, or `PAUSED`; unset for a run that neither waits nor is paused."""
+"""The id of the oldest open wait, `PAUSED` or `IDLE`; unset for a run that does something."""
 
 FORK_OF = SearchAttributeKey.for_keyword("SojournForkOf")
 """The id of the run that a run was forked from; unset for a run that is no fork."""
+
+IDLE = "(idle)"
+"""The value of `AWAITING` while a conversation waits for its next message."""
 
 PAUSED = "(paused)"
 """The value of `AWAITING` while a run is paused."""

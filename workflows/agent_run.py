@@ -44,13 +44,14 @@ from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
 
-from .archive import STORE_LIMIT, STORE_RETRY, Archive
+from .archive import STORE_LIMIT, Archive, store_retry
 from .cancellation import is_canceled, stop_if_canceled
 from .children import Children, tell_parent
 from .clock import Clock
+from .conversation import Conversation
 from .current_state import CurrentState
 from .going_on import Leaving, WhileCallsWait, WhileItWaits
-from .listed import Listed
+from .listed import Listed, memo_since
 from .local_plan import LocalPlans
 from .message_handlers import MessageHandlers
 from .open_awaits import OpenAwaits
@@ -106,6 +107,8 @@ class AgentRun(RunQueries, MessageHandlers):
         self._local_plans = LocalPlans()
         self._archive = Archive(self.current)
         self._observer = Observer()
+        self._is_answered = True
+        """Whether a plan has the answer of the last turn, and not the run itself."""
 
     @property
     def _state(self) -> RunState:
@@ -124,7 +127,7 @@ class AgentRun(RunQueries, MessageHandlers):
         try:
             self._clock.watch()
             self._archive.begin()
-            output = await self._go()
+            output = await (self._converse() if self._state.opening.conversation else self._go())
             await self._archive.done()
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
@@ -159,9 +162,20 @@ class AgentRun(RunQueries, MessageHandlers):
                 await self._sleep(plan, since)
             else:
                 self._clock.stop()
+                self._is_answered = self._state.unanswered_for is None
                 output = self._output(plan)
                 stop_if_canceled()
                 return output
+
+    async def _converse(self) -> RunOutput:
+        """Run the turns of a conversation."""
+
+        async def turn() -> tuple[RunOutput, bool]:
+            self._clock.watch()
+            output = await self._go()
+            return output, self._is_answered
+
+        return await Conversation(self.current, self.awaits, turn, self._go_on).run()
 
     async def _go_on(
         self,
@@ -195,7 +209,11 @@ class AgentRun(RunQueries, MessageHandlers):
         progress = step and step.progress()
         argument = written(Continuation(state, self._transcript.segments(), waits_for, since, progress))
         if argument:
-            workflow.continue_as_new(args=[argument], search_attributes=self.awaits.listed.kept())
+            workflow.continue_as_new(
+                args=[argument],
+                memo=memo_since(state.began or workflow.info().workflow_start_time),
+                search_attributes=self.awaits.listed.kept(),
+            )
         self.awaits.room.stays()
 
     async def _until_resumed(self) -> None:
@@ -217,7 +235,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 StoreTask(agent_id=self._state.opening.agent_id, after=after, until=until),
                 result_type=_STORED,
                 start_to_close_timeout=STORE_LIMIT,
-                retry_policy=STORE_RETRY,
+                retry_policy=store_retry(self._state),
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 summary="store the transcript",
             )
@@ -225,9 +243,10 @@ class AgentRun(RunQueries, MessageHandlers):
             stop_if_canceled()
             if is_cancelled_exception(error):
                 raise
+            self._state = self._state.storing(fails=True)
             return
         if isinstance(stored, Stored):
-            self._state = self._state.archiving(stored.archives)
+            self._state = self._state.archiving(stored.archives).storing(fails=False)
         if isinstance(stored, Stored) and stored.claim:
             self._transcript.moved(until - after, stored.claim)
 
@@ -245,7 +264,7 @@ class AgentRun(RunQueries, MessageHandlers):
             self._state = self._state.history_full()
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
-            self._state = self._state.planning()
+            self._state = self._state.joined()[0].planning()
             plan = await self._timed_plan()
             if plan.fault is None:
                 return plan

@@ -10,20 +10,28 @@ from temporalio.exceptions import ActivityError
 
 from sojourn.contracts.tasks import Archived, ArchiveTask
 from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.unread import OrUnread
 
 from .current_state import CurrentState
 
-__all__ = ["STORE_LIMIT", "STORE_RETRY", "Archive"]
+__all__ = ["STORE_LIMIT", "Archive", "store_retry"]
 
 STORE_LIMIT = timedelta(minutes=2)
 """Start-to-close time-out of storing a part of the transcript, or of the archive."""
 
-STORE_RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=8)
+STORE_ATTEMPTS = 8
 """Two minutes of attempts. Then the run carries its messages itself, or stays for now in its execution; events are archived by the next execution."""
 
 _ARCHIVED: Any = OrUnread(Archived)
+
+
+def store_retry(state: RunState) -> RetryPolicy:
+    """The retries of what writes to storage; none while the storage fails, so that a run waits for it once, and not in each execution."""
+    return RetryPolicy(
+        maximum_interval=LONGEST_INTERVAL, maximum_attempts=1 if state.storage_fails else STORE_ATTEMPTS
+    )
 
 
 class Archive:
@@ -59,7 +67,7 @@ class Archive:
                 task,
                 result_type=_ARCHIVED,
                 start_to_close_timeout=STORE_LIMIT,
-                retry_policy=STORE_RETRY,
+                retry_policy=store_retry(state),
                 summary="archive events",
             )
         except ActivityError:

@@ -115,6 +115,7 @@ class Clock:
         """Stop watching the budget."""
         if self._watch:
             self._watch.cancel()
+            self._watch = None
 
     def _count(self, active: ActiveTime) -> None:
         self._current.state = changed(self._current.state, active=active)

@@ -1,12 +1,14 @@
-"""Listed: whether a run sets search attributes; a run whose namespace lacks them continues without."""
+"""Listed: what lists of runs know of a run that goes on: its search attributes, as far as the namespace has them, and its start."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Any, cast
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
+from sojourn.core.run.introduction import STARTED_AT
 from sojourn.search_attributes import AGENT, UNREGISTERED
 
 _COLUMN = re.compile("(Bool|Datetime|Double|Int|Keyword|KeywordList|Text)[0-9]{2}")
@@ -55,6 +57,12 @@ class Listed:
         if len(kept) == len(current):
             return None
         return TypedSearchAttributes(kept or [SearchAttributePair(_CHANGE_VERSION, ["continues"])])
+
+
+def memo_since(started: datetime) -> dict[str, Any]:
+    """The memo for the next execution: that of this one, and when the run started, which the next one does not know."""
+    kept = {name: RawValue(payload) for name, payload in workflow.info().raw_memo.items()}
+    return {**kept, STARTED_AT: started.isoformat()}
 
 
 def _unregistered() -> Collection[str]:

@@ -29,7 +29,9 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
+from sojourn.core.run.inbox import CLOSE, SEND, Accepted, Sent, read_close, read_send
 from sojourn.core.run.spent import SPENT, read_child_spent
+from sojourn.core.values.frozen import changed
 
 from .children import Children
 from .current_state import CurrentState
@@ -147,6 +149,75 @@ class MessageHandlers(ABC):
     async def release_by_signal(self, *values: Any) -> None:
         """Stop asking about tools, from Temporal's CLI or UI."""
         self._signalled_to(STOP_ASKING, values, read_release)
+
+    # Messages to a conversation.
+
+    @workflow.update(name=SEND, description="Send a message to a conversation.")
+    async def send_by_update(self, *values: Any) -> Accepted:
+        """Accept a message that the validator has judged; one that was accepted before changes nothing."""
+        return self._accepted(self._read_send(as_before(values)))
+
+    @send_by_update.validator
+    def _check_send(self, *values: Any) -> None:
+        self._check(self._read_send(values))
+
+    @workflow.signal(name=SEND, description="Send a message to a conversation.")
+    async def send_by_signal(self, *values: Any) -> None:
+        """Accept a message sent by Temporal's CLI or UI."""
+        received = self._received(values)
+        sent = received if isinstance(received, Refused) else self._read_send(received)
+        if isinstance(sent, Refused):
+            self.awaits.note(f"{SEND} refused: {sent.reason}")
+        else:
+            self._accepted(sent)
+
+    @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
+    async def close_by_update(self, *values: Any) -> None:
+        """Close the conversation."""
+        self._closed(self._read_close(as_before(values)))
+
+    @close_by_update.validator
+    def _check_close(self, *values: Any) -> None:
+        self._check(self._read_close(values))
+
+    @workflow.signal(name=CLOSE, description="End a conversation once no message waits.")
+    async def close_by_signal(self, *values: Any) -> None:
+        """Close the conversation, from Temporal's CLI or UI."""
+        received = self._received(values)
+        self._closed(received if isinstance(received, Refused) else self._read_close(received))
+
+    def _read_send(self, values: Sequence[Any]) -> Sent | Refused:
+        return read_send(values, self.current.state.inbox) if self._is_open else self._not_open
+
+    def _read_close(self, values: Sequence[Any]) -> str | Refused:
+        return read_close(values) if self._is_open else self._not_open
+
+    @property
+    def _is_open(self) -> bool:
+        return self.current.state.opening.conversation and self.current.state.closing is None
+
+    @property
+    def _not_open(self) -> Refused:
+        if self.current.state.opening.conversation:
+            return Refused("the conversation is closed", "AwaitClosed")
+        return Refused("the run is no conversation; pause it, and resume it with messages")
+
+    def _accepted(self, sent: Sent | Refused) -> Accepted:
+        self._check(sent)
+        assert isinstance(sent, Sent)
+        state = self.current.state
+        after = state.inbox.where(sent.message_id)
+        if after is None:
+            after = f"{state.executions}-{workflow.info().get_current_history_length():06d}-00000"
+            inbox, sent = state.inbox.accepted(sent, after)
+            self.current.state = changed(state, inbox=inbox)
+        return Accepted(sent.message_id, after)
+
+    def _closed(self, reason: str | Refused) -> None:
+        if isinstance(reason, Refused):
+            self.awaits.note(f"{CLOSE} refused: {reason.reason}")
+        else:
+            self.current.state = changed(self.current.state, closing=reason)
 
     @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")  # noqa: B027 - that is all
     async def ignore_unknown(self, _name: str, _values: Sequence[RawValue]) -> None:

@@ -18,7 +18,7 @@ from sojourn.core.awaits.waits import Released, Repeated, Waits, asks_again, is_
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
-from sojourn.search_attributes import AWAITING, PAUSED
+from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import stop_if_canceled
@@ -57,8 +57,9 @@ class OpenAwaits:
         """Answers to those, which came before."""
         self._unclaimed_parts: dict[_Part, dict[str, Any]] = {}
         self._early: list[tuple[int, str, Any, str]] = []
+        idle = IDLE if current.state.is_idle and current.state.executions else None
         self._shown: str | None = (
-            PAUSED if current.state.paused else next(iter(current.state.waits.open), None)
+            PAUSED if current.state.paused else next(iter(current.state.waits.open), idle)
         )
 
     @property
@@ -396,7 +397,8 @@ class OpenAwaits:
         self.observer.waits(self.waits.open)
         paused = self._current.state.paused
         workflow.set_current_details(self._details.of(self.waits.open, paused.reason if paused else None))
-        wanted = PAUSED if paused else next(iter(self.waits.open), None)
+        idle = IDLE if self._current.state.is_idle else None
+        wanted = PAUSED if paused else next(iter(self.waits.open), idle)
         if wanted == self._shown or not self.listed.is_listed:
             return
         self._shown = wanted

@@ -1,5 +1,6 @@
 """Access: what a run's handle needs of its client: the Temporal client, the storage and the live transport."""
 
+import asyncio
 import time
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
+from sojourn.client.task_queue import WORKER_GRACE
 from sojourn.connection import settings
 from sojourn.connection.announced import served_queues
 from sojourn.connection.nearby_storage import nearby_storage
@@ -129,3 +131,12 @@ class Access:
             return False
         present, lately = await served_queues(self.temporal)
         return task_queue in present or task_queue not in lately
+
+    async def worker_soon(self, task_queue: str) -> bool:
+        """Whether a worker polls the task queue, asked for 2 s, since a worker that is just starting has not polled yet."""
+        deadline = time.monotonic() + WORKER_GRACE
+        while not await self.has_worker(task_queue):
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.1)
+        return True

@@ -9,8 +9,6 @@ async with Client.connect() as client:
 ```
 """
 
-import asyncio
-import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,7 +32,9 @@ from sojourn.client.connecting import Connecting
 from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_histories
 from sojourn.client.labels import with_labels
 from sojourn.client.run import Run, status_name
-from sojourn.client.task_queue import WORKER_GRACE, queue_of
+from sojourn.client.session import Session
+from sojourn.client.started import started_at_of
+from sojourn.client.task_queue import no_worker, queue_of
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
@@ -174,8 +174,8 @@ class Client(Access):
             queue = self.task_queue or await queue_of(
                 self.temporal, run.agent_id, run_id, patient=wait_for_worker
             )
-            if self.task_queue and not wait_for_worker and not await self._worker_soon(queue):
-                raise NoWorker(_no_worker(queue), run_id=run_id)
+            if self.task_queue and not wait_for_worker and not await self.worker_soon(queue):
+                raise NoWorker(no_worker(queue), run_id=run_id)
             listed = run.model_copy(update={"listed": True})
             await begin(self.temporal, run_id, run, queue, listed=listed, unlisted=run)
         except WorkflowAlreadyStartedError as error:
@@ -242,8 +242,8 @@ class Client(Access):
             raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)
         queue = self.task_queue or fork.task_queue
         try:
-            if not wait_for_worker and not await self._worker_soon(queue):
-                raise NoWorker(_no_worker(queue), run_id=new.id)
+            if not wait_for_worker and not await self.worker_soon(queue):
+                raise NoWorker(no_worker(queue), run_id=new.id)
             shown, fork = fork.run, await fork.fitting(self.temporal, self.storage, new.id)
             listed, unlisted = fork.argument(is_listed=True), fork.argument(is_listed=False)
             await begin(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
@@ -319,6 +319,18 @@ class Client(Access):
         """
         return Run(self, run_id)
 
+    def session(self, agent_id: str, session_id: str) -> "Session":
+        """A handle of the conversation with an agent; sends no request, and starts nothing.
+
+        Args:
+            agent_id: The agent.
+            session_id: The session: 1 to 200 characters, without quotes, backslashes and control characters.
+
+        Raises:
+            InvalidInput: An id breaks its rule.
+        """
+        return Session(self, agent_id, session_id)
+
     def list_runs(
         self,
         *,
@@ -354,7 +366,8 @@ class Client(Access):
         """
         clauses = ["WorkflowType = 'AgentRun'"]
         if since:
-            clauses.append(f"StartTime >= '{since.astimezone(UTC).isoformat()}'")
+            since = since.astimezone(UTC)
+            clauses.append(f"StartTime >= '{since.isoformat()}'")
         if not children:
             clauses.append("ParentWorkflowId IS NULL")
         if agent_id:
@@ -372,12 +385,21 @@ class Client(Access):
             clauses.append("ExecutionStatus != 'ContinuedAsNew'")
         query = " AND ".join(clauses)
         if labels:
-            return with_labels(self.temporal, self._listed(query, None), labels, limit)
-        return self._listed(query, limit)
+            return with_labels(self.temporal, self._listed(query, None, since), labels, limit)
+        return self._listed(query, limit, since)
 
-    async def _listed(self, query: str, limit: int | None) -> AsyncGenerator[RunStatus]:
+    async def _listed(
+        self, query: str, limit: int | None, since: datetime | None
+    ) -> AsyncGenerator[RunStatus]:
+        left = limit
         try:
-            async for found in self.temporal.list_workflows(query, limit=limit):
+            # The store selects by the start of the last execution, so that some of what it finds may be left out.
+            async for found in self.temporal.list_workflows(query, limit=None if since else limit):
+                started_at = await started_at_of(found)
+                if since and started_at < since:
+                    continue
+                if left is not None and (left := left - 1) < 0:
+                    return
                 attributes = found.typed_search_attributes
                 origin = attributes.get(search_attributes.FORK_OF)
                 yield RunStatus(
@@ -387,7 +409,7 @@ class Client(Access):
                     forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
                     status=_status_of(found),
                     awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
-                    started_at=found.start_time,
+                    started_at=started_at,
                     closed_at=found.close_time,
                 )
         except RPCError as error:
@@ -395,25 +417,9 @@ class Client(Access):
                 raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
             raise translated(error, None) from error
 
-    async def _worker_soon(self, task_queue: str) -> bool:
-        """Whether a worker polls the task queue, asked for 2 s, since a worker that is just starting has not polled yet."""
-        deadline = time.monotonic() + WORKER_GRACE
-        while not await self.has_worker(task_queue):
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(0.1)
-        return True
-
 
 def _generated_id(agent_id: str) -> str:
     return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
-
-
-def _no_worker(queue: str) -> str:
-    return (
-        f"no worker polls task queue {queue!r}; start one with "
-        f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True"
-    )
 
 
 def _opening(messages: str | Message | Sequence[Message]) -> list[Message]:
@@ -452,7 +458,7 @@ def _status_of(found: WorkflowExecution) -> str:
     awaiting = found.typed_search_attributes.get(search_attributes.AWAITING)
     if status != "running" or not awaiting:
         return status
-    return "paused" if awaiting == search_attributes.PAUSED else "waiting"
+    return {search_attributes.PAUSED: "paused", search_attributes.IDLE: "idle"}.get(awaiting, "waiting")
 
 
 def quoted(text: str) -> str:

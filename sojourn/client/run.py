@@ -39,7 +39,9 @@ from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.clarification import CLARIFICATION
 from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
+from sojourn.core.run.inbox import CLOSE, SEND, Accepted, Inbox, read_send
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -52,6 +54,7 @@ from sojourn.errors import (
     RunTerminated,
     RunTimedOut,
     ServerUnavailable,
+    SessionBusy,
 )
 from sojourn.events.cursor import position_of
 from sojourn.events.history import sender_of
@@ -76,7 +79,7 @@ ANSWER_DEADLINE = 30.0
 WAITING_DEADLINE = timedelta(seconds=60)
 """How long `until_waiting` waits by default."""
 
-OPEN = ("running", "waiting", "paused")
+OPEN = ("running", "waiting", "paused", "idle")
 """`RunStatus.status` of a run that has not ended."""
 
 MAX_QUOTED = 200
@@ -103,10 +106,24 @@ _STATUS = {
 
 _ABSENT: Any = object()
 
+_REFUSALS: dict[str, type[RunError]] = {
+    "InvalidAnswer": InvalidInput,
+    "NotBound": InvalidInput,
+    "SessionBusy": SessionBusy,
+}
+"""The error of a refusal; of any other, `AwaitClosed`."""
+
 
 def _several(texts: Sequence[str] | str) -> list[str]:
     """The texts as a list; a single text becomes a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
+
+
+def _stop_if_cancelled(error: Exception) -> None:
+    """Raise the cancellation of this task, in whose place the SDK raises an error of its own."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError from error
 
 
 def status_name(status: WorkflowExecutionStatus | None) -> str:
@@ -507,6 +524,29 @@ class Run:
         """
         await self._send(RESUME, {"note": note, "messages": _several(messages), "by": by})
 
+    async def send(self, message: Mapping[str, Any]) -> Accepted:
+        """Send a message to a run that is a conversation; `Session.send` also starts it.
+
+        Args:
+            message: `message_id`, `text`, `mode` and `by`, as `Session.send` takes them.
+
+        Raises:
+            SessionBusy: 100 messages wait already.
+            AwaitClosed: The conversation was closed, or its run has ended.
+            InvalidInput: The message is invalid, or the run is no conversation.
+            NoWorker: No worker accepted the message within 30 s.
+            RunNotFound: There is no such run.
+        """
+        judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent
+        if isinstance(judged, Refused):
+            raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
+        accepted = await self._send(SEND, dict(message))
+        return Accepted(**accepted)
+
+    async def close(self, reason: str = "", *, by: str | None = None) -> None:
+        """End a run that is a conversation, once no message waits; raises as `Session.close`."""
+        await self._send(CLOSE, {"reason": reason, "by": by})
+
     async def _send(self, name: str, value: dict[str, Any] | Callable[[], Awaitable[dict[str, Any]]]) -> Any:
         """Send an update and translate its refusal; a callable `value` is called again for each attempt."""
         deadline: float | None = None
@@ -515,8 +555,8 @@ class Run:
             message = await value() if callable(value) else value
             fields = {name: each for name, each in message.items() if each not in (None, "")}
             try:
-                update = self._handle.execute_update(name, fields)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-                return await asyncio.wait_for(update, ANSWER_DEADLINE)  # pyright: ignore[reportUnknownArgumentType]
+                async with asyncio.timeout(ANSWER_DEADLINE):
+                    return await self._handle.execute_update(name, fields)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             except WorkflowUpdateFailedError as error:
                 refused = getattr(error.cause, "type", None)
                 # An event stream shows a question before the run can accept its answer: by a few
@@ -529,9 +569,10 @@ class Run:
                     raise _void(
                         f"{self.id}: {getattr(error.cause, 'message', '')}", self.id, error
                     ) from error
-                kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
+                kind = _REFUSALS.get(refused or "", AwaitClosed)
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+                _stop_if_cancelled(error)
                 queue = (await self._handle.describe()).task_queue
                 reason = f"no worker of task queue {queue} handled it within {ANSWER_DEADLINE:g} s"
                 raise NoWorker(

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from sojourn.connection.announced import Announced, announced
 from sojourn.errors import InvalidInput, NoWorker
 
-__all__ = ["WORKER_GRACE", "queue_of", "queues_serving"]
+__all__ = ["WORKER_GRACE", "no_worker", "queue_of", "queues_serving"]
 
 WORKER_GRACE = 2.0
 """Seconds in which a worker that is just starting may appear."""
@@ -80,3 +80,11 @@ def _nobody(workers: list[Announced], agent_id: str) -> str:
         return f"no worker serves agent {agent_id!r}, or any other; {start}"
     more = f" and {len(served) - _MAX_NAMED} more" if len(served) > _MAX_NAMED else ""
     return f"no worker serves agent {agent_id!r}; those that run serve {', '.join(served[:_MAX_NAMED])}{more}; {start}"
+
+
+def no_worker(queue: str) -> str:
+    """The text of the error where no worker polls a task queue."""
+    return (
+        f"no worker polls task queue {queue!r}; start one with "
+        f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True"
+    )

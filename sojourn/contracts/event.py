@@ -287,6 +287,60 @@ class _Limit(BaseEvent):
     """The limit, and its message."""
 
 
+class MessageReceivedEvent(BaseEvent):
+    """A conversation has accepted a message."""
+
+    type: Literal["message_received"] = "message_received"
+    """The discriminator of `Event`."""
+    message_id: str
+    """The id of the message, its sender's or one that was made."""
+    message: Message
+    """The message."""
+    mode: str = "queue"
+    """`queue` or `steer`."""
+    by: str | None = None
+    """Who sent it, by the name in the message."""
+    identity: str | None = None
+    """The identity of the client that sent it, as Temporal records it."""
+
+
+class _OfTurn(BaseEvent):
+    message_ids: list[str] = []
+    """The messages of the turn, in the order in which the planner gets them."""
+
+
+class TurnStartedEvent(_OfTurn):
+    """A message opened a turn of a conversation."""
+
+    type: Literal["turn_started"] = "turn_started"
+    """The discriminator of `Event`."""
+
+
+class TurnSteeredEvent(_OfTurn):
+    """Messages joined the present turn of a conversation; the plan that begins sees them."""
+
+    type: Literal["turn_steered"] = "turn_steered"
+    """The discriminator of `Event`."""
+
+
+class TurnCompletedEvent(_OfTurn):
+    """A turn of a conversation ended with an answer."""
+
+    type: Literal["turn_completed"] = "turn_completed"
+    """The discriminator of `Event`."""
+    output: RunOutput
+    """The answer, why the turn ended, and what it used."""
+
+
+class TurnFailedEvent(_OfTurn):
+    """A turn of a conversation failed; the conversation goes on with the next message."""
+
+    type: Literal["turn_failed"] = "turn_failed"
+    """The discriminator of `Event`."""
+    error: ToolError
+    """The chain of causes, outermost first."""
+
+
 class LimitReachedEvent(_Limit):
     """A limit of the run's policy is reached; the planner gets its last turn."""
 
@@ -448,6 +502,11 @@ Event: TypeAlias = (
     | RunPausedEvent
     | RunResumedEvent
     | RunContinuedEvent
+    | MessageReceivedEvent
+    | TurnStartedEvent
+    | TurnSteeredEvent
+    | TurnCompletedEvent
+    | TurnFailedEvent
     | LimitReachedEvent
     | RetriesStoppedEvent
     | RunCompletedEvent

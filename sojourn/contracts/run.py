@@ -17,7 +17,7 @@ from sojourn.contracts.run_policy import Caps, RunPolicyOverride
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolTelemetry
 
-__all__ = ["PAUSED", "CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
+__all__ = ["IDLE", "PAUSED", "CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
 
 
 class RunInput(Record):
@@ -47,6 +47,8 @@ class RunInput(Record):
     """Whether the start set search attributes; recorded, since the server forgets an attribute that is removed from the namespace."""
     forked_from: ForkedFrom | None = None
     """In a fork: the run it was forked from, and where."""
+    conversation: bool = False
+    """Whether the run does not end at its answer: it waits for the next message, which opens a turn."""
 
 
 class RunOutput(Record):
@@ -61,7 +63,9 @@ class RunOutput(Record):
     result: Any = None
     """The typed answer, where the planner gave one."""
     reason: str = "answered"
-    """Why the run ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
+    """Why the run, or the turn of a conversation, ended: `answered`, or the limit that ran out, as `Finalize.reason`; `closed` for
+    a conversation that was closed.
+    """
     error: ToolError | None = None
     """Why the run gave up, when a limit or a safeguard ended it: the code is the reason, and the cause is set when the last
     turn failed too. `final` then holds what the planner knew.
@@ -143,6 +147,9 @@ class CallStatus(Record):
     """The child run of an agent tool."""
 
 
+IDLE = "(idle)"
+"""`RunStatus.awaiting` of a conversation that waits for its next message, the same as `sojourn.search_attributes.IDLE`."""
+
 PAUSED = "(paused)"
 """`RunStatus.awaiting` of a paused run, the same as `sojourn.search_attributes.PAUSED`."""
 
@@ -165,9 +172,9 @@ class RunStatus(Record):
     turn_id: str = ""
     """The current user turn."""
     status: str = "running"
-    """`running` `waiting` `paused` `completed` `failed` `canceled` `terminated` `timed_out`; an open set."""
+    """`running` `waiting` `paused` `idle` `completed` `failed` `canceled` `terminated` `timed_out`; an open set."""
     phase: str = ""
-    """`planning`, `executing_tools`, `waiting` or `finalizing` while the run is open."""
+    """`planning`, `executing_tools`, `waiting`, `finalizing` or `idle` while the run is open."""
     awaits: list[Await] = []
     """The open waits, oldest first: questions, confirmations, external tool calls."""
     awaiting: str = ""
@@ -184,6 +191,10 @@ class RunStatus(Record):
     """Calls admitted so far."""
     rounds: int = 0
     """Plans with calls so far, in this turn."""
+    turns: int = 0
+    """In a conversation: turns that have ended."""
+    queued: int = 0
+    """In a conversation: messages that wait for their turn."""
     notes: list[str] = []
     """The last 20 notes."""
     safeguards: Safeguards | None = None

@@ -24,6 +24,10 @@ from sojourn.contracts.tool_error import ToolError
 __all__ = ["ApprovalTask", "Limits", "PlanOutcome", "PlanTask", "StoreTask", "Stored", "ToolTask"]
 
 
+_LIMITS, _CAPS = Limits(), Caps()
+"""The defaults of `PlanTask`; pydantic asks for a default whenever it writes a task, to leave the default out."""
+
+
 class PlanTask(Record):
     """The input of `PlanActivity`: the turn, and what is new since the last plan."""
 
@@ -57,9 +61,9 @@ class PlanTask(Record):
     """Until the policy is known: the limits that the run was started with."""
     unlimited: bool = False
     """On a later plan: whether the policy is still unknown, because the first plan was cut off."""
-    limits: Limits = Limits()
+    limits: Limits = Field(default_factory=lambda: _LIMITS)
     """On later plans: the recorded policy's limits for one plan."""
-    caps: Caps = Caps()
+    caps: Caps = Field(default_factory=lambda: _CAPS)
     """What is left of the limits."""
     finalize: Finalize | None = None
     """When set, the planner may only answer or fail."""

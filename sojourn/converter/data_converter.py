@@ -7,7 +7,7 @@ a converter for every activation and activity, so everything expensive is at mod
 
 import functools
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard
 
 from pydantic import TypeAdapter
 from pydantic_core import SchemaSerializer
@@ -64,8 +64,18 @@ def _is_or_unread(hint: object) -> TypeGuard[OrUnread]:
 class SojournPayloadConverter(CompositePayloadConverter):
     """JSON by pydantic, everything else as in Temporal's default converter."""
 
+    _only: ClassVar[Self | None] = None
+
+    def __new__(cls) -> Self:
+        """The one converter, which has no state: the SDK makes one for every activation."""
+        made = cls.__dict__.get("_only")
+        if made is None:
+            made = cls._only = super().__new__(cls)
+            CompositePayloadConverter.__init__(made, *_CONVERTERS)
+        return made
+
     def __init__(self) -> None:
-        super().__init__(*_CONVERTERS)
+        """Nothing: `__new__` has made the converter."""
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Decode payloads; without type hints, one that cannot be decoded stays raw or becomes an `Unread`.

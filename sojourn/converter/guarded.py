@@ -8,14 +8,18 @@ Sojourn does. `tests/encrypted/test_guarded.py` fails when the SDK calls others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
+    CompositePayloadConverter,
     DataConverter,
     ExternalStorage,
     PayloadCodec,
+    SerializationContext,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
+    WithSerializationContext,
 )
 
 from sojourn.converter.codec import GuardedCodec, opened_singly
@@ -30,6 +34,7 @@ _NOT_THERE = "it refers to external storage, and what it names is not there"
 class GuardedDataConverter(DataConverter):
     """Temporal's data converter, for payloads that anybody may have sent."""
 
+    _ignores_context: bool = field(default=False, init=False, repr=False, compare=False)
     encrypted_only: bool = field(default=False, kw_only=True)
     """Whether messages that did not pass `payload_codec` are refused."""
 
@@ -41,6 +46,25 @@ class GuardedDataConverter(DataConverter):
             codec = codec.codec
         if codec is not None:
             object.__setattr__(self, "payload_codec", GuardedCodec(codec, encrypted_only=self.encrypted_only))
+        object.__setattr__(self, "_ignores_context", self._is_without_context())
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """The converter with the context of a workflow or activity; itself, at once, where no part uses it.
+
+        The SDK asks some twenty times per call.
+        """
+        return self if self._ignores_context else super().with_context(context)
+
+    def _is_without_context(self) -> bool:
+        parts = (self.payload_codec, self.failure_converter, self.external_storage)
+        if any(isinstance(part, WithSerializationContext) for part in parts):
+            return False
+        converter = self.payload_converter_class()
+        return (
+            isinstance(converter, CompositePayloadConverter)
+            and type(converter).with_context is CompositePayloadConverter.with_context
+            and not any(isinstance(one, WithSerializationContext) for one in converter.converters.values())
+        )
 
     async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         open_ = super()._decode_reference_payload_sequence

@@ -13,6 +13,7 @@ from temporalio.api.history.v1 import (
 )
 from temporalio.converter import DataConverter
 
+from sojourn.contracts.record import Record
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import Archived, PlanOutcome, PlanTask, ToolTask
@@ -22,6 +23,7 @@ from sojourn.converter.failures import TERMINATED, TIMED_OUT
 from sojourn.converter.marked import CodecFailedError, UnreadableError
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation, read_continuation
+from sojourn.core.run.introduction import TURN_ENDED
 from sojourn.core.run.spent import read_spent
 from sojourn.core.values.unread import OrUnread
 
@@ -34,6 +36,12 @@ _RESULTS: dict[str, Any] = {
     "ArchiveEventsActivity": OrUnread(Archived),
 }
 _LOCAL = "core_local_activity"
+
+
+class _TurnEnded(Record):
+    output: RunOutput | None = None
+    error: ToolError | None = None
+
 
 _ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "run_completed",
@@ -102,6 +110,7 @@ class HistoryReader:
             or await self._child(event)
             or await self._sent(event)
             or await self._timer(event)
+            or await self._turn(event)
         )
 
     async def _continuation(self, payloads: Payloads) -> Continuation | None:
@@ -214,6 +223,18 @@ class HistoryReader:
             fired = event.timer_fired_event_attributes
             return self._made(event, "timer_fired", name=self._timers.pop(fired.timer_id, ""))
         return None
+
+    async def _turn(self, event: HistoryEvent) -> HistoryRecord | None:
+        """Read the memo that says how a turn of a conversation ended."""
+        if event.event_type != EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+            return None
+        memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        if TURN_ENDED not in memo:
+            return None
+        told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)
+        if told is None:
+            return None
+        return self._made(event, "turn_ended", value=told.output, error=told.error)
 
     async def _end(self, event: HistoryEvent) -> HistoryRecord:
         kind = _ENDS[event.event_type]

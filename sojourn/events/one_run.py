@@ -51,6 +51,7 @@ async def events_of(
     after: str = "",
     follow: bool,
     anew: bool = True,
+    since: int | None = None,
 ) -> AsyncIterator[Event]:
     """The events of a run after an event id; with `follow`, until the run ends.
 
@@ -59,6 +60,8 @@ async def events_of(
     A run that is reset continues in another execution, whose history begins as the old one's. A child run that its
     reset parent starts anew has no history yet: its events come from the beginning, with the ids of the beginning.
     With `anew=False` they do not come: the parent's own events tell of the new start, and the events end here.
+
+    With `since` the events begin with the last execution that has at most so many before it, so that those are not read.
 
     Raises:
         RunNotFound: There is no such run.
@@ -69,7 +72,11 @@ async def events_of(
     while True:
         try:
             gone, execution = execution, ""
-            execution = await first_execution(client, run_id)
+            execution = (
+                await first_execution(client, run_id)
+                if since is None
+                else await execution_after(client, run_id, since)
+            )
             outage.answered()
             async for event in _folded(client, run_id, execution, storage, follow=follow):
                 if follow and event.type == "run_terminated":
@@ -247,6 +254,24 @@ async def executions_before(client: Client, run_id: str, execution: str, most: i
             break  # retention has deleted it
         found.append(before)
     return found
+
+
+async def execution_after(client: Client, run_id: str, executions: int) -> str:
+    """The last execution of a run that has at most so many before it, as far as retention has not deleted it."""
+    reader, execution = HistoryReader(client.data_converter), await present_execution(client, run_id)
+    while True:
+        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
+        async for event in handle.fetch_history_events(page_size=1):
+            begins = (await reader.record(event) or HistoryRecord(0, event.event_time.ToDatetime(), "")).value
+            before = event.workflow_execution_started_event_attributes.continued_execution_run_id
+            if not isinstance(begins, Continuation) or begins.state.executions <= executions:
+                return execution
+            break
+        else:
+            return execution
+        if not await executions_before(client, run_id, execution, 1):
+            return execution
+        execution = before
 
 
 async def present_execution(client: Client, run_id: str) -> str:

@@ -32,10 +32,14 @@ async def stream(
     children: bool,
     live: LiveTransport | None = None,
     storage: StorageDriver | None = None,
+    since: int | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run; see `Run.events`. With `live`, the stream includes its deltas; the storage has archived events."""
+    """The events of a run; see `Run.events`. With `live`, the stream includes its deltas; the storage has archived events.
+
+    With `since` they begin with the last execution that has at most so many before it.
+    """
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
-    source = _Source(client, run_id, queue, after, children=children, live=live, storage=storage)
+    source = _Source(client, run_id, queue, after, children=children, live=live, storage=storage, since=since)
 
     async def fill_queue() -> None:
         try:
@@ -69,9 +73,11 @@ class _Source:
         live: LiveTransport | None,
         storage: StorageDriver | None,
         is_root: bool = True,
+        since: int | None = None,
     ) -> None:
         self._client = client
         self._is_root = is_root
+        self._since = since
         self._run_id = run_id
         self._queue = queue
         self._after = after
@@ -90,7 +96,13 @@ class _Source:
         text = LiveText(self._live, topic, self._queue.put) if follow and self._live else None
         try:
             async for event in events_of(
-                self._client, self._run_id, self._storage, after=self._read, follow=follow, anew=self._is_root
+                self._client,
+                self._run_id,
+                self._storage,
+                after=self._read,
+                follow=follow,
+                anew=self._is_root,
+                since=self._since,
             ):
                 if live:
                     live.feed(event)

@@ -4,7 +4,7 @@ import random
 import re
 import socket
 
-__all__ = ["HOST", "LAST_PORT", "is_free", "pick", "port_in_use"]
+__all__ = ["HOST", "LAST_PORT", "is_free", "pick", "port_in_use", "ui_port_of"]
 
 LAST_PORT = 65_535
 
@@ -13,7 +13,8 @@ HOST = "127.0.0.1"
 
 # Below every system's range of ephemeral ports. Any outgoing connection may take a port from that range while a
 # server restarts; a client that keeps connecting to the port of a dead server may even connect to itself.
-_FIRST, _LAST = 20_000, 32_767
+_FIRST, _LAST = 20_000, 31_767
+_UI_ABOVE = 1_000
 _IN_USE = re.compile(r":(\d+): bind: address already in use")
 
 
@@ -33,15 +34,22 @@ def pick(asked: int | None, usual: int) -> int:
 
     Args:
         asked: A port is returned unchanged. 0: any free port. None: the usual port if it is free, else any free port.
+            The port of the web UI that belongs to any free port is free too.
         usual: The default port.
     """
     if asked:
         return asked
     if asked is None and is_free(usual):
         return usual
-    while not is_free(port := random.randint(_FIRST, _LAST)):  # noqa: S311 - not a secret
-        pass
-    return port
+    while True:
+        port = random.randint(_FIRST, _LAST)  # noqa: S311 - not a secret
+        if is_free(port) and is_free(ui_port_of(port)):
+            return port
+
+
+def ui_port_of(port: int) -> int:
+    """Return the usual port of the UI, as `temporal server start-dev` chooses it: 1000 above its frontend's."""
+    return port + _UI_ABOVE if port + _UI_ABOVE <= LAST_PORT else port - _UI_ABOVE
 
 
 def port_in_use(log: str) -> int | None:

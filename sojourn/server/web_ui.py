@@ -10,10 +10,8 @@ from urllib.request import ProxyHandler, build_opener
 
 from sojourn.server.ports import HOST
 
-__all__ = ["find_ui", "ui_port_of"]
+__all__ = ["find_ui"]
 
-_ABOVE = 1_000
-_LAST_PORT = 65_535
 _WITHIN = 5.0
 """Seconds to wait for an answer."""
 
@@ -22,11 +20,6 @@ _PAUSE = 0.1
 
 _MOST = 1_000_000
 """Most bytes to read of one."""
-
-
-def ui_port_of(port: int) -> int:
-    """Return the usual port of the UI, as `temporal server start-dev` chooses it: 1000 above its frontend's."""
-    return port + _ABOVE if port + _ABOVE <= _LAST_PORT else port - _ABOVE
 
 
 async def find_ui(address: str, ui_port: int) -> str | None:

@@ -30,7 +30,7 @@ class Case:
 
     def arguments(self, run_id: str) -> list[str]:
         """The words of the command line, for a run."""
-        return [run_id if word == RUN else word for word in self.line.split()]
+        return [word.replace(RUN, run_id) for word in self.line.split()]
 
 
 CASES = [
@@ -38,6 +38,7 @@ CASES = [
     Case("watch {run}", needs_worker=False, follows=True),
     Case("result {run}", needs_worker=False, follows=True),
     Case("show {run}", needs_worker=False),
+    Case("send desk.clerk@{run} add", takes_run=False),
     Case("answer {run} yes"),
     Case("answer {run} --decline"),
     Case("approve {run}"),

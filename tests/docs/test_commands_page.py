@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shlex
+import uuid
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,18 @@ async def test_start_and_follow(served, here):
     run = await served.start("add")
     await run.result()
     await all_well(served, [[run.id if word == "RUN" else word for word in words] for words in others])
+
+
+async def test_talk(served):
+    """The lines send messages to one conversation; each is answered."""
+    session_id = uuid.uuid4().hex
+    lines = [[word.replace("desk-1", session_id) for word in words] for words in lines_of("Talk")]
+    waited, named, steered = await all_well(served, lines)
+    assert waited.out.strip()
+    assert json.loads(named.out) == {"run_id": f"desk.clerk@{session_id}", "message_id": "m-1"}
+    assert json.loads(steered.out)["run_id"] == f"desk.clerk@{session_id}"
+    status = await served.client.session("desk.clerk", session_id).status()
+    assert status.turns in (2, 3)
 
 
 async def test_list(served, until, rows):

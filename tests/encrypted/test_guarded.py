@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.worker import decode_activation
-from temporalio.converter import ExternalStorage
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DefaultPayloadConverter,
+    EncodingPayloadConverter,
+    ExternalStorage,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
 
 from sojourn import RunInput, data_converter
 from sojourn.converter.codec import GuardedCodec
@@ -155,3 +162,33 @@ async def test_a_codec_that_returns_no_payloads_raises():
 
     with pytest.raises(CodecFailedError):
         await dataclasses.replace(data_converter, payload_codec=Odd()).decode([Payload()])
+
+
+class Addressed(EncodingPayloadConverter, WithSerializationContext):
+    """A converter of a user's, which uses the context."""
+
+    encoding = "json/addressed"
+
+    def to_payload(self, value):
+        return None
+
+    def from_payload(self, payload, type_hint=None):
+        raise NotImplementedError
+
+    def with_context(self, context):
+        return type(self)()
+
+
+class WithAddressed(CompositePayloadConverter):
+    def __init__(self):
+        super().__init__(Addressed(), *DefaultPayloadConverter.default_encoding_payload_converters)
+
+
+def test_a_context_reaches_every_part_that_uses_it(tmp_path):
+    """Where no part uses a context the converter is its own, since the SDK asks some twenty times per call."""
+    context = WorkflowSerializationContext(namespace="default", workflow_id="r-1")
+    assert data_converter.with_context(context) is data_converter
+    stored = dataclasses.replace(data_converter, external_storage=ExternalStorage([FolderStorage(tmp_path)]))
+    assert stored.with_context(context).external_storage is not None
+    own = dataclasses.replace(data_converter, payload_converter_class=WithAddressed)
+    assert own.with_context(context).payload_converter is not own.payload_converter

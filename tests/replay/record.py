@@ -115,11 +115,15 @@ async def record(client: Client, name: str, scenario: Scenario) -> None:
 
 async def started(client: Client, name: str, scenario: Scenario) -> Run:
     agent_id = f"replay.{name}"
-    if not scenario.bare:
+    if not (scenario.bare or scenario.conversation):
         return await client.start(
             agent_id, f"play {name}", run_id=name, session_id="s", policy=scenario.override
         )
-    opening = RunInput(agent_id=agent_id, messages=[Message.user(f"play {name}")])
+    opening = RunInput(
+        agent_id=agent_id,
+        messages=[] if scenario.conversation else [Message.user(f"play {name}")],
+        conversation=scenario.conversation,
+    )
     await client.temporal.start_workflow("AgentRun", opening, id=name, task_queue=QUEUE)
     return client.get_run(name)
 

@@ -26,14 +26,17 @@ from sojourn import (
     RetryHint,
     Run,
     RunError,
+    RunFailed,
     RunPolicy,
     RunPolicyOverride,
+    SessionTurn,
     ToolCallMeta,
     ToolError,
     ToolFailed,
     ToolRequest,
     ToolResult,
     Toolset,
+    Turn,
     Usage,
     WithArtifacts,
 )
@@ -62,6 +65,8 @@ class Scenario:
     """Whether its turns are planned locally."""
     bare: bool = False
     """Whether the run is started without Sojourn's client, and so without search attributes."""
+    conversation: bool = False
+    """Whether the run is a conversation, to which the deed sends every message."""
 
 
 # Tools.
@@ -473,6 +478,49 @@ def asked_by_call() -> PlanResult:
     return PlanResult(await_=QUESTION.model_copy(update={"tool_call_id": "c1"}), message=message)
 
 
+async def talk(run: Run) -> None:
+    """Send messages of both modes, one of them twice and a bad one, and close the conversation."""
+    await say(run, "first", message_id="m1", by="ana")
+    await run.send({"text": "again", "message_id": "m1"})
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    await handle.signal("send", {"text": ""})
+    await handle.signal("send", {"text": "by signal"})
+    await say(run, "third", mode="steer")
+    await say(run, "this turn fails")
+    await say(run, "last")
+    await run.close("done", by="ana")
+
+
+async def talk_on(run: Run) -> None:
+    """Send as many messages as make the conversation go on in new executions."""
+    for n in range(14):
+        await say(run, f"message {n}")
+    await run.close()
+
+
+async def say(run: Run, text: str, **more: str) -> None:
+    """Send a message, and wait until its turn has ended."""
+    turn = SessionTurn(run, await run.send({"text": text, "message_id": text, **more}))
+    with contextlib.suppress(RunFailed):
+        await turn.result()
+
+
+def fails_once(turn: Turn) -> PlanResult:
+    """Raise in one turn, and answer in the next."""
+    if turn.messages[-1].text == "this turn fails":
+        raise TypeError("broken")
+    return PlanResult.final("go on")
+
+
+TALK: list[Step] = [
+    PlanResult.final("hello"),
+    calls(call("add", "c1", a=1, b=2)),
+    PlanResult.final("3"),
+    fails_once,
+]
+"""The plans of a conversation of four turns, of which one fails."""
+
+
 SCENARIOS = {
     "plain_calls": Scenario(
         [
@@ -512,6 +560,10 @@ SCENARIOS = {
     "events_archived": Scenario(
         [*(calls(call("add", f"c{n}", a=n, b=1)) for n in range(8)), FINAL],
         policy=RunPolicy(max_tool_rounds=20),
+    ),
+    "conversation": Scenario(TALK, deed=talk, conversation=True),
+    "continued_conversation": Scenario(
+        [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True
     ),
     "continued_sleep": Scenario(
         [lambda turn: FINAL if turn.messages[-1].role == "system" else PlanResult.wait(timedelta(seconds=3))],

@@ -297,7 +297,18 @@ def test_garbage_collection_of_the_server(monkeypatch):
 
 @pytest.mark.parametrize("asked", [None, 0])
 def test_free_ports_are_not_ephemeral(running, asked):
-    """A free port is chosen from below the range that outgoing connections use."""
+    """A free port, and the one of its web UI, are below the range that outgoing connections use."""
     taken = int(running.address.rpartition(":")[2])
-    assert 20_000 <= ports.pick(asked, taken) < 32_768
+    assert all(20_000 <= ports.pick(asked, taken) < 31_768 for _ in range(500))
+
+
+def test_the_web_ui_of_a_free_port_has_a_free_port(monkeypatch):
+    """No port is chosen whose web UI would get another port than 1000 above."""
+    monkeypatch.setattr(ports, "is_free", lambda port: port < 22_000)
+    assert all(ports.pick(0, 7233) < 21_000 for _ in range(5))
+
+
+def test_a_port_that_is_asked_for_is_taken_unchanged(running):
+    """A port that the caller chose is not replaced, free or not."""
+    taken = int(running.address.rpartition(":")[2])
     assert ports.pick(taken, 7233) == taken

@@ -11,7 +11,6 @@ from temporalio.api.workflowservice.v1 import (
     DeleteWorkflowExecutionRequest,
     ResetWorkflowExecutionRequest,
 )
-from temporalio.common import RetryPolicy
 
 from sojourn import Agent, App, Client, FolderStorage, RunCanceled, RunPolicy, RunUnreadable, Toolset
 from sojourn.core.run.continuation import KEY
@@ -125,7 +124,7 @@ async def test_without_an_archive_nothing_is_recorded_for_one(short, serve, stor
 
 async def test_an_archive_that_was_out_of_order_is_made_up_for(short, serve, storage, tmp_path, monkeypatch):
     """Its failures end no run, and a later execution archives what is missing."""
-    monkeypatch.setattr(workflow_archive, "STORE_RETRY", RetryPolicy(maximum_attempts=1))
+    monkeypatch.setattr(workflow_archive, "STORE_ATTEMPTS", 1)
     archived = importlib.import_module("activities.archive_events")
     store, failures = archived.store_part, []
 

@@ -116,18 +116,23 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
     assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == list(range(40))
     status = await run.status()
     assert (status.status, status.tool_calls, status.started_at) == ("completed", 40, seen[0].time)
-    first, *_, last = [
+    newest, *_, oldest = [
         await client.temporal.get_workflow_handle(run.id, run_id=each.run_id).describe()
         for each in await executions(client, run.id)
     ]
-    assert await first.memo() == await last.memo()
-    assert await last.memo()
+    assert await newest.memo() == {**await oldest.memo(), "started_at": seen[0].time.isoformat()}
+    assert await oldest.memo()
 
     async def listed() -> bool:
+        since = seen[0].time
         found = [
-            each.status async for each in client.list_runs(agent_id="test.agent") if each.run_id == run.id
+            each
+            async for each in client.list_runs(agent_id="test.agent", since=since)
+            if each.run_id == run.id
         ]
-        return found == ["completed"]
+        later = client.list_runs(agent_id="test.agent", since=since + timedelta(seconds=0.001))
+        assert run.id not in [each.run_id async for each in later]
+        return [(each.status, each.started_at) for each in found] == [("completed", since)]
 
     assert await until(listed)
 

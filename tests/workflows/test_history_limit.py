@@ -193,7 +193,8 @@ async def test_large_results_from_outside_fit_into_the_history(serve, traces, st
     await ended(run, traces, app, received)
     results = [result for message in received for result in message.tool_results]
     assert len(results) == 10
-    assert sum(result.ok for result in results) <= 4
+    # Signals that come while a workflow task waits for its worker are read together.
+    assert sum(result.ok for result in results) <= 7
 
 
 async def test_the_sender_of_a_result_without_room_gets_an_error(serve, traces, status_when, monkeypatch):

@@ -7,7 +7,6 @@ import uuid
 
 import pytest
 from temporalio.client import Client as TemporalClient
-from temporalio.common import RetryPolicy
 
 from sojourn import (
     Agent,
@@ -27,7 +26,7 @@ from tests.workflows.test_endless import counting, flood, short
 __all__ = ["short"]
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
-agent_run = importlib.import_module("workflows.agent_run")
+archive = importlib.import_module("workflows.archive")
 tools = Toolset("long.tools")
 
 
@@ -104,21 +103,44 @@ async def test_without_storage_the_run_carries_its_transcript(no_storage, short,
 
 
 class Broken(FolderStorage):
-    """A storage that takes nothing."""
+    """A storage that takes nothing for a while."""
+
+    refused, taken, fails_for = 0, 0, 1_000
 
     async def store(self, context, payloads):
-        raise OSError("the disk is full")
+        if self.refused < self.fails_for:
+            self.refused += 1
+            raise OSError("the disk is full")
+        self.taken += 1
+        return await super().store(context, payloads)
 
 
 async def test_a_storage_that_fails(short, serve, tmp_path, monkeypatch):
-    """The run goes on nevertheless, and carries the messages itself."""
-    monkeypatch.setattr(agent_run, "STORE_RETRY", RetryPolicy(maximum_attempts=1))
-    client = await serve(long_app(30, Broken(tmp_path)))
+    """The run goes on nevertheless, and carries the messages itself; it waits for the storage once, not in each execution."""
+    monkeypatch.setattr(archive, "STORE_ATTEMPTS", 2)
+    storage = Broken(tmp_path)
+    client = await serve(long_app(30, storage))
     run = await client.start("test.agent", "go")
     assert (await run.result()).text == answer_of(30)
     kinds = [event.type async for event in run.events()]
     assert kinds.count("run_continued") >= 2
+    assert storage.refused == kinds.count("run_continued") + 1
     assert len(await run.transcript()) == 62
+
+
+async def test_a_storage_that_is_mended(short, serve, tmp_path, monkeypatch):
+    """The next execution tries once, and stores what those before it carried."""
+    monkeypatch.setattr(archive, "STORE_ATTEMPTS", 2)
+    storage = Broken(tmp_path)
+    storage.fails_for = 3
+    client = await serve(long_app(40, storage), storage=storage)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == answer_of(40)
+    kinds = [event.type async for event in run.events()]
+    assert (storage.refused, storage.taken) == (3, kinds.count("run_continued") - 2)
+    last = (await arguments(client, run.id))[-1]
+    assert not last["state"].get("storage_fails", False)
+    assert len(await run.transcript()) == 82
 
 
 async def test_a_transcript_too_large_to_carry(no_storage, short, serve, monkeypatch):

@@ -1,6 +1,7 @@
 """`sojourn show`: the current state of a run, as a tree, or its transcript, events or safeguards."""
 
 import json
+from collections import deque
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +13,19 @@ from sojourn.cli.options import Json, RunId, Verbose, connected, connection_opti
 from sojourn.cli.screen.text import local, plain, shell_word, took
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
     from rich.console import Console
 
     from sojourn.client.client import Client
     from sojourn.client.run import Run
-    from sojourn.contracts.message import Message, Part
+    from sojourn.contracts.event import Event
     from sojourn.contracts.run import RunStatus, Safeguards
 
 __all__ = ["show"]
+
+LAST = 200
+"""Lines and calls of a run itself that are drawn, the last ones."""
 
 MAX_FORKS = 10
 """Most forks of a run that are shown; `list --fork-of` lists all."""
@@ -41,6 +47,15 @@ def show(
     full: Annotated[
         bool, typer.Option("--full", help="Show all of what the run waits for, however long.")
     ] = False,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last",
+            metavar="N",
+            min=1,
+            help=f"Only the last N calls, events or messages; of calls, by default {LAST}.",
+        ),
+    ] = None,
     verbose: Verbose = 0,
     as_json: Json = False,
 ) -> int:
@@ -48,7 +63,7 @@ def show(
 
     \b
     sojourn show RUN
-    sojourn show RUN --transcript
+    sojourn show RUN --transcript --last 5
     """
     if transcript + events + safeguards > 1:
         raise typer.BadParameter("give only one of --transcript, --events and --safeguards")
@@ -56,15 +71,15 @@ def show(
     async def print_run(client: "Client") -> int:
         run = client.get_run(run_id)
         if transcript:
-            await _transcript(run, as_json=as_json)
+            await _transcript(run, last, as_json=as_json)
         elif events:
-            await _events(run, as_json=as_json)
+            await _events(run, last, as_json=as_json)
         elif safeguards:
             _safeguards(await run.status(), as_json=as_json)
         elif as_json:
             await _print_json(run)
         else:
-            await _tree(client, run, full=full, verbose=verbose)
+            await _tree(client, run, last or LAST, full=full, verbose=verbose)
         return OK
 
     return with_client(print_run)
@@ -77,7 +92,7 @@ async def _print_json(run: "Run") -> None:
     print(json.dumps({**status.model_dump(mode="json"), "output": output}, ensure_ascii=False))
 
 
-async def _tree(client: "Client", run: "Run", *, full: bool, verbose: int) -> None:
+async def _tree(client: "Client", run: "Run", last: int, *, full: bool, verbose: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -85,6 +100,7 @@ async def _tree(client: "Client", run: "Run", *, full: bool, verbose: int) -> No
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.text import Line
     from sojourn.cli.screen.tree import RunTree
+    from sojourn.core.values.text import counted
 
     console = Console(highlight=False)
     status = await run.status()
@@ -96,6 +112,13 @@ async def _tree(client: "Client", run: "Run", *, full: bool, verbose: int) -> No
         tree.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
             tree.say(Line(f"  {summed(event.output)}", "dim"))
+    if left_out := tree.keep(last):
+        console.print(
+            Text(
+                f"{counted(left_out, 'call')} above {'is' if left_out == 1 else 'are'} left out; --last N draws more",
+                "dim",
+            )
+        )
     console.print(tree.tree)
     _below(console, run.id, status, full=full)
 
@@ -139,7 +162,7 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
         console.print(Text(f"! {plain(hint, 1_000)}", "bold red"), soft_wrap=True)
 
 
-async def _events(run: "Run", *, as_json: bool) -> None:
+async def _events(run: "Run", last: int | None, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -147,7 +170,8 @@ async def _events(run: "Run", *, as_json: bool) -> None:
     from sojourn.events import event_line
 
     console = Console(highlight=False)
-    async for event in run.events(follow=False, children=True):
+    events = run.events(follow=False, children=True)
+    async for event in _last(events, last) if last else events:
         if as_json:
             print(event_line(event))
             continue
@@ -162,42 +186,31 @@ async def _events(run: "Run", *, as_json: bool) -> None:
         console.print(Text(line.rstrip()), soft_wrap=True)
 
 
-async def _transcript(run: "Run", *, as_json: bool) -> None:
+async def _last(events: "AsyncIterator[Event]", last: int) -> "AsyncGenerator[Event]":
+    kept: deque[Event] = deque(maxlen=last)
+    async for event in events:
+        kept.append(event)
+    for event in kept:
+        yield event
+
+
+async def _transcript(run: "Run", last: int | None, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from sojourn.cli.screen.messages import MessageLines
+
     console = Console(highlight=False)
-    for message in await run.transcript():
+    messages = await run.transcript()
+    first = max(0, len(messages) - last) if last else 0
+    lines = MessageLines(messages[:first])
+    for message in messages[first:]:
         if as_json:
             print(message.model_dump_json(exclude_defaults=True))
             continue
         console.print(Text(f"{message.role}:", style="bold"))
-        for line in _message_lines(message):
+        for line in lines.of(message):
             console.print(Text(f"  {line}"), soft_wrap=True)
-
-
-def _message_lines(message: "Message") -> list[str]:
-    return [line for part in message.parts for line in _part_lines(part)]
-
-
-def _part_lines(part: "Part") -> list[str]:
-    from sojourn.contracts.message import CompactionPart, TextPart, ToolCallPart, ToolResultPart
-    from sojourn.core.values.text import counted
-
-    match part:
-        case TextPart(text=text):
-            return [plain(line, 1_000) for line in text.splitlines()]
-        case ToolCallPart():
-            sent = part.raw if part.raw is not None else part.payload
-            return [f"→ {plain(part.name)} {plain(sent, 1_000)}  ({plain(part.tool_call_id)})"]
-        case ToolResultPart(result=result):
-            answer = f"error: {result.error.message}" if result.error else result.result
-            return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
-        case CompactionPart(summary=summary, until=until) if summary:
-            stands = f"(summary, in place of the first {counted(until, 'message')})"
-            return [stands, *(plain(line, 1_000) for line in summary.splitlines())]
-        case _:
-            return [f"({plain(part.type)})"]
 
 
 def _safeguards(status: "RunStatus", *, as_json: bool) -> None:

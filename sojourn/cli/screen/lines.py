@@ -14,6 +14,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
     LimitReachedEvent,
+    MessageReceivedEvent,
     PlannerNoteEvent,
     PolicyDecisionEvent,
     RetriesStoppedEvent,
@@ -26,6 +27,8 @@ from sojourn.contracts.event import (
     RunStartedEvent,
     RunTerminatedEvent,
     RunTimedOutEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
 )
 from sojourn.contracts.run import RunOutput
 from sojourn.core.awaits.kinds import wait_in
@@ -148,7 +151,16 @@ def _resumed(event: RunResumedEvent) -> list[Line]:
     return [head, *(line for message in event.messages for line in text_lines(message, mark="> "))]
 
 
-def _completed(event: RunCompletedEvent) -> list[Line]:
+def _received(event: MessageReceivedEvent) -> list[Line]:
+    steers = [Line("· steers the present turn", "dim")] if event.mode == "steer" else []
+    return [*text_lines(event.message.text, mark="> "), *steers]
+
+
+def _turn_failed(event: TurnFailedEvent) -> list[Line]:
+    return chain_lines("✗ turn failed", event.error, "bold red", 1_000)
+
+
+def _completed(event: RunCompletedEvent | TurnCompletedEvent) -> list[Line]:
     output = event.output
     if output is None:
         return [Line("= ended", "bold green")]
@@ -175,6 +187,9 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "run_continued": _continued,
     "run_paused": _paused,
     "run_resumed": _resumed,
+    "message_received": _received,
+    "turn_completed": _completed,
+    "turn_failed": _turn_failed,
     "run_completed": _completed,
     "run_failed": _failed,
     "run_canceled": _failed,

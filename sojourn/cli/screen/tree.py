@@ -92,6 +92,12 @@ class RunTree:
         """Add a line to the branch of a child run; of any other run, to the root."""
         self._branch(run_id).add(_text(Line(line.text.lstrip(), line.style)))
 
+    def keep(self, last: int) -> int:
+        """Keep only the last lines and calls of the root, with what is below each; return how many calls are left out."""
+        left_out = self.tree.children[:-last]
+        del self.tree.children[:-last]
+        return sum(isinstance(node.label, CallLine) for node in left_out)
+
     def feed(self, event: Event) -> None:
         """Draw one event."""
         self._decisions.feed(event)

@@ -28,6 +28,10 @@ from sojourn.contracts.event import (
     RunTerminatedEvent,
     RunTimedOutEvent,
     ToolStartEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
     UsageEvent,
 )
 from sojourn.contracts.message import Message
@@ -49,7 +53,7 @@ from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
-from sojourn.core.run.totals import add_telemetry
+from sojourn.core.run.totals import add_telemetry, add_totals
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES, TIME_BUDGET, WAITS
@@ -113,6 +117,7 @@ class Fold:
             "cancel_requested": self._cancel_requested,
             "continued": self._continued,
             "reset": self._reset,
+            "turn_ended": self._turn_ended,
             "run_completed": self._run_ended,
             **dict.fromkeys(_ENDS, self._run_ended),
         }
@@ -164,7 +169,7 @@ class Fold:
 
     def totals(self) -> ToolTelemetry:
         """The tokens and the cost so far, of the run's plans and of calls and child runs whose step has ended."""
-        counts = self._fold.state.totals
+        counts = add_totals(self._fold.state.earlier, self._fold.state.totals)
         used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
         return add_telemetry(counts.telemetry, used)
 
@@ -221,6 +226,7 @@ class Fold:
             yield from self._step.give_up(record)
             self._end_sleep(record, is_over=False)
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
+            yield from self._turn_begun(record)
             self._plan_begun(task)
             self._step.begin_work(record.time)
             known, self._limit = self._limit, task.finalize
@@ -240,6 +246,34 @@ class Fold:
             self._step.begin_work(record.time)
             if known is None:
                 yield self._fold.event(record, ToolStartEvent, call=call)
+
+    def _turn_begun(self, record: HistoryRecord) -> Iterator[Event]:
+        """Open a turn of a conversation, or let messages join the present one, as the run did before this plan."""
+        state = self._fold.state
+        if state.is_idle and state.inbox.waiting:
+            state = self._fold.state = state.turn_opened()
+            self._limit = None
+            yield self._fold.event(record, TurnStartedEvent, message_ids=list(state.taken))
+        self._fold.state, joined = state.joined()
+        if joined:
+            yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
+
+    def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
+        """Read how a turn ended that no plan answered."""
+        output, error = record.value, record.error
+        if isinstance(output, RunOutput):
+            yield self._fold.event(record, AssistantMessageEvent, message=output.final)
+            yield self._completed_turn(record, output)
+        elif error is not None:
+            ids = list(self._fold.state.taken)
+            yield self._fold.event(record, TurnFailedEvent, error=error, message_ids=ids)
+            self._fold.state = self._fold.state.turn_ended(error)
+
+    def _completed_turn(self, record: HistoryRecord, output: RunOutput) -> Event:
+        ids = list(self._fold.state.taken)
+        event = self._fold.event(record, TurnCompletedEvent, output=output, message_ids=ids)
+        self._fold.state = self._fold.state.turn_ended()
+        return event
 
     def _plan_begun(self, task: PlanTask) -> None:
         """Take over the state in which the run began a plan; where it differs from the record, the record wins."""
@@ -342,6 +376,9 @@ class Fold:
         elif plan.final:
             self._fold.state = self._fold.state.finished()
             yield self._fold.event(record, AssistantMessageEvent, message=plan.final)
+            if self._fold.state.opening.conversation:
+                output = self._fold.state.output(plan, self._fold.run_id, record.time)
+                yield self._completed_turn(record, output)
         elif plan.await_:
             if plan.message and plan.message.text:
                 yield self._fold.event(record, AssistantMessageEvent, message=plan.message)

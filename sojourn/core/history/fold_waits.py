@@ -7,6 +7,7 @@ from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
+    MessageReceivedEvent,
     PlannerNoteEvent,
     RunPausedEvent,
     RunResumedEvent,
@@ -32,6 +33,8 @@ from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.inbox import CLOSE, SEND, read_close, read_send
+from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES
 
 __all__ = ["WaitFold"]
@@ -72,6 +75,47 @@ class WaitFold:
             yield from self._answered(record)
         elif record.name in (PAUSE, RESUME, STOP_ASKING):
             yield from self._steered(record)
+        elif record.name == SEND:
+            yield from self._received(record)
+        elif record.name == CLOSE:
+            yield from self._closed(record)
+
+    # Messages to a conversation.
+
+    def _received(self, record: HistoryRecord) -> Iterator[Event]:
+        state = self._fold.state
+        if not state.opening.conversation or state.closing is not None:
+            yield self._note(record, f"{SEND} refused: the conversation is not open")
+            return
+        sent = read_send(record.value, state.inbox)
+        if isinstance(sent, Refused):
+            yield self._note(record, f"{SEND} refused: {sent.reason}")
+            return
+        if state.inbox.where(sent.message_id) is not None:
+            return
+        after = f"{state.executions}-{record.id:06d}-00000"
+        inbox, sent = state.inbox.accepted(sent, after)
+        self._fold.state = changed(state, inbox=inbox)
+        yield self._fold.event(
+            record,
+            MessageReceivedEvent,
+            message_id=sent.message_id,
+            message=sent.message,
+            mode=sent.mode,
+            by=sent.by,
+            identity=record.identity or None,
+        )
+
+    def _closed(self, record: HistoryRecord) -> Iterator[Event]:
+        state = self._fold.state
+        reason = read_close(record.value)
+        if isinstance(reason, Refused) or not state.opening.conversation or state.closing is not None:
+            why = reason.reason if isinstance(reason, Refused) else "the conversation is not open"
+            yield self._note(record, f"{CLOSE} refused: {why}")
+            return
+        self._fold.state = changed(state, closing=reason)
+        text = f"closed: {reason}" if reason else "closed"
+        yield self._fold.event(record, PlannerNoteEvent, text=text, identity=record.identity or None)
 
     # Answers.
 

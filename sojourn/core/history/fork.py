@@ -76,7 +76,8 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
         state, waits_for = state.slept(waits_for.wait_, now, is_over=False), None
     state = _as_begun(state, origin, waits_for)
     if change.message is not None:
-        state = changed(state, new=(*state.new, Message.user(change.message)))
+        phase = "planning" if state.is_idle else state.phase
+        state = changed(state, new=(*state.new, Message.user(change.message)), phase=phase)
         state = state.turn_begun() if state.plans else state
     packed = Packed()
     packed.extend(messages)
@@ -117,7 +118,18 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
             payloads=waits.payloads,
         ),
         limit=limit,
-        phase="waiting" if waits_for and not waits_for.calls else "finalizing" if limit else "planning",
+        phase=(
+            "waiting"
+            if waits_for and not waits_for.calls
+            else "finalizing"
+            if limit
+            else "idle"
+            if state.is_idle
+            else "planning"
+        ),
+        inbox=state.inbox,
+        taken=state.taken,
+        turns=state.turns,
         new=tuple(message for message in state.new if message != notice),
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,

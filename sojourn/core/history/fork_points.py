@@ -84,6 +84,8 @@ class ForkPoints:
                 self.last = self._point(waits_for=self.fold.waits_for)
             if self.fold.waits_for.await_:
                 self.asked = self.last
+        elif state.is_idle:
+            self.last = self._point()
         elif state.new:
             if self._is_in_step:
                 self.step = self._point(step=step)

@@ -19,7 +19,7 @@ class HistoryRecord:
     time: datetime
     kind: str
     """`started` `scheduled` `completed` `failed` `local_ended` `local_planned` `child_initiated` `child_started` `child_completed`
-    `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `run_completed` `run_failed` `run_canceled` `run_terminated`
+    `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `turn_ended` `run_completed` `run_failed` `run_canceled` `run_terminated`
     `run_timed_out`."""
     name: str = ""
     """The activity type, the child run's id, the update's or signal's name, or the timer's purpose."""

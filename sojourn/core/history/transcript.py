@@ -51,7 +51,11 @@ class TranscriptProjection:
                 if plan.task:
                     self._plan(plan.task)
                 self._planned(plan)
-            case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
+            case RunOutput(reason="closed"):
+                pass  # it says why a conversation was closed, which is no answer
+            case RunOutput(final=final) if record.kind in ("run_completed", "turn_ended") and self.messages[
+                -1:
+            ] != [final]:
                 self.messages = [*self.messages_so_far(), final]
                 self._calls, self._notices = [], []
             case _:

@@ -8,7 +8,13 @@ from sojourn.contracts.run import RunInput
 from sojourn.core.values.text import CUT, clip
 from sojourn.core.values.visible import code, fence, visible
 
-__all__ = ["Introduction", "introduce"]
+__all__ = ["STARTED_AT", "TURN_ENDED", "Introduction", "introduce"]
+
+STARTED_AT = "started_at"
+"""The memo by which lists of runs know when a run of several executions started; ISO 8601."""
+
+TURN_ENDED = "turn_ended"
+"""The memo that records how the last turn of a conversation ended that no plan answered: `turn_id`, and `error` or `output`."""
 
 _MAX_MEMO = 200
 _MAX_SUMMARY_BYTES = 160

@@ -82,6 +82,8 @@ def opening_fault(run: RunInput) -> str | None:
             "session_id holds no quotes, backslashes or control characters and is at most 200 characters long, "
             f"turn_id at most {_MAX_TURN_ID_CHARS}"
         )
+    if run.conversation and (run.parent or run.answer is not None):
+        return "a child run is no conversation"
     return _policy_fault(run) or _parent_fault(run)
 
 
@@ -117,4 +119,5 @@ def read_run_input(value: Any) -> RunInput | str:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "input"
         return f"AgentRun takes one RunInput; {place}: {first['msg']}"
-    return messages_fault(run.messages) or labels_fault(run.labels) or run
+    may_be_empty = run.conversation and not run.messages
+    return (None if may_be_empty else messages_fault(run.messages)) or labels_fault(run.labels) or run

@@ -26,10 +26,11 @@ from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.ids import turn_after
+from sojourn.core.run.inbox import Inbox
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
 from sojourn.core.run.opening import labelled
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
-from sojourn.core.run.totals import RunTotals, add_usage, settle
+from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
 from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
@@ -88,9 +89,19 @@ class RunState:
     unanswered_for: ToolError | None = None
     """Why the last turn gave no answer."""
     phase: str = "planning"
-    """`planning`, `executing_tools`, `waiting` or `finalizing`; empty once the run has its answer."""
+    """`planning`, `executing_tools`, `waiting` or `finalizing`; `idle` between the turns of a conversation; empty once the run has its answer."""
     new: tuple[Message, ...] = ()
     """The new messages for the next plan."""
+    inbox: Inbox = field(default_factory=Inbox)
+    """In a conversation: the messages that wait, and those that are known."""
+    taken: tuple[str, ...] = ()
+    """In a conversation: the ids of the messages of the present turn."""
+    turns: int = 0
+    """In a conversation: the number of turns that have ended."""
+    earlier: RunTotals = field(default_factory=RunTotals)
+    """In a conversation: the totals of those turns."""
+    closing: str | None = None
+    """Why a conversation ends once no message waits; None while it goes on."""
     resume_messages: tuple[Message, ...] = ()
     """A person's messages with a resume; the next plan gets them after `new`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
@@ -101,6 +112,8 @@ class RunState:
     """Number of executions of the run before the present one."""
     archives: bool = False
     """Whether the workers of the run archive its events."""
+    storage_fails: bool = False
+    """Whether external storage did not take the transcript when the run last went on."""
     archived: int = 0
     """Number of executions, from the first one, whose events are archived."""
     archive: Claim | None = None
@@ -112,7 +125,13 @@ class RunState:
     def opened(cls, opening: RunInput) -> "RunState":
         """The state of a run that has just started."""
         budget = opening.policy.time_budget if opening.policy else None
-        return cls(opening, new=tuple(opening.messages), active=ActiveTime(budget=budget or None))
+        waits = opening.conversation and not opening.messages
+        return cls(
+            opening,
+            new=tuple(opening.messages),
+            active=ActiveTime(budget=budget or None),
+            phase="idle" if waits else "planning",
+        )
 
     # Read.
 
@@ -323,6 +342,73 @@ class RunState:
             state = changed(state, resume_messages=resume_messages).turn_begun()
         return state, True
 
+    # Turns of a conversation.
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a conversation is between two turns."""
+        return self.phase == "idle"
+
+    def turn_opened(self) -> "RunState":
+        """Open a turn with the first message that waits: what limits and counts a turn begins at zero."""
+        inbox, sent = self.inbox.opening()
+        is_first = self.plans == 0 and self.turns == 0
+        return changed(
+            self,
+            inbox=inbox,
+            taken=(sent.message_id,),
+            new=(*self.new, sent.message),
+            turn=self.turn if is_first else self.turn + 1,
+            totals=RunTotals(),
+            safeguards=self.safeguards if is_first else self.safeguards.new_turn(),
+            active=ActiveTime(budget=self.active.budget, paused=self.active.paused),
+            limit=None,
+            unanswered_for=None,
+            phase="planning",
+        )
+
+    def joined(self) -> tuple["RunState", list[str]]:
+        """The state with the messages that steer the present turn, before its next plan, and the ids of these."""
+        inbox, steers = self.inbox.steering()
+        if not steers:
+            return self, []
+        ids = [sent.message_id for sent in steers]
+        new = (*self.new, *(sent.message for sent in steers))
+        return changed(self, inbox=inbox, taken=(*self.taken, *ids), new=new), ids
+
+    def turn_ended(self, failure: ToolError | None = None) -> "RunState":
+        """End a turn; the planner of the next one learns why it failed."""
+        told = (
+            () if failure is None else (Message.system(f"The last turn failed: {failure.message[:2_000]}"),)
+        )
+        return changed(
+            self,
+            phase="idle",
+            turns=self.turns + 1,
+            earlier=add_totals(self.earlier, self.totals),
+            totals=RunTotals(),
+            taken=(),
+            new=told,
+            limit=None,
+            unseen=None,
+        )
+
+    def closed(self, run_id: str) -> RunOutput:
+        """The output of a conversation that was closed: the sums over its turns."""
+        return RunOutput(
+            run_id=run_id,
+            agent_id=self.opening.agent_id,
+            final=Message.assistant(self.closing or ""),
+            reason="closed",
+            tool_calls=self.earlier.tool_calls,
+            rounds=self.earlier.rounds,
+            children_count=self.earlier.children_count,
+            telemetry=self.earlier.telemetry,
+            usage=self.earlier.usage,
+            notes=list(self.notes),
+            artifacts=list(self.artifacts),
+        )
+
     # Note.
 
     def with_notes(self, *notes: str) -> "RunState":
@@ -347,6 +433,10 @@ class RunState:
         return changed(
             self, executions=self.executions + 1, began=self.began or started, opening=opening, calls=calls
         )
+
+    def storing(self, *, fails: bool) -> "RunState":
+        """Note whether external storage takes what it is given."""
+        return self if self.storage_fails == fails else changed(self, storage_fails=fails)
 
     def archiving(self, archives: bool) -> "RunState":
         """Note whether the run's workers archive its events."""

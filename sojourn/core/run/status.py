@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sojourn.contracts.run import PAUSED, RunStatus
+from sojourn.contracts.run import IDLE, PAUSED, RunStatus
 from sojourn.core.run.state import RunState
 
 __all__ = ["status_of"]
@@ -11,21 +11,24 @@ __all__ = ["status_of"]
 def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
     """The status of an open run, from its state."""
     paused = state.paused
+    waits_for = next(iter(state.waits.open), "")
     return RunStatus(
         run_id=run_id,
         agent_id=state.opening.agent_id,
         session_id=state.opening.session_id,
         forked_from=state.opening.forked_from,
         turn_id=state.turn_id,
-        status="paused" if paused else "waiting" if state.waits.open else "running",
+        status="paused" if paused else "waiting" if waits_for else "idle" if state.is_idle else "running",
         phase=state.phase,
         awaits=list(state.waits.open.values()),
-        awaiting=PAUSED if paused else next(iter(state.waits.open), ""),
+        awaiting=PAUSED if paused else waits_for or (IDLE if state.is_idle else ""),
         paused=paused.reason if paused else None,
         caps=state.caps(now),
         calls=list(state.calls.values()),
         tool_calls=state.totals.tool_calls,
         rounds=state.totals.turn_rounds,
+        turns=state.turns,
+        queued=len(state.inbox.waiting),
         notes=list(state.notes),
         safeguards=state.safeguards.shown(),
         started_at=state.began,

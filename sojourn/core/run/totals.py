@@ -8,7 +8,7 @@ from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.safeguards.judge import was_tried
 from sojourn.core.values.frozen import changed
 
-__all__ = ["RunTotals", "add_telemetry", "add_usage", "cost_of", "settle", "tokens_of"]
+__all__ = ["RunTotals", "add_telemetry", "add_totals", "add_usage", "cost_of", "settle", "tokens_of"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,18 @@ def tokens_of(counts: RunTotals) -> int:
 def cost_of(counts: RunTotals) -> float:
     """US dollars spent so far, where known."""
     return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
+
+
+def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:
+    """The sum of the totals of two turns."""
+    return changed(
+        total,
+        tool_calls=total.tool_calls + more.tool_calls,
+        rounds=total.rounds + more.rounds,
+        children_count=total.children_count + more.children_count,
+        telemetry=add_telemetry(total.telemetry, more.telemetry),
+        usage=add_usage(total.usage, more.usage),
+    )
 
 
 def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:

@@ -1,5 +1,7 @@
 """`sojourn show` on real runs."""
 
+import re
+
 
 async def test_show_prints_the_safeguards(served):
     """`show` prints the class of the last error, the similar errors in a row, and each error with its match."""
@@ -26,3 +28,18 @@ async def test_json_has_the_output_of_a_run_that_has_answered(served):
     await served.status_when(failed, lambda status: status.status == "failed")
     shown = [await served.sojourn("show", run.id, "--json") for run in (ended, failed, asking)]
     assert [done.json["output"] for done in shown] == [output.model_dump(mode="json"), None, None]
+
+
+async def test_a_long_run_is_shown_from_its_end(served):
+    """`--last N` draws or prints the last N, and a run of many calls is drawn from its last ones with the number left out."""
+    run = await served.start("add")
+    await run.result()
+    whole = await served.sojourn("show", run.id)
+    assert "left out" not in whole.out
+    short = await served.sojourn("show", run.id, "--last", "1")
+    assert re.search(r"^\d+ calls? above (is|are) left out; --last N draws more$", short.out, re.MULTILINE)
+    for option in ("--events", "--transcript"):
+        lines = (await served.sojourn("show", run.id, option, "--json")).out.splitlines()
+        last = (await served.sojourn("show", run.id, option, "--json", "--last", "2")).out.splitlines()
+        assert len(lines) > 2
+        assert last == lines[-2:]

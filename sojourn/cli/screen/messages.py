@@ -1,0 +1,53 @@
+"""Messages of a transcript in lines of text, for people."""
+
+from collections.abc import Iterable
+
+from sojourn.cli.screen.text import plain
+from sojourn.contracts.message import CompactionPart, Message, Part, TextPart, ToolCallPart, ToolResultPart
+from sojourn.core.values.text import counted
+
+__all__ = ["MessageLines"]
+
+
+class MessageLines:
+    """The lines of one message after another; a summary is shown once.
+
+    Args:
+        before: The messages before the first, whose summaries count as shown.
+    """
+
+    def __init__(self, before: Iterable[Message] = ()) -> None:
+        self._summary = ""
+        for message in before:
+            self.of(message)
+
+    def of(self, message: Message) -> list[str]:
+        """The lines of the next message."""
+        return [line for part in message.parts for line in self._of_part(part)]
+
+    def _of_part(self, part: Part) -> list[str]:
+        match part:
+            case TextPart(text=text):
+                return [plain(line, 1_000) for line in text.splitlines()]
+            case ToolCallPart():
+                sent = part.raw if part.raw is not None else part.payload
+                return [f"→ {plain(part.name)} {plain(sent, 1_000)}  ({plain(part.tool_call_id)})"]
+            case ToolResultPart(result=result):
+                answer = f"error: {result.error.message}" if result.error else result.result
+                return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
+            case CompactionPart():
+                return self._of_compaction(part)
+            case _:
+                return [f"({plain(part.type)})"]
+
+    def _of_compaction(self, part: CompactionPart) -> list[str]:
+        lines: list[str] = []
+        if part.summary and part.summary != self._summary:
+            self._summary = part.summary
+            lines += [f"(summary, in place of the first {counted(part.until, 'message')})"]
+            lines += [plain(line, 1_000) for line in part.summary.splitlines()]
+        if part.cleared > part.until:
+            lines.append(
+                f"(results in the first {counted(part.cleared, 'message')} are no longer read by the model)"
+            )
+        return lines or ["(compaction)"]

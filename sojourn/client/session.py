@@ -1,0 +1,220 @@
+"""Session: a conversation with an agent, seen from outside; one run that does not end at its answer."""
+
+import hashlib
+import uuid
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from sojourn.client.access import Access
+from sojourn.client.begin import begin
+from sojourn.client.run import Run
+from sojourn.client.task_queue import no_worker, queue_of
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.event import (
+    Event,
+    MessageReceivedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
+)
+from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput, RunOutput, RunStatus
+from sojourn.core.run.inbox import Accepted, Mode
+from sojourn.errors import InvalidInput, NoWorker, RunFailed, RunNotFound
+from sojourn.events.cursor import position_of
+from sojourn.events.stream import stream
+
+__all__ = ["Session", "SessionTurn", "conversation_id"]
+
+_ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
+
+
+def conversation_id(agent_id: str, session_id: str) -> str:
+    """The run id of an agent's conversation: equal for every program that names the same session."""
+    plain = f"{agent_id}@{session_id}"
+    if RUN_ID.match(plain):
+        return plain
+    return f"{agent_id}@{hashlib.sha256(session_id.encode()).hexdigest()[:32]}"
+
+
+class SessionTurn:
+    """A message that a conversation has accepted, and the turn that takes it.
+
+    Args:
+        run: The conversation's run.
+        accepted: What the conversation said of the message.
+    """
+
+    def __init__(self, run: Run, accepted: Accepted) -> None:
+        self.run = run
+        self.message_id = accepted.message_id
+        self.turn_id = ""
+        """The user turn that took the message; empty until `events` or `result` has seen it begin."""
+        self._after = accepted.after
+
+    def __repr__(self) -> str:
+        """The conversation and the message."""
+        return f"<SessionTurn of {self.message_id} in {self.run.id}>"
+
+    async def events(self, *, deltas: bool = False) -> AsyncGenerator[Event]:
+        """The events of the message and of the turn that takes it, to its `turn_completed` or `turn_failed`.
+
+        Args:
+            deltas: Include what a planner is writing, as `Run.events`.
+
+        Raises:
+            ServerUnavailable: The server did not answer for a minute.
+        """
+        is_mine = False
+        async for event in self._events(deltas=deltas):
+            if (
+                isinstance(event, (TurnStartedEvent, TurnSteeredEvent))
+                and self.message_id in event.message_ids
+            ):
+                is_mine, self.turn_id = True, event.turn_id
+            about = isinstance(event, MessageReceivedEvent) and event.message_id == self.message_id
+            if is_mine or about or event.type in _ENDS:
+                yield event
+            if is_mine and isinstance(event, (TurnCompletedEvent, TurnFailedEvent)):
+                return
+
+    def _events(self, *, deltas: bool) -> AsyncGenerator[Event]:
+        """The events of the run from the message on; the executions before it are not read."""
+        client = self.run.client
+        return stream(
+            client.temporal,
+            self.run.id,
+            after=position_of(self.run.id, self._after),
+            follow=True,
+            children=False,
+            live=client.live if deltas else None,
+            storage=client.storage,
+            since=int(self._after.split("-")[0]),
+        )
+
+    async def result(self) -> RunOutput:
+        """The answer of the turn that took the message.
+
+        Raises:
+            RunFailed: The turn failed, and the conversation goes on; or the run was canceled or terminated before an answer.
+            ServerUnavailable: The server did not answer for a minute.
+        """
+        async for event in self.events():
+            if isinstance(event, TurnCompletedEvent):
+                return event.output
+            if isinstance(event, TurnFailedEvent):
+                raise RunFailed(
+                    f"the turn of message {self.message_id} failed: {event.error}",
+                    run_id=self.run.id,
+                    code=event.error.code,
+                    error=event.error,
+                )
+            if event.type in _ENDS:
+                await self.run.result()  # raises why the run ended, unless it was closed
+        raise RunFailed(
+            f"{self.run.id} ended before it answered message {self.message_id}", run_id=self.run.id
+        )
+
+
+class Session:
+    """A handle of one conversation with an agent: cheap to make, and valid before the conversation starts.
+
+    Args:
+        client: The client.
+        agent_id: The agent.
+        session_id: The session; two programs that name the same one talk to the same conversation.
+
+    Raises:
+        InvalidInput: An id breaks its rule.
+    """
+
+    def __init__(self, client: Access, agent_id: str, session_id: str) -> None:
+        if not AGENT_ID.match(agent_id):
+            raise InvalidInput(f"agent_id {agent_id[:80]!r} has the form <service>.<agent>")
+        if not session_id or not SESSION_ID.match(session_id):
+            raise InvalidInput(
+                "session_id has 1 to 200 characters, without quotes, backslashes and control characters"
+            )
+        self._client = client
+        self.agent_id = agent_id
+        self.session_id = session_id
+        self.run = Run(client, conversation_id(agent_id, session_id))
+        """The run of the conversation: to answer, approve, pause, fork and so on."""
+
+    def __repr__(self) -> str:
+        """The agent and the session; a handle knows no status."""
+        return f"<Session {self.session_id} of {self.agent_id}>"
+
+    async def send(
+        self, text: str, *, message_id: str | None = None, mode: Mode = "queue", by: str | None = None
+    ) -> SessionTurn:
+        """Send a message; the first one starts the conversation.
+
+        An accepted message is delivered once: one with the same `message_id` gives the same turn, whatever became of the first call.
+
+        Args:
+            text: The message, at most 256 KB.
+            message_id: An id of the sender's, at most 200 characters; made when left out.
+            mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
+                present turn sees it, and it opens a turn where none is under way.
+            by: Name of the sender, recorded unchecked.
+
+        Raises:
+            SessionBusy: 100 messages wait already.
+            AwaitClosed: The conversation was closed, or its run has ended.
+            InvalidInput: The message is invalid; or workers of several task queues serve the agent.
+            NoWorker: No worker serves the agent, or none accepted the message within 30 s.
+            ServerUnavailable: The server does not answer.
+        """
+        made = message_id or uuid.uuid4().hex
+        sent: dict[str, Any] = {"message_id": made, "text": text, "mode": mode, "by": by}
+        try:
+            return SessionTurn(self.run, await self.run.send(sent))
+        except RunNotFound:
+            await self._start()
+        return SessionTurn(self.run, await self.run.send(sent))
+
+    async def _start(self) -> None:
+        """Start the conversation; where another program just did so, there is nothing to do."""
+        run = RunInput(agent_id=self.agent_id, session_id=self.session_id, messages=[], conversation=True)
+        try:
+            queue = self._client.task_queue or await queue_of(
+                self._client.temporal, self.agent_id, self.run.id
+            )
+            if self._client.task_queue and not await self._client.worker_soon(queue):
+                raise NoWorker(no_worker(queue), run_id=self.run.id)
+            listed = run.model_copy(update={"listed": True})
+            await begin(self._client.temporal, self.run.id, run, queue, listed=listed, unlisted=run)
+        except WorkflowAlreadyStartedError:
+            return
+        except RPCError as error:
+            raise translated(error, self.run.id) from error
+
+    def events(
+        self, *, after: str | None = None, follow: bool = True, deltas: bool = False
+    ) -> AsyncGenerator[Event]:
+        """The events of all turns, as `Run.events`."""
+        return self.run.events(after=after, follow=follow, deltas=deltas)
+
+    async def status(self) -> RunStatus:
+        """The status of the conversation, as `Run.status`; `idle` between two turns."""
+        return await self.run.status()
+
+    async def transcript(self) -> list[Message]:
+        """The transcript so far, as `Run.transcript`."""
+        return await self.run.transcript()
+
+    async def close(self, reason: str = "", *, by: str | None = None) -> None:
+        """End the conversation once no message waits: the present turn and the messages before are answered.
+
+        Raises:
+            AwaitClosed: The conversation was closed before, or its run has ended.
+            NoWorker: No worker accepted it within 30 s.
+            RunNotFound: There is no such conversation.
+        """
+        await self.run.close(reason, by=by)

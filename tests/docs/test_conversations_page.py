@@ -1,0 +1,25 @@
+"""docs/conversations.md: its program works as written, and so do its commands of Temporal's CLI."""
+
+from sojourn import Agent, App, PlanResult
+
+
+async def clerk(turn):
+    said = [message.text for message in turn.messages if message.role == "user"]
+    return PlanResult.final(f"{len(said)}: {said[-1]}")
+
+
+async def test_the_program_and_the_commands(serve, blocks, shell):
+    """Two messages by the program, two by the CLI, and the end by the CLI."""
+    client = await serve(App(agents=[Agent("shop.clerk", planner=clerk)]))
+    (program,) = blocks("conversations.md")
+    scope: dict = {}
+    exec(program, scope)
+    assert await scope["talk"](client) == ["1: Where is order 7?", "2: And order 8?"]
+    (commands,) = blocks("conversations.md", "sh")
+    for line in commands.splitlines():
+        status, printed = await shell(line)
+        assert status == 0, printed
+    session = client.session("shop.clerk", "desk-1")
+    assert (await session.run.result()).reason == "closed"
+    texts = [message.text for message in await session.transcript() if message.role == "assistant"]
+    assert texts[2:] == ["3: And order 9?", "4: And order 10?"]
