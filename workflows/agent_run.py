@@ -45,7 +45,7 @@ from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
 
 from .archive import STORE_LIMIT, Archive, store_retry
-from .cancellation import is_canceled, stop_if_canceled
+from .cancellation import cut_short, is_canceled, is_stopped, stop_if_canceled, stop_if_run_canceled
 from .children import Children, tell_parent
 from .clock import Clock
 from .conversation import Conversation
@@ -106,6 +106,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._clock = Clock(self.current)
         self._local_plans = LocalPlans()
         self._archive = Archive(self.current)
+        self.conversation = Conversation(self.current, self.awaits, self._turn, self._go_on)
         self._observer = Observer()
         self._is_answered = True
         """Whether a plan has the answer of the last turn, and not the run itself."""
@@ -127,7 +128,7 @@ class AgentRun(RunQueries, MessageHandlers):
         try:
             self._clock.watch()
             self._archive.begin()
-            output = await (self._converse() if self._state.opening.conversation else self._go())
+            output = await (self.conversation.run() if self._state.opening.conversation else self._go())
             await self._archive.done()
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
@@ -164,18 +165,15 @@ class AgentRun(RunQueries, MessageHandlers):
                 self._clock.stop()
                 self._is_answered = self._state.unanswered_for is None
                 output = self._output(plan)
-                stop_if_canceled()
+                stop_if_run_canceled()  # an answer ends an interrupted turn too
                 return output
 
-    async def _converse(self) -> RunOutput:
-        """Run the turns of a conversation."""
-
-        async def turn() -> tuple[RunOutput, bool]:
-            self._clock.watch()
-            output = await self._go()
-            return output, self._is_answered
-
-        return await Conversation(self.current, self.awaits, turn, self._go_on).run()
+    async def _turn(self) -> tuple[RunOutput, bool]:
+        """Run a turn of a conversation; returns its output, and whether a plan answered."""
+        self._clock.stop()
+        self._clock.watch()
+        output = await self._go()
+        return output, self._is_answered
 
     async def _go_on(
         self,
@@ -260,10 +258,14 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _plan(self) -> PlanOutcome:
         """The planner's next plan; a faulty plan goes back with the reason, at most twice in a row."""
         await self.awaits.while_paused()
+        if self._state.is_idle:
+            self._state = self._state.turn_opened()
+            self.awaits.show()
         if not self._state.limit and self.awaits.room.is_full:
             self._state = self._state.history_full()
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
+            await self.awaits.while_paused()
             self._state = self._state.joined()[0].planning()
             plan = await self._timed_plan()
             if plan.fault is None:
@@ -389,7 +391,7 @@ class AgentRun(RunQueries, MessageHandlers):
         step = Step(self.current, self.awaits, self._clock, self.children, self._observer, len(calls))
         if progress is not None:
             step.resume(progress)
-        elif not is_canceled():
+        elif not is_stopped():
             step.open_external(calls, plan.external)
 
         def is_over() -> bool:
@@ -490,7 +492,12 @@ class AgentRun(RunQueries, MessageHandlers):
         elif asked := self.awaits.left_about(None):
             self.awaits.left({asked.id: since})
         go_on = WhileItWaits(partial(self._go_on, plan, since or workflow.now()))
-        answer = await self.awaits.answer_to(plan.await_, go_on)
+        try:
+            answer = await self.awaits.answer_to(plan.await_, go_on)
+        except asyncio.CancelledError:
+            if self._state.interrupted is not None:
+                self._state = self._state.question_closed(plan)
+            raise
         self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
 
     def steer(self, message: Paused | Resumed | Released) -> None:
@@ -561,8 +568,7 @@ def _results(
     calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]]
 ) -> list[ToolResult]:
     """The calls' results, in call order; a task that was cancelled before it began has no result of its own."""
-    reason = workflow.cancellation_reason()
     return [
-        task.result() if not task.cancelled() else outcomes.canceled(call, reason)
+        task.result() if not task.cancelled() else cut_short(call)
         for (call, _), task in zip(calls, tasks, strict=True)
     ]

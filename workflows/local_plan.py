@@ -21,7 +21,7 @@ from sojourn.core.values.sizes import MAX_LOCAL_BYTES
 from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import size_of
 
-from .cancellation import is_canceled
+from .cancellation import is_stopped
 
 __all__ = ["LocalPlans"]
 
@@ -86,7 +86,7 @@ class LocalPlans:
             )
         except (ActivityError, ApplicationError) as error:
             task = asyncio.current_task()
-            if is_cancelled_exception(error) or is_canceled() or (task and task.cancelling()):
+            if is_cancelled_exception(error) or is_stopped() or (task and task.cancelling()):
                 raise asyncio.CancelledError from error
             return None
         if isinstance(plan, PlanOutcome):

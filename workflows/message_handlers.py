@@ -29,16 +29,29 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
-from sojourn.core.run.inbox import CLOSE, SEND, Accepted, Sent, read_close, read_send
+from sojourn.core.run.inbox import (
+    CLOSE,
+    INTERRUPT,
+    SEND,
+    Accepted,
+    Interruption,
+    Sent,
+    read_close,
+    read_interrupt,
+    read_send,
+)
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.values.frozen import changed
 
 from .children import Children
+from .conversation import Conversation
 from .current_state import CurrentState
 from .open_awaits import OpenAwaits
 from .unread import as_before, taken
 
 _Steering = Paused | Resumed | Released | Refused
+
+_NO_CONVERSATION = Refused("the run is no conversation; pause it, and resume it with messages")
 
 
 class MessageHandlers(ABC):
@@ -47,6 +60,7 @@ class MessageHandlers(ABC):
     current: CurrentState
     awaits: OpenAwaits
     children: Children
+    conversation: Conversation
     _signals: int = 0
     """Number of signals received, of the names below."""
 
@@ -171,6 +185,21 @@ class MessageHandlers(ABC):
         else:
             self._accepted(sent)
 
+    @workflow.update(name=INTERRUPT, description="End the present turn of a conversation.")
+    async def interrupt_by_update(self, *values: Any) -> bool:
+        """End the present turn; returns whether there was one."""
+        return self._interrupted(self._read_interrupt(as_before(values)))
+
+    @interrupt_by_update.validator
+    def _check_interrupt(self, *values: Any) -> None:
+        self._check(self._read_interrupt(values))
+
+    @workflow.signal(name=INTERRUPT, description="End the present turn of a conversation.")
+    async def interrupt_by_signal(self, *values: Any) -> None:
+        """End the present turn, from Temporal's CLI or UI."""
+        received = self._received(values)
+        self._interrupted(received if isinstance(received, Refused) else self._read_interrupt(received))
+
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
         """Close the conversation."""
@@ -189,6 +218,9 @@ class MessageHandlers(ABC):
     def _read_send(self, values: Sequence[Any]) -> Sent | Refused:
         return read_send(values, self.current.state.inbox) if self._is_open else self._not_open
 
+    def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
+        return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
+
     def _read_close(self, values: Sequence[Any]) -> str | Refused:
         return read_close(values) if self._is_open else self._not_open
 
@@ -200,7 +232,7 @@ class MessageHandlers(ABC):
     def _not_open(self) -> Refused:
         if self.current.state.opening.conversation:
             return Refused("the conversation is closed", "AwaitClosed")
-        return Refused("the run is no conversation; pause it, and resume it with messages")
+        return _NO_CONVERSATION
 
     def _accepted(self, sent: Sent | Refused) -> Accepted:
         self._check(sent)
@@ -209,9 +241,21 @@ class MessageHandlers(ABC):
         after = state.inbox.where(sent.message_id)
         if after is None:
             after = f"{state.executions}-{workflow.info().get_current_history_length():06d}-00000"
-            inbox, sent = state.inbox.accepted(sent, after)
-            self.current.state = changed(state, inbox=inbox)
+            self.current.state, sent = state.received(sent, after)
+            if sent.mode == "interrupt":
+                self.conversation.interrupt()
         return Accepted(sent.message_id, after)
+
+    def _interrupted(self, message: Interruption | Refused) -> bool:
+        if isinstance(message, Refused):
+            self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
+            return False
+        before = self.current.state
+        self.current.state = before.interrupting(message.reason)
+        if self.current.state is before:
+            return False
+        self.conversation.interrupt()
+        return True
 
     def _closed(self, reason: str | Refused) -> None:
         if isinstance(reason, Refused):

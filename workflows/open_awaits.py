@@ -21,7 +21,7 @@ from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
 
-from .cancellation import stop_if_canceled
+from .cancellation import stop_if_canceled, stop_if_run_canceled
 from .current_state import CurrentState
 from .going_on import GoOn
 from .listed import Listed
@@ -113,7 +113,10 @@ class OpenAwaits:
             # Not `finally`: a run that is only evicted from a worker's memory still waits.
             self._close(opened.id)
             self.judge(opened.id, None)
-            raise
+            if self._current.state.interrupted is None or wait.tool_call_id or not future.done():
+                raise
+            stop_if_run_canceled()
+            return future.result()  # the planner's question was answered before its turn was interrupted
         self._close(opened.id)
         stop_if_canceled()
         return future.result() if future.done() else None
@@ -326,6 +329,23 @@ class OpenAwaits:
             return None
         again = next((wait for wait in self.waits.open.values() if asks_again(wait, await_id)), None)
         return result.error.message, again
+
+    def abandon(self) -> None:
+        """Give up all waits, which the state has closed: their calls are cancelled, and nobody waits for a check any more."""
+        for check in (*self._checks.values(), *self._approvals.values()):
+            if not check.done():
+                check.set_result(None)
+        self.opened_at.clear()
+        for grown in (
+            self._parts,
+            self._checks,
+            self._approvals,
+            self._left,
+            self._unclaimed,
+            self._unclaimed_parts,
+        ):
+            grown.clear()
+        self.show()
 
     def is_to_be_checked(self, await_id: str) -> bool:
         """Whether an approval is checked before its call begins; earlier versions let the call's worker alone do so."""

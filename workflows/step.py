@@ -58,7 +58,7 @@ from sojourn.core.values.wire import size_of
 from sojourn.search_attributes import AGENT, SESSION, attributes_of
 from sojourn.telemetry.observer import Observer
 
-from .cancellation import stop_if_canceled
+from .cancellation import cut_short, stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .current_state import CurrentState
@@ -252,8 +252,7 @@ class Step:
         return self._clock.is_expired and workflow.patched("overtime-asks-nobody")
 
     def _cut_short(self, call: ToolRequest) -> ToolResult:
-        reason = workflow.cancellation_reason()
-        return outcomes.overtime(call) if self._clock.is_expired else outcomes.canceled(call, reason)
+        return outcomes.overtime(call) if self._clock.is_expired else cut_short(call)
 
     async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """Ask whether the call may run, and carry it out; a person is asked again where its tool is not the one that was shown."""

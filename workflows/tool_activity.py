@@ -22,7 +22,7 @@ from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
 
-from .cancellation import is_canceled, stop_if_canceled
+from .cancellation import is_stopped, stop_if_canceled
 
 _RESULT: Any = OrUnread(ToolResult)
 
@@ -77,7 +77,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
         if may_move(error):
             return await execute(call, dispatch, task)
         lost = _lost_under(error)
-        if not lost or is_canceled():
+        if not lost or is_stopped():
             raise
         # As an ordinary activity, which counts lost workers: one has been lost already.
         return await execute(call, dispatch, task.model_copy(update={"lost": lost}))
@@ -93,7 +93,7 @@ def is_at_wrong_worker(error: BaseException) -> bool:
 def may_move(error: BaseException) -> bool:
     """Whether an activity is to be scheduled anew, for a worker that has the run's agent; not once it was cancelled."""
     task = asyncio.current_task()
-    return is_at_wrong_worker(error) and not (is_canceled() or (task and task.cancelling()))
+    return is_at_wrong_worker(error) and not (is_stopped() or (task and task.cancelling()))
 
 
 async def check_approval(await_id: str, task: ToolTask) -> ToolResult | None:

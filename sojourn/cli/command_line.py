@@ -23,7 +23,7 @@ from sojourn.cli.commands.list import list_
 from sojourn.cli.commands.provide import provide
 from sojourn.cli.commands.result import result
 from sojourn.cli.commands.run import run, watch
-from sojourn.cli.commands.send import send
+from sojourn.cli.commands.send import close, interrupt, send
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.show import show
 from sojourn.cli.commands.steer import cancel, pause, resume
@@ -45,7 +45,7 @@ __all__ = ["app", "main"]
 _GROUPS = {
     "Begin": (init,),
     "Start and follow": (run, watch, result),
-    "Talk": (send,),
+    "Talk": (send, interrupt, close),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),

@@ -41,7 +41,7 @@ from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
-from sojourn.core.run.inbox import CLOSE, SEND, Accepted, Inbox, read_send
+from sojourn.core.run.inbox import CLOSE, INTERRUPT, SEND, Accepted, Inbox, read_send
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -528,7 +528,7 @@ class Run:
         """Send a message to a run that is a conversation; `Session.send` also starts it.
 
         Args:
-            message: `message_id`, `text`, `mode` and `by`, as `Session.send` takes them.
+            message: `message_id`, `text`, `parts`, `mode` and `by`, as the update `send` takes them.
 
         Raises:
             SessionBusy: 100 messages wait already.
@@ -542,6 +542,10 @@ class Run:
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
         accepted = await self._send(SEND, dict(message))
         return Accepted(**accepted)
+
+    async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
+        """End the present turn of a run that is a conversation, and return whether there was one; raises as `Session.interrupt`."""
+        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by}))
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End a run that is a conversation, once no message waits; raises as `Session.close`."""

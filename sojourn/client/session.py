@@ -151,17 +151,23 @@ class Session:
         return f"<Session {self.session_id} of {self.agent_id}>"
 
     async def send(
-        self, text: str, *, message_id: str | None = None, mode: Mode = "queue", by: str | None = None
+        self,
+        message: str | Message,
+        *,
+        message_id: str | None = None,
+        mode: Mode = "queue",
+        by: str | None = None,
     ) -> SessionTurn:
         """Send a message; the first one starts the conversation.
 
         An accepted message is delivered once: one with the same `message_id` gives the same turn, whatever became of the first call.
 
         Args:
-            text: The message, at most 256 KB.
+            message: A text, or a user message with images and documents; at most 256 KB as JSON.
             message_id: An id of the sender's, at most 200 characters; made when left out.
             mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
-                present turn sees it, and it opens a turn where none is under way.
+                present turn sees it, and it opens a turn where none is under way; `interrupt`: the present turn ends, its
+                calls are cancelled, and the next turn begins with the message.
             by: Name of the sender, recorded unchecked.
 
         Raises:
@@ -172,7 +178,14 @@ class Session:
             ServerUnavailable: The server does not answer.
         """
         made = message_id or uuid.uuid4().hex
-        sent: dict[str, Any] = {"message_id": made, "text": text, "mode": mode, "by": by}
+        content: dict[str, Any] = {"text": message}
+        if isinstance(message, Message):
+            if message.role != "user":
+                raise InvalidInput(
+                    f"a message to a conversation has the role user, not {message.role[:40]!r}"
+                )
+            content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
+        sent: dict[str, Any] = {"message_id": made, **content, "mode": mode, "by": by}
         try:
             return SessionTurn(self.run, await self.run.send(sent))
         except RunNotFound:
@@ -208,6 +221,19 @@ class Session:
     async def transcript(self) -> list[Message]:
         """The transcript so far, as `Run.transcript`."""
         return await self.run.transcript()
+
+    async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
+        """End the present turn, and return whether there was one; the messages that wait open the turns that follow.
+
+        The calls of the turn are cancelled, as with `Run.cancel`, and its questions are closed; its `result` raises `RunFailed` with the
+        code `interrupted`.
+
+        Raises:
+            AwaitClosed: The run of the conversation has ended.
+            NoWorker: No worker accepted it within 30 s.
+            RunNotFound: There is no such conversation.
+        """
+        return await self.run.interrupt(reason, by=by)
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End the conversation once no message waits: the present turn and the messages before are answered.

@@ -105,12 +105,16 @@ async def test_talk(served):
     """The lines send messages to one conversation; each is answered."""
     session_id = uuid.uuid4().hex
     lines = [[word.replace("desk-1", session_id) for word in words] for words in lines_of("Talk")]
-    waited, named, steered = await all_well(served, lines)
+    waited, named, steered = await all_well(served, lines[:3])
     assert waited.out.strip()
     assert json.loads(named.out) == {"run_id": f"desk.clerk@{session_id}", "message_id": "m-1"}
     assert json.loads(steered.out)["run_id"] == f"desk.clerk@{session_id}"
     status = await served.client.session("desk.clerk", session_id).status()
     assert status.turns in (2, 3)
+    interrupted = await served.sojourn(*lines[3])
+    assert (interrupted.code, "is idle; there is no turn" in interrupted.err) == (1, True)
+    await all_well(served, lines[4:])
+    assert (await served.client.session("desk.clerk", session_id).run.result()).reason == "closed"
 
 
 async def test_list(served, until, rows):

@@ -11,10 +11,14 @@ async def clerk(turn):
 async def test_the_program_and_the_commands(serve, blocks, shell):
     """Two messages by the program, two by the CLI, and the end by the CLI."""
     client = await serve(App(agents=[Agent("shop.clerk", planner=clerk)]))
-    (program,) = blocks("conversations.md")
     scope: dict = {}
-    exec(program, scope)
+    for program in blocks("conversations.md"):
+        exec(program, scope)
     assert await scope["talk"](client) == ["1: Where is order 7?", "2: And order 8?"]
+    other = client.session("shop.clerk", "desk-2")
+    assert await scope["change_of_mind"](other) == "1: No: only look at order 9"
+    assert not await scope["stop"](other)
+    assert await scope["show"](other, "iVBORw0KGgo=") == "2: What is this?"
     (commands,) = blocks("conversations.md", "sh")
     for line in commands.splitlines():
         status, printed = await shell(line)

@@ -491,6 +491,23 @@ async def talk(run: Run) -> None:
     await run.close("done", by="ana")
 
 
+async def interrupt(run: Run) -> None:
+    """Interrupt turns: of a call that waits for approval, of a question, and, without a message, of a call that was just begun."""
+    for word, mode in (("first", "queue"), ("second", "interrupt"), ("third", "interrupt")):
+        accepted = await run.send({"text": word, "message_id": word, "mode": mode})
+        if word != "third":
+            await run.until_waiting()
+    turn = SessionTurn(run, accepted)
+    await turn.result()
+    turn = SessionTurn(run, await run.send({"text": "fourth", "message_id": "fourth"}))
+    await run.until_waiting()
+    await run.interrupt("enough", by="ana")
+    with contextlib.suppress(RunFailed):
+        await turn.result()
+    await say(run, "last")
+    await run.close()
+
+
 async def talk_on(run: Run) -> None:
     """Send as many messages as make the conversation go on in new executions."""
     for n in range(14):
@@ -562,6 +579,18 @@ SCENARIOS = {
         policy=RunPolicy(max_tool_rounds=20),
     ),
     "conversation": Scenario(TALK, deed=talk, conversation=True),
+    "interrupted_conversation": Scenario(
+        [
+            calls(call("add", "c1", a=1, b=2), call("wipe", "w1", disk="a")),
+            PlanResult.ask(QUESTION),
+            PlanResult.final("the third"),
+            calls(call("wipe", "w2", disk="b")),
+            PlanResult.final("the last"),
+        ],
+        policy=ASKING,
+        deed=interrupt,
+        conversation=True,
+    ),
     "continued_conversation": Scenario(
         [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True
     ),

@@ -151,15 +151,22 @@ async def test_a_question_stays_open_while_messages_come(client):
 BAD = [
     ({}, "`text` is a text that is not empty"),
     ({"text": " "}, "`text` is a text that is not empty"),
-    ({"text": 3}, "`text` is a text that is not empty"),
-    ({"text": "\ud800"}, "`text` is a text that is not empty"),
-    ({"text": "x" * 256_001}, "at most 256,000 bytes"),
-    ({"text": "x", "mode": "shout"}, "`mode` is one of queue, steer"),
+    ({"text": 3}, "`text` is a text"),
+    ({"text": "\ud800"}, "`text` is a text"),
+    ({"text": "x" * 256_001}, "at most 256,000"),
+    ({"text": "x", "parts": {}}, "`parts` is an array"),
+    ({"parts": [{"type": "image"}]}, "`parts` has objects such as"),
+    (
+        {"parts": [{"type": "tool_call", "tool_call_id": "c", "name": "n"}]},
+        "texts, images and documents only",
+    ),
+    ({"parts": [{"type": "image", "media_type": "image/png", "data": "A" * 256_000}]}, "at most 256,000"),
+    ({"text": "x", "mode": "shout"}, "`mode` is one of queue, steer, interrupt"),
     ({"text": "x", "message_id": "i" * 201}, "`message_id` is a text of at most 200 characters"),
     ({"text": "x", "message_id": 3}, "`message_id` is a text of at most 200 characters"),
     ({"text": "x", "txt": "y"}, 'there is no field "txt"'),
     ({"text": "x", "by": 3}, "`by` is a name"),
-    ([], "`text` is a text that is not empty"),
+    ([], "`text` is a text"),
     (None, "`text` is a text that is not empty"),
 ]
 

@@ -1,4 +1,4 @@
-"""`sojourn send`: send a message to a conversation, which the first message starts."""
+"""`sojourn send`, `interrupt` and `close`: send a message to a conversation, end its present turn, or end it."""
 
 import asyncio
 import json
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sojourn.cli.client import by_or_user, with_client
+from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
-from sojourn.cli.options import By, Json, connected, connection_options
+from sojourn.cli.options import By, Json, Why, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
@@ -17,17 +17,23 @@ if TYPE_CHECKING:
     from sojourn.client.session import Session, SessionTurn
     from sojourn.core.run.inbox import Mode
 
-__all__ = ["send"]
+__all__ = ["close", "interrupt", "send"]
+
+Conversation = Annotated[
+    str, typer.Argument(metavar="AGENT@SESSION", help="The conversation: the agent and the session's id.")
+]
 
 
 @connected
 def send(
-    session: Annotated[
-        str, typer.Argument(metavar="AGENT@SESSION", help="The conversation: the agent and the session's id.")
-    ],
+    session: Conversation,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; - reads it from standard input.")],
     mode: Annotated[
-        str, typer.Option("--mode", help="queue: a turn of its own; steer: the present turn reads it.")
+        str,
+        typer.Option(
+            "--mode",
+            help="queue: a turn of its own; steer: the present turn reads it; interrupt: it ends the present turn.",
+        ),
     ] = "queue",
     message_id: Annotated[
         str | None,
@@ -47,12 +53,7 @@ def send(
     sojourn send shop.clerk@desk-1 'Where is order 7?' --wait
     sojourn send shop.clerk@desk-1 'Only the open ones' --mode steer
     """
-    agent_id, at, session_id = session.partition("@")
-    if not (agent_id and at and session_id):
-        raise CommandError(
-            f"{plain(session)!r} names no conversation: AGENT@SESSION, such as shop.clerk@desk-1",
-            exit_code=USAGE,
-        )
+    agent_id, session_id = _named(session)
     if text == "-":
         text = sys.stdin.read()
 
@@ -73,6 +74,54 @@ def send(
         return OK
 
     return with_client(main)
+
+
+@connected
+def interrupt(session: Conversation, why: Why = "", by: By = None, as_json: Json = False) -> int:
+    """End the present turn of a conversation; its calls are canceled.
+
+    \b
+    sojourn interrupt shop.clerk@desk-1 "wrong order"
+    """
+    agent_id, session_id = _named(session)
+    who = by_or_user(by)
+
+    async def main(client: "Client") -> int:
+        talk = client.session(agent_id, session_id)
+        if not await talk.interrupt(why, by=who):
+            raise CommandError(f"{talk.run.id} is idle; there is no turn to interrupt", run_id=talk.run.id)
+        return print_done("interrupted", talk.run.id, as_json=as_json, by=who)
+
+    return with_client(main)
+
+
+@connected
+def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = False) -> int:
+    """End a conversation, once its messages are answered.
+
+    \b
+    sojourn close shop.clerk@desk-1 done
+    """
+    agent_id, session_id = _named(session)
+    who = by_or_user(by)
+
+    async def main(client: "Client") -> int:
+        talk = client.session(agent_id, session_id)
+        await talk.close(why, by=who)
+        return print_done("closed", talk.run.id, as_json=as_json, by=who)
+
+    return with_client(main)
+
+
+def _named(session: str) -> tuple[str, str]:
+    """The agent and the session's id."""
+    agent_id, at, session_id = session.partition("@")
+    if not (agent_id and at and session_id):
+        raise CommandError(
+            f"{plain(session)!r} names no conversation: AGENT@SESSION, such as shop.clerk@desk-1",
+            exit_code=USAGE,
+        )
+    return agent_id, session_id
 
 
 def _print(session: "Session", turn: "SessionTurn", *, as_json: bool) -> None:

@@ -261,6 +261,9 @@ class Fold:
     def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
         """Read how a turn ended that no plan answered."""
         output, error = record.value, record.error
+        if self._fold.state.interrupted is not None:
+            yield from self._step.give_up(record)
+            self._cut_sleep(record)
         if isinstance(output, RunOutput):
             yield self._fold.event(record, AssistantMessageEvent, message=output.final)
             yield self._completed_turn(record, output)
@@ -382,11 +385,17 @@ class Fold:
         elif plan.await_:
             if plan.message and plan.message.text:
                 yield self._fold.event(record, AssistantMessageEvent, message=plan.message)
-            yield self._waits.ask(record, plan)
-        elif plan.wait_:
+            yield from self._waits.ask(record, plan)
+        elif plan.wait_ and self._fold.state.interrupted is None:
             self._sleep, self._fold.state = plan, self._fold.state.waiting()
             if plan.wait_counts:
                 self._step.begin_work(record.time)
+
+    def _cut_sleep(self, record: HistoryRecord) -> None:
+        """End a sleep with its turn."""
+        plan, self._sleep = self._sleep, None
+        if plan and plan.wait_counts:
+            self._step.end_work(record.time)
 
     def _end_sleep(self, record: HistoryRecord, *, is_over: bool) -> None:
         plan, self._sleep = self._sleep, None

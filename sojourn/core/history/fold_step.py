@@ -126,11 +126,15 @@ class StepFold:
         self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
         admitted = self._taken(plan)
         self._began = self._fold.state.active.spent(record.time)
-        outside = external_wait(admitted, plan.external)
+        is_cut = self._fold.state.interrupted is not None
+        outside = None if is_cut else external_wait(admitted, plan.external)
         if outside:
             yield self.opened(record, outside)
         for call, dispatch in admitted:
-            yield from self._begin_call(record, call, dispatch)
+            if is_cut:
+                yield from self.not_run(record, call, record.time, dispatch.result or self.cut_short(call))
+            else:
+                yield from self._begin_call(record, call, dispatch)
         if not admitted:
             self._settle(record)
         for call in plan.calls[len(admitted) :]:
@@ -257,8 +261,8 @@ class StepFold:
         if needed and self._fold.state.active.expired:
             result = outcomes.overtime(call)
         elif needed and asks_people and self._may_ask_again(call.tool_call_id):
-            if self.is_canceling:
-                yield from self.answer(record, outcomes.canceled(call, self.reason), opened.since)
+            if self.is_cut:
+                yield from self.answer(record, self.cut_short(call), opened.since)
                 return
             asked = [input_wait(call, needed, form) for form in needed.forms]
             self.asking[call.tool_call_id] = (call, opened.since)
@@ -305,7 +309,7 @@ class StepFold:
             if first and (asked or is_void(result)):
                 self.waits = self.waits.voided(first)
             yield from self.not_run(record, call, opened.since, result)
-        elif self._fold.state.active.expired or self.is_canceling:
+        elif self._fold.state.active.expired or self.is_cut:
             yield from self.not_run(record, call, opened.since, self.cut_short(call))
         else:
             yield from self._asked_again(record, opened, asked_about_again(asked, first))
@@ -442,11 +446,18 @@ class StepFold:
 
     def cut_short(self, call: ToolRequest) -> ToolResult:
         """The result of a call that was cancelled, or cut off by the time budget."""
-        is_overtime = self._fold.state.active.expired
-        return outcomes.overtime(call) if is_overtime else outcomes.canceled(call, self.reason)
+        if self._fold.state.active.expired:
+            return outcomes.overtime(call)
+        is_interrupted = self._fold.state.interrupted is not None and not self.is_canceling
+        return outcomes.interrupted(call) if is_interrupted else outcomes.canceled(call, self.reason)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the run was asked to cancel, or its turn is interrupted."""
+        return self.is_canceling or self._fold.state.interrupted is not None
 
     def cut_waiting(self, record: HistoryRecord) -> None:
-        """Give up at once what only waits, when the run is asked to cancel or its time is over.
+        """Give up at once what only waits, when the run is asked to cancel, its turn is interrupted, or its time is over.
 
         Their events come with the next plan or the end, since only then the history shows that nothing
         answered them.
@@ -488,7 +499,7 @@ class StepFold:
         """The result of a call that nothing in the history answers."""
         if _is_full(record):
             return not_executed(call, "history", Limits())
-        if record.kind in ("scheduled", "run_canceled"):
+        if record.kind in ("scheduled", "run_canceled", "turn_ended"):
             return self.cut_short(call)
         ended = ToolError.new("the run ended before this call was answered", code=record.kind)
         return outcomes.failed(call, ended)

@@ -33,7 +33,8 @@ from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.run.inbox import CLOSE, SEND, read_close, read_send
+from sojourn.core.run.inbox import CLOSE, INTERRUPT, SEND, read_close, read_interrupt, read_send
+from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES
 
@@ -57,11 +58,14 @@ class WaitFold:
         self.asked = PlanOutcome()
         """The plan of the planner's open question."""
 
-    def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Event:
-        """Open the wait for an answer to a planner's question; returns its event."""
+    def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+        """Open the wait for an answer to a planner's question."""
         assert plan.await_
         self.asked, self._fold.state = plan, self._fold.state.waiting()
-        return self._step.opened(record, plan.await_)
+        if self._fold.state.interrupted is not None:
+            self._fold.state = self._fold.state.question_closed(plan)
+            return
+        yield self._step.opened(record, plan.await_)
 
     def still_open(self, record: HistoryRecord) -> Iterator[Event]:
         """Tell of waits that a run begins with."""
@@ -77,6 +81,8 @@ class WaitFold:
             yield from self._steered(record)
         elif record.name == SEND:
             yield from self._received(record)
+        elif record.name == INTERRUPT:
+            yield from self._interrupted(record)
         elif record.name == CLOSE:
             yield from self._closed(record)
 
@@ -94,8 +100,8 @@ class WaitFold:
         if state.inbox.where(sent.message_id) is not None:
             return
         after = f"{state.executions}-{record.id:06d}-00000"
-        inbox, sent = state.inbox.accepted(sent, after)
-        self._fold.state = changed(state, inbox=inbox)
+        received, sent = state.received(sent, after)
+        self._go_on_with(record, received)
         yield self._fold.event(
             record,
             MessageReceivedEvent,
@@ -105,6 +111,29 @@ class WaitFold:
             by=sent.by,
             identity=record.identity or None,
         )
+
+    def _interrupted(self, record: HistoryRecord) -> Iterator[Event]:
+        state, message = self._fold.state, read_interrupt(record.value)
+        if isinstance(message, Refused) or not state.opening.conversation:
+            why = message.reason if isinstance(message, Refused) else "the run is no conversation"
+            yield self._note(record, f"{INTERRUPT} refused: {why}")
+            return
+        after = state.interrupting(message.reason)
+        if after is state:
+            return
+        self._go_on_with(record, after)
+        text = f"interrupted: {message.reason}" if message.reason else "interrupted"
+        by = f" by {message.by}" if message.by else ""
+        yield self._fold.event(record, PlannerNoteEvent, text=f"{text}{by}", identity=record.identity or None)
+
+    def _go_on_with(self, record: HistoryRecord, after: RunState) -> None:
+        """Go on with a state in which the present turn may be interrupted now; what only waits is given up."""
+        before, self._fold.state = self._fold.state, after
+        if before.interrupted is not None or after.interrupted is None:
+            return
+        if before.phase == "waiting" and before.waits.of_call(None) is not None:
+            self._fold.state = after.question_closed(self.asked)
+        self._step.cut_waiting(record)
 
     def _closed(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state

@@ -8,34 +8,53 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
-from sojourn.contracts.message import Message
+from pydantic import ValidationError
+
+from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
 from sojourn.core.awaits.sent import Refused, by_of
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo, is_writable
 from sojourn.core.values.unread import unread_in
+from sojourn.core.values.wire import size_of
 
-__all__ = ["CLOSE", "SEND", "Accepted", "Inbox", "Mode", "Sent", "read_close", "read_send"]
+__all__ = [
+    "CLOSE",
+    "INTERRUPT",
+    "SEND",
+    "Accepted",
+    "Inbox",
+    "Interruption",
+    "Mode",
+    "Sent",
+    "read_close",
+    "read_interrupt",
+    "read_send",
+]
 
 SEND = "send"
+INTERRUPT = "interrupt"
 CLOSE = "close"
 
-Mode = Literal["queue", "steer"]
-"""`queue`: the message opens a turn of its own; `steer`: the next plan of the present turn sees it."""
+Mode = Literal["queue", "steer", "interrupt"]
+"""`queue`: the message opens a turn of its own; `steer`: the next plan of the present turn sees it; `interrupt`: the
+present turn ends, and the next one begins with the message."""
 
 MAX_WAITING = 100
 """Most messages that wait for their turn."""
 
 MAX_WAITING_BYTES = 1_000_000
-"""Size of their texts together, in bytes of UTF-8: a conversation goes on in a new execution with all of them."""
+"""Size of them together, in bytes of JSON: a conversation goes on in a new execution with all of them."""
 
-MAX_TEXT_BYTES = 256_000
-"""Longest text of a message, in bytes of UTF-8."""
+MAX_MESSAGE_BYTES = 256_000
+"""Largest message, in bytes of JSON."""
 
 MAX_KNOWN = 10_000
 """Number of the last messages whose ids are known."""
 
 _MAX_ID_CHARS = 200
-_FIELDS = ("message_id", "text", "mode", "by")
+_FIELDS = ("message_id", "text", "parts", "mode", "by")
+_PARTS = (TextPart, ImagePart, DocumentPart)
+_MAX_REASON_CHARS = 2_000
 
 
 @dataclass(frozen=True)
@@ -43,14 +62,19 @@ class Sent:
     """A message to a conversation."""
 
     message_id: str
-    text: str
+    message: Message
     mode: Mode = "queue"
     by: str | None = None
+    size: int = 0
+    """Size of the message, in bytes of JSON."""
 
-    @property
-    def message(self) -> Message:
-        """The message, as the planner gets it."""
-        return Message.user(self.text)
+
+@dataclass(frozen=True)
+class Interruption:
+    """A request to end the present turn."""
+
+    reason: str = ""
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,16 +107,24 @@ class Inbox:
         known = {**self.known, _digest(sent.message_id): after}
         if len(known) > MAX_KNOWN:
             del known[next(iter(known))]
-        return changed(self, waiting=(*self.waiting, sent), known=known, count=self.count + 1), sent
+        first = len(self._interrupts) if sent.mode == "interrupt" else len(self.waiting)
+        waiting = (*self.waiting[:first], sent, *self.waiting[first:])
+        return changed(self, waiting=waiting, known=known, count=self.count + 1), sent
 
-    def is_full(self, text: str) -> bool:
-        """Whether a further message with this text has no room."""
-        size = sum(len(sent.text.encode()) for sent in (*self.waiting, Sent("", text)))
-        return len(self.waiting) >= MAX_WAITING or size > MAX_WAITING_BYTES
+    def is_full(self, size: int) -> bool:
+        """Whether a further message of this size, in bytes, has no room."""
+        together = size + sum(sent.size for sent in self.waiting)
+        return len(self.waiting) >= MAX_WAITING or together > MAX_WAITING_BYTES
 
-    def opening(self) -> tuple["Inbox", Sent]:
-        """The inbox without its first message, which opens a turn, and that message."""
-        return changed(self, waiting=self.waiting[1:]), self.waiting[0]
+    def opening(self) -> tuple["Inbox", tuple[Sent, ...]]:
+        """The inbox without the messages that open a turn, and these: all that interrupt, or else the first one."""
+        count = max(len(self._interrupts), 1)
+        return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
+
+    @property
+    def _interrupts(self) -> list[Sent]:
+        """The messages that interrupt, which are before all others."""
+        return [sent for sent in self.waiting if sent.mode == "interrupt"]
 
     def steering(self) -> tuple["Inbox", tuple[Sent, ...]]:
         """The inbox without the messages for the next plan, and these."""
@@ -101,7 +133,7 @@ class Inbox:
 
 
 def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
-    """Read `{"message_id", "text", "mode", "by"}`, or a text; a message that was accepted before is read too."""
+    """Read `{"message_id", "text", "parts", "mode", "by"}`, or a text; a message that was accepted before is read too."""
     if unread := unread_in(values):
         return Refused(unread.reason)
     if len(values) != 1:
@@ -109,11 +141,11 @@ def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
     fields = _fields(values[0], "text")
     if isinstance(fields, Refused):
         return fields
-    message_id, text, mode, by = (
+    message_id, mode, by, message = (
         fields.get("message_id"),
-        fields.get("text"),
         fields.get("mode"),
         by_of(fields),
+        _message(fields.get("text"), fields.get("parts")),
     )
     if isinstance(by, Refused):
         return by
@@ -121,31 +153,64 @@ def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
         isinstance(message_id, str) and len(message_id) <= _MAX_ID_CHARS and is_writable(message_id)
     ):
         return Refused(f"`message_id` is a text of at most {_MAX_ID_CHARS} characters")
-    if not (isinstance(text, str) and text.strip() and is_writable(text)):
-        return Refused("`text` is a text that is not empty")
-    if len(text.encode()) > MAX_TEXT_BYTES:
-        return Refused(f"`text` has at most {MAX_TEXT_BYTES:,} bytes in UTF-8")
+    if isinstance(message, Refused):
+        return message
+    size = size_of(message)
+    if size > MAX_MESSAGE_BYTES:
+        return Refused(f"the message is {size:,} bytes of JSON, and has at most {MAX_MESSAGE_BYTES:,}")
     if mode is not None and mode not in get_args(Mode):
         return Refused(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
-    sent = Sent(message_id or "", text, mode or "queue", by)
-    if inbox.where(sent.message_id) is None and inbox.is_full(text):
+    sent = Sent(message_id or "", message, mode or "queue", by, size)
+    if inbox.where(sent.message_id) is None and inbox.is_full(size):
         return Refused(
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
         )
     return sent
 
 
+def _message(text: Any, parts: Any) -> Message | Refused:
+    """The message of a text, and of images and documents after it."""
+    if text is not None and not (isinstance(text, str) and is_writable(text)):
+        return Refused("`text` is a text")
+    if parts is not None and not isinstance(parts, list):
+        return Refused("`parts` is an array of images and documents")
+    texts = [{"type": "text", "text": text}] if text and text.strip() else []
+    try:
+        message = Message.model_validate({"role": "user", "parts": [*texts, *(parts or ())]})
+    except (ValidationError, RecursionError):
+        return Refused(
+            '`parts` has objects such as {"type": "image", "media_type": "image/png", "data": ...}'
+        )
+    if not message.parts:
+        return Refused("`text` is a text that is not empty")
+    if not all(isinstance(part, _PARTS) for part in message.parts):
+        return Refused("`parts` has texts, images and documents only")
+    return message
+
+
+def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
+    """Read `{"reason", "by"}`, a text, or nothing at all: why the present turn ends."""
+    return _reason_and_by(values)
+
+
 def read_close(values: Sequence[Any]) -> str | Refused:
     """Read `{"reason", "by"}`, a text, or nothing at all: why the conversation ends."""
+    read = _reason_and_by(values)
+    return read if isinstance(read, Refused) else read.reason
+
+
+def _reason_and_by(values: Sequence[Any]) -> Interruption | Refused:
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values[0] if values else {}, "reason", ("reason", "by"))
     if isinstance(fields, Refused):
         return fields
-    reason = fields.get("reason") or ""
-    if not (isinstance(reason, str) and len(reason) <= 2_000 and is_writable(reason)):
-        return Refused("`reason` is a text of at most 2,000 characters")
-    return reason
+    reason, by = fields.get("reason") or "", by_of(fields)
+    if isinstance(by, Refused):
+        return by
+    if not (isinstance(reason, str) and len(reason) <= _MAX_REASON_CHARS and is_writable(reason)):
+        return Refused(f"`reason` is a text of at most {_MAX_REASON_CHARS:,} characters")
+    return Interruption(reason, by)
 
 
 def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, Any] | Refused:

@@ -15,6 +15,7 @@ __all__ = [
     "by_reference",
     "canceled",
     "failed",
+    "interrupted",
     "lost",
     "no_input",
     "not_read",
@@ -77,6 +78,11 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
     """The result of a call that was in flight or queued when the run was cancelled."""
     why = f": {reason}" if reason else ""
     return failed(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
+
+
+def interrupted(call: ToolRequest) -> ToolResult:
+    """The result of a call that was in flight or queued when a message interrupted its turn."""
+    return failed(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
 
 
 def overtime(call: ToolRequest) -> ToolResult:

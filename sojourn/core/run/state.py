@@ -26,7 +26,7 @@ from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.ids import turn_after
-from sojourn.core.run.inbox import Inbox
+from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
 from sojourn.core.run.opening import labelled
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
@@ -36,7 +36,7 @@ from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import seconds_of
 
-__all__ = ["MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
+__all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 
 MAX_CALLS_SHOWN = 100
 """Calls kept for the status."""
@@ -46,6 +46,9 @@ MAX_CALLS_CARRIED = 20
 
 _IN_PROGRESS = ("running", "waiting")
 """States of calls that are not answered."""
+
+INTERRUPTED = "interrupted"
+"""The code of a turn that was interrupted."""
 
 MAX_NOTES = 20
 """Notes kept for the status."""
@@ -100,6 +103,8 @@ class RunState:
     """In a conversation: the number of turns that have ended."""
     earlier: RunTotals = field(default_factory=RunTotals)
     """In a conversation: the totals of those turns."""
+    interrupted: str | None = None
+    """In a conversation: why the present turn is being ended; None while it goes on."""
     closing: str | None = None
     """Why a conversation ends once no message waits; None while it goes on."""
     resume_messages: tuple[Message, ...] = ()
@@ -351,13 +356,13 @@ class RunState:
 
     def turn_opened(self) -> "RunState":
         """Open a turn with the first message that waits: what limits and counts a turn begins at zero."""
-        inbox, sent = self.inbox.opening()
+        inbox, opening = self.inbox.opening()
         is_first = self.plans == 0 and self.turns == 0
         return changed(
             self,
             inbox=inbox,
-            taken=(sent.message_id,),
-            new=(*self.new, sent.message),
+            taken=tuple(sent.message_id for sent in opening),
+            new=(*self.new, *(sent.message for sent in opening)),
             turn=self.turn if is_first else self.turn + 1,
             totals=RunTotals(),
             safeguards=self.safeguards if is_first else self.safeguards.new_turn(),
@@ -376,11 +381,43 @@ class RunState:
         new = (*self.new, *(sent.message for sent in steers))
         return changed(self, inbox=inbox, taken=(*self.taken, *ids), new=new), ids
 
+    def received(self, sent: Sent, after: str) -> tuple["RunState", Sent]:
+        """The state with a further message, which may interrupt the present turn, and that message with an id."""
+        inbox, sent = self.inbox.accepted(sent, after)
+        state = changed(self, inbox=inbox)
+        return (state.interrupting("") if sent.mode == "interrupt" else state), sent
+
+    def interrupting(self, reason: str) -> "RunState":
+        """End the present turn, where there is one: nothing more begins in it."""
+        if self.is_idle or self.interrupted is not None:
+            return self
+        waits = self.waits
+        for await_id in waits.open:
+            waits = waits.closed(await_id)
+        return changed(self, interrupted=reason, waits=waits)
+
+    def question_closed(self, plan: PlanOutcome) -> "RunState":
+        """Close the planner's question, whose turn is interrupted."""
+        closed = reply(plan, Message.system("The question was closed, because the turn was interrupted."))
+        return changed(self, unseen=self.planned_from if plan.asked_by_policy else None, new=(closed,))
+
+    @property
+    def interruption(self) -> ToolError:
+        """Why a turn failed that was interrupted."""
+        why = f": {self.interrupted}" if self.interrupted else ""
+        return ToolError.new(f"the turn was interrupted{why}", code=INTERRUPTED)
+
     def turn_ended(self, failure: ToolError | None = None) -> "RunState":
-        """End a turn; the planner of the next one learns why it failed."""
+        """End a turn; the planner of the next one learns why it failed, and gets what it has not seen of an interrupted one."""
         told = (
             () if failure is None else (Message.system(f"The last turn failed: {failure.message[:2_000]}"),)
         )
+        unseen = None
+        if self.interrupted is not None:
+            notice = self.limit and Message.system(self.limit.notice)
+            told = (*(message for message in self.new if message != notice), *told)
+            is_planning = self.phase in ("planning", "finalizing") and not self.new
+            unseen = self.planned_from if is_planning and self.unseen is None else self.unseen
         return changed(
             self,
             phase="idle",
@@ -390,7 +427,8 @@ class RunState:
             taken=(),
             new=told,
             limit=None,
-            unseen=None,
+            unseen=unseen,
+            interrupted=None,
         )
 
     def closed(self, run_id: str) -> RunOutput:

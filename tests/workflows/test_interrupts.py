@@ -1,0 +1,348 @@
+"""A message that interrupts the present turn of a conversation, whatever the turn does."""
+
+import asyncio
+import contextlib
+import itertools
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    AwaitClosed,
+    InvalidInput,
+    Message,
+    PlanResult,
+    RunCanceled,
+    RunFailed,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    data_converter,
+)
+from sojourn.contracts.message import ImagePart, TextPart
+from sojourn.events.one_run import status_in_history
+from workflows.agent_run import AgentRun
+
+tools = Toolset("stop.tools")
+outside = Toolset("stop.outside", external=True)
+release = asyncio.Event()
+
+
+class Number(BaseModel):
+    n: int
+
+
+outside.declare("pick", args=Number, result=int)
+
+
+def pick(n: int) -> ToolRequest:
+    return ToolRequest(name="stop.outside.pick", payload={"n": n})
+
+
+@tools.tool
+async def look(n: int) -> int:
+    """Look."""
+    return n
+
+
+@tools.tool
+async def slow(n: int) -> int:
+    """Take until the test lets go."""
+    await release.wait()
+    return n
+
+
+@tools.tool
+async def stubborn(n: int) -> int:
+    """Go on, whoever cancels it."""
+    while not release.is_set():
+        with contextlib.suppress(asyncio.CancelledError):
+            await release.wait()
+    return n
+
+
+@tools.tool(local=True, read_only=True)
+async def near(n: int) -> int:
+    """Take until the test lets go, as a local activity."""
+    await release.wait()
+    return n
+
+
+@tools.tool(destructive=True)
+async def wipe(n: int) -> int:
+    """Destroy."""
+    return n
+
+
+async def below(turn) -> PlanResult:
+    return PlanResult.calls(slow.call(n=1))
+
+
+async def plan(turn) -> PlanResult:
+    last, said = turn.messages[-1], [m.text for m in turn.messages if m.role == "user"]
+    if last.role == "tool":
+        return PlanResult.final(f"done: {last.tool_results[-1].result}")
+    match said[-1]:
+        case "slow":
+            return PlanResult.calls(slow.call(n=1))
+        case "stubborn":
+            return PlanResult.calls(stubborn.call(n=1))
+        case "near":
+            return PlanResult.calls(near.call(n=1))
+        case "wipe":
+            return PlanResult.calls(wipe.call(n=1))
+        case "many":
+            calls = [look.call(n=1), slow.call(n=2), wipe.call(n=3), pick(n=4), slow.call(n=5)]
+            return PlanResult.calls(*calls)
+        case "outside":
+            return PlanResult.calls(pick(n=4))
+        case "child":
+            return PlanResult.calls(ToolRequest(name="stop.below.child", payload={"n": 1}))
+        case "ask":
+            return PlanResult.ask(AwaitClarification(id="q", question="which?"))
+        case "sleep":
+            return PlanResult.wait(timedelta(days=1))
+        case "think":
+            await release.wait()
+    new = list(itertools.takewhile(lambda m: m.role in ("system", "user"), reversed(turn.messages)))
+    return PlanResult.final(" | ".join(message.text for message in reversed(new)))
+
+
+POLICY = RunPolicy(interrupts_allowed=True, max_parallel_calls=3)
+lower = Agent("stop.lower", planner=below, uses=(tools,), policy=POLICY)
+asked = lower.export("stop.below", tools=[AgentTool("child", args=Number)])
+
+AT = {
+    "slow": "tool_start",
+    "stubborn": "tool_start",
+    "near": "tool_start",
+    "wipe": "await_confirmation",
+    "many": "tool_end",
+    "outside": "await_external_tools",
+    "child": "agent_run_started",
+    "ask": "await_clarification",
+    "sleep": "plan_started",
+    "think": "plan_started",
+}
+"""For each thing that a turn does: the event with which it begins to."""
+
+
+@pytest.fixture
+async def client(serve):
+    release.clear()
+    agent = Agent("test.agent", planner=plan, uses=[tools, outside, asked], policy=POLICY)
+    return await serve(App(agents=[agent, lower]))
+
+
+async def held(session, word: str):
+    """A turn at the moment where it does what the word says."""
+    turn = await session.send(word)
+    async for event in turn.events():
+        if event.type == AT[word]:
+            break
+    while word == "sleep" and (await session.status()).phase != "waiting":
+        await asyncio.sleep(0.02)
+    return turn
+
+
+async def check(session, traces) -> list[Message]:
+    """Assert that each call was begun and ended once in the events, that each answers once, and that the run replays; the transcript."""
+    events = [event async for event in session.events(follow=False)]
+    started = [event.tool_call_id for event in events if event.type == "tool_start"]
+    ended = [event.tool_call_id for event in events if event.type == "tool_end"]
+    assert sorted(started) == sorted(ended)
+    assert len(set(ended)) == len(ended)
+    asked = [event for event in events if event.type == "await_answered"]
+    assert all(event.code != "expired" for event in asked)
+    replayer = Replayer(
+        workflows=[AgentRun], workflow_runner=UnsandboxedWorkflowRunner(), data_converter=data_converter
+    )
+    await replayer.replay_workflow(await traces(session.run).handle.fetch_history())
+    live = await session.run._queried()
+    folded = await status_in_history(session.run.client.temporal, session.run.id)
+    one, other = (s.model_copy(update={"started_at": None}).model_dump() for s in (live, folded))
+    assert {k: (v, other[k]) for k, v in one.items() if v != other[k]} == {}
+    return await traces(session.run).check()
+
+
+@pytest.mark.parametrize("word", AT)
+async def test_the_next_turn_begins_with_the_message(client, traces, word):
+    """Whatever the turn does; its calls are answered as cancelled, its questions are closed, and it fails as interrupted."""
+    session = client.session("test.agent", f"next-{word}")
+    turn = await held(session, word)
+    later = await session.send("later")
+    interrupting = await session.send("instead", mode="interrupt", by="ana")
+    if word == "stubborn":
+        release.set()
+    output = await interrupting.result()
+    with pytest.raises(RunFailed, match="the turn was interrupted") as failed:
+        await turn.result()
+    assert failed.value.code == "interrupted"
+    assert output.text.endswith("The last turn failed: the turn was interrupted | instead")
+    assert (await later.result()).text == "later"
+    status = await session.status()
+    assert (status.status, status.awaits, status.turns, status.queued) == ("idle", [], 3, 0)
+    messages = await check(session, traces)
+    results = [result for message in messages for result in message.tool_results]
+    if word in ("slow", "near", "wipe", "outside", "child"):
+        assert [result.error.code for result in results] == ["canceled"]
+        assert "the turn was interrupted" in results[0].error.message
+    elif word == "many":
+        assert [result.ok or result.error.code for result in results] == [True, *["canceled"] * 4]
+    elif word == "stubborn":
+        assert [result.result for result in results] == [1]
+
+
+@pytest.mark.parametrize("word", AT)
+async def test_a_turn_is_stopped_without_a_message(client, traces, word):
+    """The conversation is idle afterwards; to stop it then changes nothing."""
+    session = client.session("test.agent", f"stop-{word}")
+    turn = await held(session, word)
+    assert await session.interrupt("wrong site", by="ana")
+    if word == "stubborn":
+        release.set()
+    with pytest.raises(RunFailed, match="the turn was interrupted: wrong site"):
+        await turn.result()
+    assert not await session.interrupt()
+    assert (await session.status()).status == "idle"
+    again = await session.send("again")
+    assert (await again.result()).text.endswith("again")
+    await check(session, traces)
+
+
+async def test_messages_that_interrupt_open_one_turn(client, traces):
+    """All that were accepted until it begins, before those that wait longer."""
+    session = client.session("test.agent", "two")
+    turn = await held(session, "stubborn")
+    later = await session.send("later")
+    both = [await session.send(word, mode="interrupt") for word in ("one", "two")]
+    release.set()
+    outputs = [(await each.result()).text for each in both]
+    assert outputs[0] == outputs[1]
+    assert outputs[0].endswith("one | two")
+    assert both[0].turn_id == both[1].turn_id
+    assert (await later.result()).text == "later"
+    with pytest.raises(RunFailed):
+        await turn.result()
+    await check(session, traces)
+
+
+async def test_a_steer_of_an_interrupted_turn_opens_the_next(client, traces):
+    """What steers is delivered, even where no plan of its turn followed."""
+    session = client.session("test.agent", "steered")
+    await held(session, "slow")
+    steer = await session.send("this too", mode="steer")
+    await session.interrupt()
+    assert (await steer.result()).text.endswith("this too")
+    await check(session, traces)
+
+
+async def test_an_idle_conversation_is_interrupted_by_nothing(client, traces):
+    """The message then opens a turn as any other."""
+    session = client.session("test.agent", "idle")
+    for _ in range(2):
+        assert (await (await session.send("hello", mode="interrupt")).result()).text == "hello"
+    await check(session, traces)
+
+
+async def test_a_paused_conversation_is_interrupted(client, traces):
+    """The turn ends at once; the next one begins when the run is resumed."""
+    session = client.session("test.agent", "paused")
+    turn = await held(session, "wipe")
+    await session.run.pause()
+    interrupting = await session.send("instead", mode="interrupt")
+    with pytest.raises(RunFailed):
+        await turn.result()
+    assert (await session.status()).queued == 1
+    await session.run.resume()
+    assert (await interrupting.result()).text.endswith("instead")
+    await check(session, traces)
+
+
+async def test_a_cancel_while_a_turn_is_interrupted_ends_the_run(client, traces):
+    session = client.session("test.agent", "both")
+    await held(session, "stubborn")
+    await session.interrupt()
+    await session.run.cancel()
+    release.set()
+    with pytest.raises(RunCanceled):
+        await session.run.result()
+    assert await traces(session.run).failed_tasks() == []
+
+
+async def test_an_answer_that_is_recorded_ends_an_interrupted_turn(client, traces):
+    """The turn completes; the message opens the next one."""
+    session = client.session("test.agent", "late")
+    turn = await session.send("hello")
+    interrupting = await session.send("instead", mode="interrupt")
+    assert (await interrupting.result()).text.endswith("instead")
+    with contextlib.suppress(RunFailed):
+        assert (await turn.result()).text == "hello"
+    await check(session, traces)
+
+
+async def test_a_closed_conversation_can_be_interrupted(client, traces):
+    """The turn ends, and the conversation with it."""
+    session = client.session("test.agent", "closing")
+    await held(session, "slow")
+    await session.close("done")
+    with pytest.raises(AwaitClosed):
+        await session.send("instead", mode="interrupt")
+    assert await session.interrupt()
+    assert (await session.run.result()).reason == "closed"
+
+
+async def test_by_signal(client, traces):
+    """As Temporal's CLI and UI send it: with an object, a text or nothing; a bad one becomes a note."""
+    session = client.session("test.agent", "signalled")
+    for argument in ({"reason": "stop", "by": "ana"}, "stop", None):
+        turn = await held(session, "slow")
+        await traces(session.run).handle.signal("interrupt", args=[] if argument is None else [argument])
+        with pytest.raises(RunFailed, match="interrupted"):
+            await turn.result()
+    await traces(session.run).handle.signal("interrupt", {"reason": 3})
+    await (await session.send("hello")).result()
+    notes = [event.text async for event in session.events(follow=False) if event.type == "planner_note"]
+    assert notes == [
+        "interrupted: stop by ana",
+        "interrupted: stop",
+        "interrupted",
+        "interrupt refused: `reason` is a text of at most 2,000 characters",
+    ]
+    await check(session, traces)
+
+
+async def test_a_run_that_is_no_conversation_is_not_interrupted(client):
+    run = await client.start("test.agent", "ask")
+    await run.until_waiting()
+    with pytest.raises(InvalidInput, match="no conversation"):
+        await run.interrupt()
+    await run.answer("x")
+
+
+async def test_messages_with_images(client, traces):
+    """A planner gets the parts in order; a message of another role is refused."""
+    session = client.session("test.agent", "images")
+    picture = ImagePart(type="image", media_type="image/png", data="iVBORw0KGgo=")
+    message = Message(role="user", parts=[TextPart(type="text", text="what is this?"), picture])
+    assert (await (await session.send(message)).result()).text == "what is this?"
+    turn = await session.send(Message(role="user", parts=[picture]))
+    await turn.result()
+    await session.run.send({"text": "and this?", "parts": [picture.model_dump(exclude_none=True)]})
+    async for event in session.events():
+        if event.type == "turn_completed" and event.output.text == "and this?":
+            break
+    said = [message for message in await check(session, traces) if message.role == "user"]
+    assert said == [
+        message,
+        Message(role="user", parts=[picture]),
+        Message(role="user", parts=[TextPart(type="text", text="and this?"), picture]),
+    ]
+    with pytest.raises(InvalidInput, match="has the role user"):
+        await session.send(Message.system("obey"))
