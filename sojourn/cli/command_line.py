@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from sojourn.cli.commands.answer import answer
 from sojourn.cli.commands.catalog import catalog
+from sojourn.cli.commands.chat import chat
 from sojourn.cli.commands.cost import cost
 from sojourn.cli.commands.decide import approve, deny
 from sojourn.cli.commands.dev import dev
@@ -45,7 +46,7 @@ __all__ = ["app", "main"]
 _GROUPS = {
     "Begin": (init,),
     "Start and follow": (run, watch, result),
-    "Talk": (send, interrupt, close),
+    "Talk": (chat, send, interrupt, close),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),

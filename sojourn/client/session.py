@@ -61,29 +61,31 @@ class SessionTurn:
         """The conversation and the message."""
         return f"<SessionTurn of {self.message_id} in {self.run.id}>"
 
-    async def events(self, *, deltas: bool = False) -> AsyncGenerator[Event]:
+    async def events(self, *, children: bool = False, deltas: bool = False) -> AsyncGenerator[Event]:
         """The events of the message and of the turn that takes it, to its `turn_completed` or `turn_failed`.
 
         Args:
+            children: Include the events of child runs, as `Run.events`.
             deltas: Include what a planner is writing, as `Run.events`.
 
         Raises:
             ServerUnavailable: The server did not answer for a minute.
         """
         is_mine = False
-        async for event in self._events(deltas=deltas):
+        async for event in self._events(children=children, deltas=deltas):
             if (
                 isinstance(event, (TurnStartedEvent, TurnSteeredEvent))
                 and self.message_id in event.message_ids
             ):
                 is_mine, self.turn_id = True, event.turn_id
             about = isinstance(event, MessageReceivedEvent) and event.message_id == self.message_id
-            if is_mine or about or event.type in _ENDS:
+            is_end = event.type in _ENDS and event.run_id == self.run.id
+            if is_mine or about or is_end:
                 yield event
             if is_mine and isinstance(event, (TurnCompletedEvent, TurnFailedEvent)):
                 return
 
-    def _events(self, *, deltas: bool) -> AsyncGenerator[Event]:
+    def _events(self, *, children: bool, deltas: bool) -> AsyncGenerator[Event]:
         """The events of the run from the message on; the executions before it are not read."""
         client = self.run.client
         return stream(
@@ -91,7 +93,7 @@ class SessionTurn:
             self.run.id,
             after=position_of(self.run.id, self._after),
             follow=True,
-            children=False,
+            children=children,
             live=client.live if deltas else None,
             storage=client.storage,
             since=int(self._after.split("-")[0]),
@@ -209,10 +211,10 @@ class Session:
             raise translated(error, self.run.id) from error
 
     def events(
-        self, *, after: str | None = None, follow: bool = True, deltas: bool = False
+        self, *, after: str | None = None, follow: bool = True, children: bool = False, deltas: bool = False
     ) -> AsyncGenerator[Event]:
         """The events of all turns, as `Run.events`."""
-        return self.run.events(after=after, follow=follow, deltas=deltas)
+        return self.run.events(after=after, follow=follow, children=children, deltas=deltas)
 
     async def status(self) -> RunStatus:
         """The status of the conversation, as `Run.status`; `idle` between two turns."""

@@ -152,8 +152,8 @@ def _resumed(event: RunResumedEvent) -> list[Line]:
 
 
 def _received(event: MessageReceivedEvent) -> list[Line]:
-    steers = [Line("· steers the present turn", "dim")] if event.mode == "steer" else []
-    return [*text_lines(event.message.text, mark="> "), *steers]
+    how = {"steer": "· steers the present turn", "interrupt": "· interrupts the present turn"}.get(event.mode)
+    return [*text_lines(event.message.text, mark="> "), *([Line(how, "dim")] if how else [])]
 
 
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:

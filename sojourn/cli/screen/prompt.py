@@ -7,10 +7,12 @@ import sys
 from sojourn.cli.screen.wait_views import call_lines
 from sojourn.contracts.awaits import AwaitConfirmation
 
-__all__ = ["ask_approval", "ask_person", "ask_yes", "read_line"]
+__all__ = ["HELP", "ask_approval", "ask_person", "ask_yes", "decision_in", "is_full", "read_line"]
 
 _DECISIONS = {"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "all": "a"}
 _FULL = ("f", "full")
+HELP = "y: run it   n WHY: deny it, with a reason   a: run it, and stop asking about this tool in this run"
+"""The decisions on a call, with the letters that make them."""
 
 
 async def read_line(patience: float | None = None) -> str:
@@ -37,6 +39,18 @@ async def ask_person() -> str | None:
             return line.strip()
 
 
+def decision_in(line: str) -> tuple[str, str] | None:
+    """Return `y`, `n` or `a` with the reason given after it; None for a line that decides nothing."""
+    word, _, reason = line.strip().partition(" ")
+    letter = _DECISIONS.get(word.lower())
+    return (letter, reason.strip()) if letter else None
+
+
+def is_full(line: str) -> bool:
+    """Whether a line asks for the whole call."""
+    return line.strip().lower() in _FULL
+
+
 async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> tuple[str, str] | None:
     """Ask for a decision, and return `y`, `n` or `a` with the reason given after it; None if no line comes.
 
@@ -48,25 +62,22 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
     """
     _, seen = call_lines(call)
     is_seen, more = seen.is_whole, "" if seen.is_whole else "   f: show all of it"
-    print(
-        f"  y: run it   n WHY: deny it, with a reason   a: run it, and stop asking about this tool in this run{more}"
-    )
+    print(f"  {HELP}{more}")
     choice = "[y/n/a]" if is_seen else "[y/n/a/f]"
     while True:
         print(f"Approve? {choice} ", end="", flush=True)
         line = await read_line(patience)
         if not line:
             return None
-        word, _, reason = line.strip().partition(" ")
-        if word.lower() in _FULL:
+        decision = decision_in(line)
+        if is_full(line):
             print("\n".join(call_lines(call, whole=True)[0]))
             is_seen = True
-        decision = _DECISIONS.get(word.lower())
-        if decision in ("y", "a") and not is_seen:
+        elif decision and decision[0] != "n" and not is_seen:
             print("  the call was not shown whole: f shows all of it, then you can approve it")
         elif decision:
-            return decision, reason.strip()
-        elif word and word.lower() not in _FULL:
+            return decision
+        elif line.strip():
             print("  y, n or a; a reason may follow")
 
 

@@ -28,19 +28,22 @@ __all__ = ["RunView"]
 
 
 class RunView:
-    """Shows the events of one run and its child runs; a context manager.
+    """Shows the events of one run and its child runs; a context manager where it draws a live tree.
 
     Args:
         console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
         detail: How much of a call is shown.
+        is_tree: Whether a terminal gets a live tree; with False it gets lines too.
     """
 
-    def __init__(self, console: Console | None = None, detail: Detail = Detail.BRIEF) -> None:
+    def __init__(
+        self, console: Console | None = None, detail: Detail = Detail.BRIEF, *, is_tree: bool = True
+    ) -> None:
         self.console = console or Console(highlight=False)
         self._detail = detail
         self._decisions = Decisions()
         self._tree = self._grown()
-        self._live = self._drawing() if self.console.is_terminal else None
+        self._live = self._drawing() if self.console.is_terminal and is_tree else None
         self._depths: dict[str, int] = {}
         self._said: set[str] = set()
 

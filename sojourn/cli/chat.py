@@ -1,0 +1,253 @@
+"""Chat: a person's talk with an agent at the terminal."""
+
+import asyncio
+import contextlib
+import signal
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from sojourn.cli.chat_view import ChatView
+from sojourn.cli.failure import OK
+from sojourn.cli.options import connection_options
+from sojourn.cli.screen.messages import MessageLines
+from sojourn.cli.screen.prompt import decision_in, is_full
+from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.waits import open_waits
+from sojourn.client.run import Run
+from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.errors import RunNotFound, SojournError
+
+if TYPE_CHECKING:
+    from sojourn.client.session import Session
+    from sojourn.core.run.inbox import Mode
+
+__all__ = ["Chat"]
+
+_HELP = {
+    "/steer TEXT": "the present turn reads it at its next plan",
+    "/stop [WHY]": "end the present turn, as Ctrl-C does",
+    "/say TEXT": "send a message while a question is open",
+    "/status": "what the agent does",
+    "/transcript": "all that was said",
+    "/close [WHY]": "end the conversation",
+    "/help": "this list",
+}
+_ENDS = ("run_completed", "run_failed", "run_canceled", "run_terminated", "run_timed_out")
+_PAUSE = 2.0
+"""Seconds until the events are read again, after the server was away."""
+
+
+class _CtrlC(Exception):  # noqa: N818 - no error: a key
+    """Ctrl-C, while a line is being typed; a task that raises `KeyboardInterrupt` would end the program."""
+
+
+class Chat:
+    """What is typed is sent at once, also while a turn is under way; a line that begins with `/` is a command.
+
+    Args:
+        session: The session.
+        by: Name of the person.
+        verbose: How much of a call is shown.
+    """
+
+    def __init__(self, session: "Session", by: str | None, verbose: int = 0) -> None:
+        self._session = session
+        self._by = by
+        self._view = ChatView(verbose)
+        self._following: asyncio.Task[None] | None = None
+        self._interrupting: asyncio.Task[None] | None = None
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._is_over = asyncio.Event()
+        self._commands: dict[str, Callable[[str], Awaitable[None]]] = {
+            "/steer": self._steer,
+            "/stop": self._stop,
+            "/say": self._send,
+            "/status": self._status,
+            "/transcript": self._transcript,
+            "/close": self._close,
+            "/help": self._help,
+        }
+
+    async def run(self) -> int:
+        """Talk until Ctrl-D or the conversation's end; return the exit code."""
+        await self._begin()
+        editor: PromptSession[str] = PromptSession(history=_history(), interrupt_exception=_CtrlC)
+        taking = asyncio.create_task(self._take_all())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+        with patch_stdout(raw=True):
+            while not self._is_over.is_set():
+                try:
+                    self._lines.put_nowait((await self._read(editor)).strip())
+                except _CtrlC:
+                    self._interrupt()
+                except EOFError:
+                    break
+            self._lines.put_nowait(None)
+            await taking
+        for task in (self._following, self._interrupting):
+            if task:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if not self._is_over.is_set():
+            words = f"{shell_word(self._session.agent_id)} --session {shell_word(self._session.session_id)}"
+            print(f"the conversation goes on: sojourn chat {words}{connection_options()}")
+        return OK
+
+    async def _read(self, editor: "PromptSession[str]") -> str:
+        """Read a line; an empty one once the conversation has ended."""
+        reading = asyncio.create_task(
+            editor.prompt_async(
+                lambda: self._view.prompt,
+                bottom_toolbar=lambda: self._view.toolbar,
+                refresh_interval=0.3,
+                handle_sigint=False,
+            )
+        )
+        over = asyncio.create_task(self._is_over.wait())
+        try:
+            await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
+            return await reading if reading.done() else ""
+        finally:
+            over.cancel()
+            reading.cancel()
+            await asyncio.gather(reading, over, return_exceptions=True)
+
+    # Follow.
+
+    async def _begin(self) -> None:
+        """Show where the conversation is, and follow it from here on."""
+        run = self._session.run
+        name = f"{plain(self._session.agent_id)}  {plain(self._session.session_id)}"
+        try:
+            status = await run.status()
+        except RunNotFound:
+            self._view.say(f"{name}  a new conversation (/help; Ctrl-D leaves)", "bold")
+            return
+        self._view.say(f"{name}  {status.status} after {status.turns} turns (/help; Ctrl-D leaves)", "bold")
+        past = [event async for event in run.events(follow=False, children=True)]
+        begun = max((n for n, event in enumerate(past) if event.type == "turn_started"), default=len(past))
+        for event in past[begun:] if status.status != "idle" else ():
+            self._view.show(event)
+        own = [event.event_id for event in past if event.run_id == run.id]
+        self._following = asyncio.create_task(self._follow(own[-1] if own else None))
+
+    async def _follow(self, after: str | None) -> None:
+        """Show the events after one, as they come."""
+        run = self._session.run
+        while True:
+            try:
+                async with aclosing(run.events(after=after, children=True, deltas=True)) as events:
+                    async for event in events:
+                        self._view.show(event)
+                        is_own = event.run_id == run.id
+                        after = event.event_id or after if is_own else after
+                        if is_own and event.type in _ENDS:
+                            self._is_over.set()
+                            return
+            except SojournError as error:
+                self._view.say(f"sojourn: {plain(str(error), 500)}", "red", once=True)
+                await asyncio.sleep(_PAUSE)
+
+    # Do what a line says.
+
+    async def _take_all(self) -> None:
+        """Take one line after the other, while the next one is being typed."""
+        while (line := await self._lines.get()) is not None:
+            await self._take(line)
+
+    def _interrupt(self) -> None:
+        """End the present turn, at once."""
+        self._interrupting = asyncio.create_task(self._take("/stop"))
+
+    async def _take(self, line: str) -> None:
+        """Take a line: a command, an answer, or a message; an error is printed, and the talk goes on."""
+        word, _, rest = line.partition(" ")
+        try:
+            if line.startswith("/"):
+                await self._commands.get(word, self._unknown)(rest.strip())
+            elif line and self._view.asked:
+                await self._answer(*self._view.asked, line)
+            elif line:
+                await self._send(line)
+        except SojournError as error:
+            print(f"sojourn: {plain(str(error), 1_000)}")
+
+    async def _send(self, text: str, mode: "Mode" = "queue") -> None:
+        message_id = uuid.uuid4().hex
+        self._view.typed.add(message_id)
+        await self._session.send(text, message_id=message_id, mode=mode, by=self._by)
+        if self._following is None:
+            self._following = asyncio.create_task(self._follow(None))
+
+    async def _answer(self, run_id: str, wait: Await, line: str) -> None:
+        run = Run(self._session.run.client, run_id)
+        if isinstance(wait, AwaitConfirmation):
+            await self._decide(run, wait, line)
+            return
+        await run.answer(wait.id, line, by=self._by)
+        self._view.answered(run_id, wait)
+
+    async def _decide(self, run: Run, wait: AwaitConfirmation, line: str) -> None:
+        decision = decision_in(line)
+        if is_full(line):
+            self._view.show_whole(wait)
+        elif decision is None:
+            print("y, n or a; a reason may follow")
+        elif decision[0] == "n":
+            await run.deny(wait, decision[1], by=self._by)
+            self._view.answered(run.id, wait)
+        elif not self._view.is_whole(wait):
+            print("the call was not shown whole: f shows all of it, then you can approve it")
+        else:
+            await run.approve(wait, reason=decision[1], for_run=decision[0] == "a", by=self._by)
+            self._view.answered(run.id, wait)
+
+    async def _steer(self, text: str) -> None:
+        await self._send(text, "steer")
+
+    async def _stop(self, why: str) -> None:
+        with contextlib.suppress(RunNotFound):
+            if await self._session.interrupt(why, by=self._by):
+                return
+        print("there is no turn to end; Ctrl-D leaves")
+
+    async def _status(self, _rest: str) -> None:
+        status = await self._session.run.status()
+        counts = f"{status.turns} turns, {status.queued} messages wait"
+        print(f"{plain(status.run_id, 300)}  {status.status}  {counts}")
+        for wait in open_waits(status):
+            print("\n".join(f"  {line}" for line in wait.lines()))
+
+    async def _transcript(self, _rest: str) -> None:
+        shown = MessageLines()
+        for message in await self._session.transcript():
+            print("\n".join(f"{plain(message.role)}: {line}" for line in shown.of(message)))
+
+    async def _close(self, why: str) -> None:
+        await self._session.close(why, by=self._by)
+
+    async def _help(self, _rest: str) -> None:
+        wide = max(map(len, _HELP))
+        print("\n".join(f"  {name.ljust(wide)}  {what}" for name, what in _HELP.items()))
+
+    async def _unknown(self, _rest: str) -> None:
+        print("there is no such command; /help lists them")
+
+
+def _history() -> FileHistory | InMemoryHistory:
+    """What was typed before, in a file of the person's own; kept in memory where there can be none."""
+    from platformdirs import user_state_path
+
+    path = user_state_path("sojourn") / "chat_history"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))

@@ -1,0 +1,170 @@
+"""`sojourn chat`: at a terminal, and with one message a line of standard input."""
+
+import asyncio
+import os
+import sys
+import uuid
+
+import pytest
+
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from tests.programs.terminal import Terminal
+
+tools = Toolset("talk.tools")
+
+
+@tools.tool
+async def look(site: str) -> str:
+    """Look at a site."""
+    return f"{site} is dark"
+
+
+@tools.tool(destructive=True, confirmation="Restart {site}?")
+async def restart(site: str) -> str:
+    """Restart a site."""
+    return f"{site} restarted"
+
+
+@tools.tool
+async def hang() -> str:
+    """Run for ever."""
+    await asyncio.Event().wait()
+    return ""
+
+
+async def plan(turn: Turn) -> PlanResult:
+    last, said = turn.messages[-1], [m.text for m in turn.messages if m.role == "user"]
+    if last.role == "tool":
+        result = last.tool_results[0]
+        return PlanResult.final(str(result.result if result.ok else result.error))
+    match said[-1].split():
+        case ["look", site]:
+            return PlanResult.calls(look.call(site=site))
+        case ["restart", site]:
+            return PlanResult.calls(restart.call(site=site))
+        case ["hang"]:
+            return PlanResult.calls(hang.call())
+        case ["ask"]:
+            return PlanResult.ask(AwaitClarification(question="Which site?"))
+        case ["break"]:
+            raise TypeError("the planner is broken")
+    return PlanResult.final(f"{len(said)}: {said[-1]}")
+
+
+class Desk:
+    """An agent to talk with, and where commands find it."""
+
+    def __init__(self, client, env: dict[str, str]) -> None:
+        self.client = client
+        self.env = env
+        self.session = client.session("talk.agent", f"s-{uuid.uuid4().hex[:8]}")
+
+    @property
+    def words(self) -> list[str]:
+        return ["chat", "talk.agent", "--session", self.session.session_id]
+
+    async def terminal(self) -> Terminal:
+        command = (sys.executable, "-m", "sojourn", *self.words)
+        terminal = await Terminal.run(*command, env={**os.environ, **self.env})
+        await terminal.shows("Ctrl-D leaves")
+        return terminal
+
+
+@pytest.fixture
+async def desk(serve, temporal_address, tmp_path):
+    policy = RunPolicy(interrupts_allowed=True)
+    client = await serve(App(agents=[Agent("talk.agent", planner=plan, uses=[tools], policy=policy)]))
+    env = {
+        "TEMPORAL_ADDRESS": temporal_address,
+        "SOJOURN_TASK_QUEUE": client.task_queue,
+        "XDG_STATE_HOME": str(tmp_path),
+        "PROMPT_TOOLKIT_NO_CPR": "1",  # the terminal of these tests answers no questions about its cursor
+    }
+    return Desk(client, env)
+
+
+async def test_lines_of_standard_input_are_messages(desk, command):
+    """Each answer is printed on its own; a turn that fails is told, and makes the exit code 1."""
+    done = await desk_sojourn(desk, command, "hello\n\nlook s-7\n")
+    assert (done.code, done.out) == (0, "1: hello\ns-7 is dark\n"), done.err
+    done = await desk_sojourn(desk, command, "break\nagain\n")
+    assert (done.code, done.out) == (1, "4: again\n")
+    assert "the planner is broken" in done.err
+    assert (await desk.session.status()).turns == 4
+
+
+async def test_a_question_ends_the_input(desk, command):
+    """It says how to answer, and exits as `run` does."""
+    done = await desk_sojourn(desk, command, "ask\nnever sent\n")
+    assert done.code == 4
+    assert f"answer with: sojourn answer talk.agent@{desk.session.session_id}" in done.err
+    assert (await desk.session.status()).queued == 0
+
+
+async def desk_sojourn(desk, command, lines: str):
+    return await command(*desk.words, env=desk.env, input=lines)
+
+
+async def test_a_talk_at_a_terminal(desk, tmp_path):
+    """Messages, a call, a question, an approval, commands; Ctrl-D says how to come back, and the talk goes on there."""
+    terminal = await desk.terminal()
+    terminal.type("look s-7\r")
+    await terminal.shows(r"→ talk.tools.look(.|\n)*= s-7 is dark")
+    terminal.type("ask\r")
+    await terminal.shows(r"Which site\?(.|\n)*answer>")
+    terminal.type("s-3\r")
+    await terminal.shows("= 3: s-3")
+    terminal.type("restart s-3\r")
+    await terminal.shows(r"Restart s-3\?(.|\n)*approve\? \[y/n/a\]")
+    terminal.type("maybe\r")
+    await terminal.shows("y, n or a; a reason may follow")
+    terminal.type("y\r")
+    await terminal.shows("= s-3 restarted")
+    terminal.type("/status\r")
+    await terminal.shows("idle  3 turns, 0 messages wait")
+    terminal.type("/nonsense\r")
+    await terminal.shows("no such command")
+    terminal.type("/transcript\r")
+    await terminal.shows("assistant: s-3 restarted")
+    terminal.type("\x04")
+    screen = await terminal.end()
+    assert f"sojourn chat talk.agent --session {desk.session.session_id}" in screen
+    assert terminal.process.returncode == 0
+    assert (tmp_path / "sojourn" / "chat_history").stat().st_mode & 0o777 == 0o600
+
+    again = await desk.terminal()
+    await again.shows("idle after 3 turns")
+    again.type("/close thanks\r")
+    assert "thanks" in await again.end()
+    assert (await desk.session.run.result()).reason == "closed"
+
+
+async def test_ctrl_c_ends_the_turn(desk):
+    """At a turn it interrupts it; without one it says how to leave. What others send is shown."""
+    terminal = await desk.terminal()
+    terminal.type("hang\r")
+    await terminal.shows("→ talk.tools.hang")
+    terminal.type("/steer be quick\r")
+    await terminal.shows("steer")
+    terminal.type("\x03")
+    await terminal.shows("turn failed: the turn was interrupted")
+    await terminal.shows("be quick")
+    await desk.session.send("from elsewhere", by="bo")
+    await terminal.shows("> from elsewhere(.|\n)*: from elsewhere")
+    terminal.type("\x03")
+    await terminal.shows("there is no turn to end")
+    terminal.type("\x04")
+    await terminal.end()
+    assert terminal.process.returncode == 0
+
+
+async def test_a_talk_is_taken_up_at_its_question(desk):
+    """Who comes back sees the open question, and answers it."""
+    await desk.session.send("ask")
+    await desk.session.run.until_waiting()
+    terminal = await desk.terminal()
+    await terminal.shows(r"Which site\?(.|\n)*answer>")
+    terminal.type("s-9\r")
+    await terminal.shows("= 2: s-9")
+    terminal.type("\x04")
+    await terminal.end()
