@@ -39,7 +39,6 @@ CASES = [
     Case("result {run}", needs_worker=False, follows=True),
     Case("show {run}", needs_worker=False),
     Case("send desk.clerk@{run} add", takes_run=False),
-    Case("chat desk.clerk", takes_run=False, needs_worker=False),
     Case("interrupt desk.clerk@{run}", takes_run=False, needs_worker=False),
     Case("close desk.clerk@{run}", takes_run=False, needs_worker=False),
     Case("answer {run} yes"),

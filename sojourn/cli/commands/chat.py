@@ -1,15 +1,19 @@
 """`sojourn chat`: talk with an agent at the terminal, or with one message a line of standard input."""
 
 import asyncio
+import contextlib
+import os
 import sys
+import threading
 import uuid
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import FAILED, OK, WAITING
-from sojourn.cli.options import By, Verbose, connected
+from sojourn.cli.options import By, Json, Verbose, connected
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -26,6 +30,7 @@ def chat(
         typer.Option("--session", metavar="ID", help="The session to go on with; a new one by default."),
     ] = None,
     by: By = None,
+    as_json: Json = False,
     verbose: Verbose = 0,
 ) -> int:
     """Talk with an agent; Ctrl-C ends its present turn, Ctrl-D leaves.
@@ -39,8 +44,8 @@ def chat(
 
     async def main(client: "Client") -> int:
         session = client.session(agent, session_id or uuid.uuid4().hex[:8])
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return await _piped(session, who)
+        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return await _piped(session, who, as_json=as_json)
         from sojourn.cli.chat import Chat
 
         return await Chat(session, who, verbose).run()
@@ -48,25 +53,42 @@ def chat(
     return with_client(main)
 
 
-async def _piped(session: "Session", who: str | None) -> int:
+async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
     """Send each line of standard input, and print its answer; return 1 if a turn failed, 4 where one waits for a person."""
     from sojourn.core.values.visible import visible
     from sojourn.errors import RunFailed
 
     code = OK
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        if not line.strip():
-            continue
-        turn = await session.send(line.strip(), by=who)
+    async for line in _lines():
+        turn = await session.send(line, by=who)
         if waits := await _waits(turn):
             print("\n".join(waits), file=sys.stderr)
             return WAITING
         try:
-            print(visible((await turn.result()).text, keep="\n\t"), flush=True)
+            output = await turn.result()
+            print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"), flush=True)
         except RunFailed as error:
             print(f"sojourn: {visible(str(error), keep='')}", file=sys.stderr)
             code = FAILED
     return code
+
+
+async def _lines() -> AsyncGenerator[str]:
+    """The lines of standard input that are not blank; a thread reads them, which the command's end does not wait for."""
+    loop = asyncio.get_running_loop()
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def read() -> None:
+        # Without a buffer: a thread that holds the buffer's lock would abort the process at its end.
+        with open(os.dup(sys.stdin.fileno()), "rb", buffering=0) as stdin, contextlib.suppress(RuntimeError):
+            for line in stdin:
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while (line := await lines.get()) is not None:
+        if text := line.decode(errors="replace").strip():
+            yield text
 
 
 async def _waits(turn: "SessionTurn") -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import uuid
 
@@ -168,3 +169,16 @@ async def test_a_talk_is_taken_up_at_its_question(desk):
     await terminal.shows("= 2: s-9")
     terminal.type("\x04")
     await terminal.end()
+
+
+async def test_ctrl_c_while_it_waits_for_a_line(desk, start_command):
+    """The command ends at once, as any other."""
+    inside, outside = os.pipe()
+    process = await start_command(*desk.words, env=desk.env, stdin=inside)
+    os.close(inside)
+    os.write(outside, b"hello\n")
+    assert await process.stdout.readline() == b"1: hello\n"
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    os.close(outside)
+    assert (process.returncode, b"interrupted" in err) == (130, True)
