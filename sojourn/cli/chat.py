@@ -14,9 +14,10 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from sojourn.cli.chat_view import ChatView
 from sojourn.cli.failure import OK
+from sojourn.cli.follow import code_of
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.messages import MessageLines
-from sojourn.cli.screen.prompt import decision_in, is_full
+from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import open_waits
 from sojourn.client.run import Run
@@ -29,16 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Chat"]
 
-_HELP = {
-    "/steer TEXT": "the present turn reads it at its next plan",
-    "/stop [WHY]": "end the present turn, as Ctrl-C does",
-    "/say TEXT": "send a message while a question is open",
-    "/status": "what the agent does",
-    "/transcript": "all that was said",
-    "/close [WHY]": "end the conversation",
-    "/help": "this list",
-}
-_ENDS = ("run_completed", "run_failed", "run_canceled", "run_terminated", "run_timed_out")
 _PAUSE = 2.0
 """Seconds until the events are read again, after the server was away."""
 
@@ -64,15 +55,17 @@ class Chat:
         self._interrupting: asyncio.Task[None] | None = None
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._is_over = asyncio.Event()
-        self._commands: dict[str, Callable[[str], Awaitable[None]]] = {
-            "/steer": self._steer,
-            "/stop": self._stop,
-            "/say": self._send,
-            "/status": self._status,
-            "/transcript": self._transcript,
-            "/close": self._close,
-            "/help": self._help,
+        self._code = OK
+        self._commands: dict[str, tuple[Callable[[str], Awaitable[None]], str, str]] = {
+            "/steer": (self._steer, "TEXT", "the present turn reads it at its next plan"),
+            "/stop": (self._stop, "[WHY]", "end the present turn, as Ctrl-C does"),
+            "/say": (self._send, "TEXT", "send a message while a question is open"),
+            "/status": (self._status, "", "what the agent does"),
+            "/transcript": (self._transcript, "", "all that was said"),
+            "/close": (self._close, "[WHY]", "end the conversation"),
+            "/help": (self._help, "", "this list"),
         }
+        """By the first word of a line: what it does, what follows the word, and its help."""
 
     async def run(self) -> int:
         """Talk until Ctrl-D or the conversation's end; return the exit code."""
@@ -97,7 +90,7 @@ class Chat:
         if not self._is_over.is_set():
             words = f"{shell_word(self._session.agent_id)} --session {shell_word(self._session.session_id)}"
             print(f"the conversation goes on: sojourn chat {words}{connection_options()}")
-        return OK
+        return self._code
 
     async def _read(self, editor: "PromptSession[str]") -> str:
         """Read a line; an empty one once the conversation has ended."""
@@ -147,7 +140,9 @@ class Chat:
                         self._view.show(event)
                         is_own = event.run_id == run.id
                         after = event.event_id or after if is_own else after
-                        if is_own and event.type in _ENDS:
+                        code = code_of(event, run)
+                        if code is not None:
+                            self._code = code
                             self._is_over.set()
                             return
             except SojournError as error:
@@ -170,7 +165,8 @@ class Chat:
         word, _, rest = line.partition(" ")
         try:
             if line.startswith("/"):
-                await self._commands.get(word, self._unknown)(rest.strip())
+                known = self._commands.get(word)
+                await (known[0] if known else self._unknown)(rest.strip())
             elif line and self._view.asked:
                 await self._answer(*self._view.asked, line)
             elif line:
@@ -198,12 +194,12 @@ class Chat:
         if is_full(line):
             self._view.show_whole(wait)
         elif decision is None:
-            print("y, n or a; a reason may follow")
+            print(CHOICES)
         elif decision[0] == "n":
             await run.deny(wait, decision[1], by=self._by)
             self._view.answered(run.id, wait)
         elif not self._view.is_whole(wait):
-            print("the call was not shown whole: f shows all of it, then you can approve it")
+            print(UNSEEN)
         else:
             await run.approve(wait, reason=decision[1], for_run=decision[0] == "a", by=self._by)
             self._view.answered(run.id, wait)
@@ -233,8 +229,8 @@ class Chat:
         await self._session.close(why, by=self._by)
 
     async def _help(self, _rest: str) -> None:
-        wide = max(map(len, _HELP))
-        print("\n".join(f"  {name.ljust(wide)}  {what}" for name, what in _HELP.items()))
+        for word, (_, follows, what) in self._commands.items():
+            print(f"  {f'{word} {follows}':<15}{what}")
 
     async def _unknown(self, _rest: str) -> None:
         print("there is no such command; /help lists them")

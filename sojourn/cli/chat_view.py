@@ -5,7 +5,7 @@ from rich.console import Console
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.draft import Draft
 from sojourn.cli.screen.lines import summed
-from sojourn.cli.screen.prompt import HELP
+from sojourn.cli.screen.prompt import how_to_decide
 from sojourn.cli.screen.view import RunView
 from sojourn.cli.screen.wait_views import call_lines, view_of
 from sojourn.cli.waits import answer_lines
@@ -117,7 +117,7 @@ class ChatView:
 
     def _how(self, run_id: str, wait: Await) -> str:
         if isinstance(wait, AwaitConfirmation):
-            return f"  {HELP}{'' if self.is_whole(wait) else '   f: show all of it'}"
+            return how_to_decide(is_seen=self.is_whole(wait))
         if isinstance(wait, AwaitClarification):
             return "  the next line is the answer; /say TEXT sends a message"
         return f"  send results with: {answer_lines(run_id, wait)[0]}"

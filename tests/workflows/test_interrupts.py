@@ -59,6 +59,13 @@ async def slow(n: int) -> int:
 
 
 @tools.tool
+async def forever(n: int) -> int:
+    """Take for ever."""
+    await asyncio.Event().wait()
+    return n
+
+
+@tools.tool
 async def stubborn(n: int) -> int:
     """Go on, whoever cancels it."""
     while not release.is_set():
@@ -158,8 +165,6 @@ async def check(session, traces) -> list[Message]:
     ended = [event.tool_call_id for event in events if event.type == "tool_end"]
     assert sorted(started) == sorted(ended)
     assert len(set(ended)) == len(ended)
-    asked = [event for event in events if event.type == "await_answered"]
-    assert all(event.code != "expired" for event in asked)
     replayer = Replayer(
         workflows=[AgentRun], workflow_runner=UnsandboxedWorkflowRunner(), data_converter=data_converter
     )
@@ -276,15 +281,45 @@ async def test_a_cancel_while_a_turn_is_interrupted_ends_the_run(client, traces)
     assert await traces(session.run).failed_tasks() == []
 
 
-async def test_an_answer_that_is_recorded_ends_an_interrupted_turn(client, traces):
-    """The turn completes; the message opens the next one."""
+async def test_a_turn_is_completed_or_interrupted(client, traces):
+    """Whichever comes first: a turn that completes has its answer in the transcript, any other has none there."""
     session = client.session("test.agent", "late")
     turn = await session.send("hello")
     interrupting = await session.send("instead", mode="interrupt")
     assert (await interrupting.result()).text.endswith("instead")
+    said: list[str] = []
     with contextlib.suppress(RunFailed):
-        assert (await turn.result()).text == "hello"
-    await check(session, traces)
+        said.append((await turn.result()).text)
+    messages = await check(session, traces)
+    assert [m.text for m in messages if m.role == "assistant"][:-1] == said
+
+
+async def test_the_time_budget_counts_for_the_turn_after_one_that_used_it_up(serve):
+    """Also where that turn was interrupted in its last plan, so that no answer ended it."""
+    release.clear()
+
+    async def overdue(turn) -> PlanResult:
+        if turn.finalize and not release.is_set():
+            await asyncio.Event().wait()
+        return (
+            PlanResult.final("in time")
+            if turn.finalize
+            else PlanResult.calls(look.call(n=1), forever.call(n=1))
+        )
+
+    policy = RunPolicy(time_budget=timedelta(seconds=0.3), interrupts_allowed=True)
+    client = await serve(planner=overdue, uses=(tools,), policy=policy)
+    session = client.session("test.agent", "overdue")
+    turn = await session.send("first")
+    async for event in turn.events():
+        if event.type == "limit_reached":
+            break
+    await session.interrupt()
+    with pytest.raises(RunFailed):
+        await turn.result()
+    release.set()
+    output = await (await session.send("second")).result()
+    assert (output.text, output.reason) == ("in time", "time_budget")
 
 
 async def test_a_closed_conversation_can_be_interrupted(client, traces):

@@ -7,6 +7,7 @@ import sys
 import threading
 import uuid
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,21 +56,12 @@ def chat(
 
 async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
     """Send each line of standard input, and print its answer; return 1 if a turn failed, 4 where one waits for a person."""
-    from sojourn.core.values.visible import visible
-    from sojourn.errors import RunFailed
-
     code = OK
     async for line in _lines():
-        turn = await session.send(line, by=who)
-        if waits := await _waits(turn):
-            print("\n".join(waits), file=sys.stderr)
+        ended = await _followed(await session.send(line, by=who), as_json=as_json)
+        if ended == WAITING:
             return WAITING
-        try:
-            output = await turn.result()
-            print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"), flush=True)
-        except RunFailed as error:
-            print(f"sojourn: {visible(str(error), keep='')}", file=sys.stderr)
-            code = FAILED
+        code = ended or code
     return code
 
 
@@ -91,17 +83,29 @@ async def _lines() -> AsyncGenerator[str]:
             yield text
 
 
-async def _waits(turn: "SessionTurn") -> list[str]:
-    """Follow a turn to its end; return how to answer what it waits for, where it waits for a person."""
+async def _followed(turn: "SessionTurn", *, as_json: bool) -> int:
+    """Follow a turn, and print its answer, why it failed, or how to answer what it waits for; return the exit code."""
     from sojourn.cli.screen.wait_views import view_of
     from sojourn.cli.waits import open_waits
     from sojourn.core.awaits.kinds import wait_in
+    from sojourn.core.values.visible import visible
 
-    async for event in turn.events(children=True):
-        wait = wait_in(event)
-        if wait is None or not view_of(wait).is_for_people:
-            continue
-        found = [each for each in open_waits(await turn.run.status()) if each.wait.id == wait.id]
-        if found:
-            return [f"sojourn: waiting; answer with: {each.command}" for each in found]
-    return []
+    async with aclosing(turn.events(children=True)) as events:
+        async for event in events:
+            if event.type == "turn_completed":
+                output = event.output
+                print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"), flush=True)
+                return OK
+            if event.type == "turn_failed":
+                print(f"sojourn: the turn failed: {visible(str(event.error), keep='')}", file=sys.stderr)
+                return FAILED
+            wait = wait_in(event)
+            if wait is None or not view_of(wait).is_for_people:
+                continue
+            found = [each for each in open_waits(await turn.run.status()) if each.wait.id == wait.id]
+            for each in found:
+                print(f"sojourn: waiting; answer with: {each.command}", file=sys.stderr)
+            if found:
+                return WAITING
+    await turn.result()  # raises why the run ended
+    return FAILED

@@ -7,12 +7,24 @@ import sys
 from sojourn.cli.screen.wait_views import call_lines
 from sojourn.contracts.awaits import AwaitConfirmation
 
-__all__ = ["HELP", "ask_approval", "ask_person", "ask_yes", "decision_in", "is_full", "read_line"]
+__all__ = [
+    "CHOICES",
+    "UNSEEN",
+    "ask_approval",
+    "ask_person",
+    "ask_yes",
+    "decision_in",
+    "how_to_decide",
+    "is_full",
+    "read_line",
+]
 
 _DECISIONS = {"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "all": "a"}
 _FULL = ("f", "full")
-HELP = "y: run it   n WHY: deny it, with a reason   a: run it, and stop asking about this tool in this run"
-"""The decisions on a call, with the letters that make them."""
+CHOICES = "  y, n or a; a reason may follow"
+"""What a line is told that decides nothing."""
+UNSEEN = "  the call was not shown whole: f shows all of it, then you can approve it"
+"""What an approval is told of a call that was not shown whole."""
 
 
 async def read_line(patience: float | None = None) -> str:
@@ -46,6 +58,16 @@ def decision_in(line: str) -> tuple[str, str] | None:
     return (letter, reason.strip()) if letter else None
 
 
+def how_to_decide(*, is_seen: bool) -> str:
+    """The decisions on a call, with the letters that make them.
+
+    Args:
+        is_seen: Whether the call was shown whole.
+    """
+    more = "" if is_seen else "   f: show all of it"
+    return f"  y: run it   n WHY: deny it, with a reason   a: run it, and stop asking about this tool in this run{more}"
+
+
 def is_full(line: str) -> bool:
     """Whether a line asks for the whole call."""
     return line.strip().lower() in _FULL
@@ -60,9 +82,8 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
         call: The call to decide on, which was printed before.
         patience: Seconds to wait for each line; unlimited by default.
     """
-    _, seen = call_lines(call)
-    is_seen, more = seen.is_whole, "" if seen.is_whole else "   f: show all of it"
-    print(f"  {HELP}{more}")
+    is_seen = call_lines(call)[1].is_whole
+    print(how_to_decide(is_seen=is_seen))
     choice = "[y/n/a]" if is_seen else "[y/n/a/f]"
     while True:
         print(f"Approve? {choice} ", end="", flush=True)
@@ -74,11 +95,11 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
             print("\n".join(call_lines(call, whole=True)[0]))
             is_seen = True
         elif decision and decision[0] != "n" and not is_seen:
-            print("  the call was not shown whole: f shows all of it, then you can approve it")
+            print(UNSEEN)
         elif decision:
             return decision
         elif line.strip():
-            print("  y, n or a; a reason may follow")
+            print(CHOICES)
 
 
 async def ask_yes(question: str) -> bool:

@@ -118,15 +118,7 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
             payloads=waits.payloads,
         ),
         limit=limit,
-        phase=(
-            "waiting"
-            if waits_for and not waits_for.calls
-            else "finalizing"
-            if limit
-            else "idle"
-            if state.is_idle
-            else "planning"
-        ),
+        phase=_phase(state, waits_for, is_last=limit is not None),
         inbox=state.inbox,
         taken=state.taken,
         turns=state.turns,
@@ -134,6 +126,14 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,
     )
+
+
+def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> str:
+    if waits_for and not waits_for.calls:
+        return "waiting"
+    if is_last:
+        return "finalizing"
+    return "idle" if state.is_idle else "planning"
 
 
 def _asked_by(plan: PlanOutcome) -> set[str]:

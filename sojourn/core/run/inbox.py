@@ -1,6 +1,6 @@
 """Inbox: the messages that a conversation has accepted, and the ids by which it knows a message that is sent again.
 
-Plain code reads them in the workflow: what is accepted must not depend on a library's version.
+The workflow and the fold read them by the same functions; a message's parts are read as those of a run's opening are.
 """
 
 import hashlib
@@ -107,7 +107,7 @@ class Inbox:
         known = {**self.known, _digest(sent.message_id): after}
         if len(known) > MAX_KNOWN:
             del known[next(iter(known))]
-        first = len(self._interrupts) if sent.mode == "interrupt" else len(self.waiting)
+        first = self._interrupts if sent.mode == "interrupt" else len(self.waiting)
         waiting = (*self.waiting[:first], sent, *self.waiting[first:])
         return changed(self, waiting=waiting, known=known, count=self.count + 1), sent
 
@@ -118,13 +118,13 @@ class Inbox:
 
     def opening(self) -> tuple["Inbox", tuple[Sent, ...]]:
         """The inbox without the messages that open a turn, and these: all that interrupt, or else the first one."""
-        count = max(len(self._interrupts), 1)
+        count = max(self._interrupts, 1)
         return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
 
     @property
-    def _interrupts(self) -> list[Sent]:
-        """The messages that interrupt, which are before all others."""
-        return [sent for sent in self.waiting if sent.mode == "interrupt"]
+    def _interrupts(self) -> int:
+        """Number of messages that interrupt; they are before all others."""
+        return sum(sent.mode == "interrupt" for sent in self.waiting)
 
     def steering(self) -> tuple["Inbox", tuple[Sent, ...]]:
         """The inbox without the messages for the next plan, and these."""
