@@ -27,6 +27,8 @@ class Case:
     """Whether the command fails if no worker serves the run."""
     follows: bool = False
     """Whether the command continues until the run ends, and outlasts a server's restart of up to a minute."""
+    input: str = ""
+    """What the command reads from standard input."""
 
     def arguments(self, run_id: str) -> list[str]:
         """The words of the command line, for a run."""
@@ -39,6 +41,7 @@ CASES = [
     Case("result {run}", needs_worker=False, follows=True),
     Case("show {run}", needs_worker=False),
     Case("send desk.clerk@{run} add", takes_run=False),
+    Case("chat desk.clerk --session {run}", takes_run=False, input="sleep\n"),
     Case("interrupt desk.clerk@{run}", takes_run=False, needs_worker=False),
     Case("close desk.clerk@{run}", takes_run=False, needs_worker=False),
     Case("answer {run} yes"),
@@ -92,7 +95,9 @@ async def test_no_server(command):
     async def outcome(turn):
         case, as_json = turn
         options = ["--json"] if as_json else []
-        done = await command(*case.arguments("r"), *options, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
+        done = await command(
+            *case.arguments("r"), *options, input=case.input, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"}
+        )
         return fault_of(case, done, 3, "127.0.0.1:1" if not as_json else "sojourn server", as_json=as_json)
 
     await all_of([(case, index % 2 == 1) for index, case in enumerate(CASES)], outcome)
@@ -113,7 +118,9 @@ async def test_the_server_dies_midway(unserved, temporal_address, command):
     async def outcome(turn):
         case, last = turn
         async with Proxy(temporal_address, last=last) as proxy:
-            done = await command(*case.arguments(run.id), env={**env, "TEMPORAL_ADDRESS": proxy.address})
+            done = await command(
+                *case.arguments(run.id), input=case.input, env={**env, "TEMPORAL_ADDRESS": proxy.address}
+            )
             if not proxy.ended.is_set():  # the command sends no second request
                 return fault_of(case, done, 0) if case.line == "list" else None
             return fault_of(case, done, 3, "does not answer")
@@ -129,7 +136,7 @@ async def test_the_server_dies_while_a_run_is_followed(served, temporal_address,
     async def outcome(case):
         async with Proxy(temporal_address, last=4) as proxy:
             env = {**served.env, "TEMPORAL_ADDRESS": proxy.address}
-            done = await command(*case.arguments(run.id), env=env, before=briefly)
+            done = await command(*case.arguments(run.id), input=case.input, env=env, before=briefly)
             return fault_of(case, done, 3, "does not answer")
 
     await all_of([case for case in CASES if case.follows], outcome)
@@ -139,7 +146,7 @@ async def test_an_unknown_run(served):
     """Each command that takes a run exits with 1 and names the unknown run."""
 
     async def outcome(case):
-        done = await served.sojourn(*case.arguments("no-such-run"), "--json")
+        done = await served.sojourn(*case.arguments("no-such-run"), "--json", input=case.input)
         return fault_of(case, done, 1, "no-such-run", as_json=True)
 
     await all_of([case for case in CASES if case.takes_run], outcome)
@@ -150,7 +157,9 @@ async def test_a_run_id_that_no_run_has(temporal_address, command):
 
     async def outcome(turn):
         case, run_id = turn
-        done = await command(*case.arguments(run_id), env={"TEMPORAL_ADDRESS": temporal_address})
+        done = await command(
+            *case.arguments(run_id), input=case.input, env={"TEMPORAL_ADDRESS": temporal_address}
+        )
         return fault_of(case, done, 2, f"run id {run_id!a}: an id has 1 to 1000 visible characters")
 
     await all_of(
@@ -179,7 +188,7 @@ async def test_no_worker(unserved, command):
     run, env = unserved
 
     async def outcome(case):
-        done = await command(*case.arguments(run.id), env=env)
+        done = await command(*case.arguments(run.id), input=case.input, env=env)
         expected = "is not paused" if case.line.startswith("resume") else "no worker polls task queue"
         return fault_of(case, done, 1, expected)
 
@@ -193,7 +202,7 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
     async def outcome(case):
         async with Proxy(temporal_address, last=2, end="falls silent") as proxy:
             process = await start_command(
-                *case.arguments(run.id), env={**env, "TEMPORAL_ADDRESS": proxy.address}
+                *case.arguments(run.id), input=case.input, env={**env, "TEMPORAL_ADDRESS": proxy.address}
             )
             await proxy.ended.wait()
             process.send_signal(signal.SIGINT)

@@ -101,7 +101,7 @@ async def test_start_and_follow(served, here):
     await all_well(served, [[run.id if word == "RUN" else word for word in words] for words in others])
 
 
-async def test_talk(served):
+async def test_talk(served, status_when):
     """The lines send messages to one conversation; each is answered."""
     session_id = uuid.uuid4().hex
     lines = [[word.replace("desk-1", session_id) for word in words] for words in lines_of("Talk")]
@@ -109,12 +109,13 @@ async def test_talk(served):
     assert waited.out.strip()
     assert json.loads(named.out) == {"run_id": f"desk.clerk@{session_id}", "message_id": "m-1"}
     assert json.loads(steered.out)["run_id"] == f"desk.clerk@{session_id}"
-    status = await served.client.session("desk.clerk", session_id).status()
+    run = served.client.session("desk.clerk", session_id).run
+    status = await status_when(run, lambda status: status.status == "idle" and not status.queued)
     assert status.turns in (2, 3)
     interrupted = await served.sojourn(*lines[3])
     assert (interrupted.code, "is idle; there is no turn" in interrupted.err) == (1, True)
     await all_well(served, lines[4:])
-    assert (await served.client.session("desk.clerk", session_id).run.result()).reason == "closed"
+    assert (await run.result()).reason == "closed"
 
 
 async def test_list(served, until, rows):
