@@ -18,6 +18,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.core.run.limits import caps_left, limits_of
+from sojourn.core.run.session_limits import turn_policy
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import Attempt, telling
@@ -85,7 +86,7 @@ class PlanActivity:
                 run_id=key[0],
                 messages=messages,
                 limits=within_local_limit(limits) if info.is_local else limits,
-                caps=caps_left(policy, RunTotals()) if policy else task.caps,
+                caps=caps_left(turn_policy(policy, RunTotals()), RunTotals()) if policy else task.caps,
                 attempt=info.attempt,
                 waited=datetime.now(UTC) - info.scheduled_time,
             )

@@ -50,6 +50,7 @@ from .contracts.run import (
 )
 from .contracts.run_link import RunLink as RunLink
 from .contracts.run_policy import Caps as Caps, RunPolicy as RunPolicy, RunPolicyOverride as RunPolicyOverride
+from .contracts.session_policy import SessionPolicy as SessionPolicy
 from .contracts.tool_call import ToolCallMeta as ToolCallMeta, ToolRequest as ToolRequest
 from .contracts.tool_error import ToolError as ToolError
 from .contracts.tool_result import ToolResult as ToolResult, ToolTelemetry as ToolTelemetry

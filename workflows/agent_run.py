@@ -106,7 +106,9 @@ class AgentRun(RunQueries, MessageHandlers):
         self._clock = Clock(self.current)
         self._local_plans = LocalPlans()
         self._archive = Archive(self.current)
-        self.conversation = Conversation(self.current, self.awaits, self._turn, self._go_on)
+        idle_since = opening.since if isinstance(opening, Continuation) and state.is_idle else None
+        go_on = partial(self._go_on, None)
+        self.conversation = Conversation(self.current, self.awaits, self._turn, go_on, idle_since)
         self._observer = Observer()
         self._is_answered = True
         """Whether a plan has the answer of the last turn, and not the run itself."""
@@ -151,6 +153,7 @@ class AgentRun(RunQueries, MessageHandlers):
             pending, self._pending = self._pending, None
             plan, since = (pending.waits_for, pending.since) if pending else (None, None)
             if plan is None:
+                since = None  # that of an idle conversation
                 await self._until_resumed()
                 plan = await self._plan()
             if plan.failure:
@@ -188,7 +191,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
         Args:
             waits_for: The plan whose question, sleep or calls the run waits for.
-            since: When that question or sleep began.
+            since: When that question or sleep began, or since when the conversation is idle.
             is_over: Whether the wait has ended meanwhile, so that the run stays.
             step: The step of those calls.
         """

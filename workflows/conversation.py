@@ -1,19 +1,24 @@
 """Conversation: a run that does not end at its answer.
 
-Each message opens a turn, or joins the present one before its next plan. A turn that fails ends only itself.
+Each message opens a turn, or joins the present one before its next plan. A turn that fails ends only itself. The
+conversation ends when somebody closes it, or when it has reached a limit of its `SessionPolicy`.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError
 
+from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.converter.failures import chain_of
 from sojourn.core.run.introduction import TURN_ENDED
+from sojourn.core.run.session_limits import idle_end
+from sojourn.core.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled
 from .current_state import CurrentState
@@ -29,7 +34,8 @@ class Conversation:
         current: The run's state.
         awaits: The open waits, which show that the run is idle.
         turn: Runs one turn to its output, and tells whether a plan recorded it; its first plan opens the turn.
-        go_on: Goes on in a new execution, where the history is long.
+        go_on: Goes on in a new execution, where the history is long; told since when the conversation is idle.
+        idle_since: Since when the conversation is idle, where it went on in this execution meanwhile.
     """
 
     def __init__(
@@ -37,12 +43,14 @@ class Conversation:
         current: CurrentState,
         awaits: OpenAwaits,
         turn: Callable[[], Coroutine[Any, Any, tuple[RunOutput, bool]]],
-        go_on: Callable[[], Coroutine[Any, Any, None]],
+        go_on: Callable[[datetime | None], Coroutine[Any, Any, None]],
+        idle_since: datetime | None = None,
     ) -> None:
         self._current = current
         self._awaits = awaits
         self._turn = turn
         self._go_on = go_on
+        self._idle_since = idle_since
         self._present: asyncio.Task[tuple[RunOutput, bool]] | None = None
         """The present turn, in a task of its own, which an interruption cancels."""
 
@@ -54,12 +62,12 @@ class Conversation:
                 self._present.cancel()
 
     async def run(self) -> RunOutput:
-        """The output of the whole conversation, once it was closed."""
+        """The output of the whole conversation, once it was closed or has reached a limit."""
         while True:
             if self._current.state.is_idle:
-                await self._until_message()
-                if not self._current.state.inbox.waiting:
-                    return self._current.state.closed(workflow.info().workflow_id)
+                limit = self._limit or await self._until_message()
+                if limit or not self._current.state.inbox.waiting:
+                    return self._current.state.closed(workflow.info().workflow_id, limit)
             self._present = asyncio.create_task(self._turn())
             try:
                 output, is_planned = await self._present
@@ -75,15 +83,51 @@ class Conversation:
                 # A last turn that failed has an answer that no plan recorded.
                 self._end(None, None if is_planned else output)
 
-    async def _until_message(self) -> None:
-        """Wait until a message has come or the conversation is closed; a long run goes on in a new execution meanwhile, or now."""
+    @property
+    def _limit(self) -> Finalize | None:
+        stop_if_run_canceled()
+        return self._current.state.session_end
+
+    async def _until_message(self) -> Finalize | None:
+        """Wait until a message has come or the conversation is closed, or return why it ends without.
+
+        A long run goes on in a new execution meanwhile, or now.
+        """
         self._awaits.show()
         while not self._is_over():
             stop_if_run_canceled()
-            await workflow.wait_condition(lambda: self._is_over() or self._awaits.room.is_long)
-            if not self._is_over():
-                await self._go_on()
+            is_paused = self._is_paused
+            self._idle_since = None if is_paused else self._idle_since or workflow.now()
+            left = None if is_paused else self._idle_time_left
+            try:
+                await workflow.wait_condition(
+                    lambda: self._is_over() or self._awaits.room.is_long or self._is_paused != is_paused,  # noqa: B023 - awaited here
+                    timeout=left,
+                    timeout_summary=IDLE,
+                )
+            except TimeoutError:
+                session = self._current.state.policy.session
+                if session and session.idle_timeout and not self._is_over():
+                    return idle_end(session.idle_timeout)
+            else:
+                if not self._is_over():
+                    await self._go_on(self._idle_since)
+        self._idle_since = None
         stop_if_run_canceled()
+        return None
+
+    @property
+    def _idle_time_left(self) -> timedelta | None:
+        """How long the conversation may still be idle; None means no limit."""
+        session = self._current.state.policy.session
+        if session is None or session.idle_timeout is None or self._idle_since is None:
+            return None
+        left = session.idle_timeout - (workflow.now() - self._idle_since)
+        return min(max(left, timedelta(0)), LONGEST)
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._current.state.paused is not None
 
     def _is_over(self) -> bool:
         state = self._current.state

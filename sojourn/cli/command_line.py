@@ -26,6 +26,7 @@ from sojourn.cli.commands.result import result
 from sojourn.cli.commands.run import run, watch
 from sojourn.cli.commands.send import close, interrupt, send
 from sojourn.cli.commands.server import server
+from sojourn.cli.commands.sessions import sessions
 from sojourn.cli.commands.show import show
 from sojourn.cli.commands.steer import cancel, pause, resume
 from sojourn.cli.commands.worker import worker
@@ -46,7 +47,7 @@ __all__ = ["app", "main"]
 _GROUPS = {
     "Begin": (init,),
     "Start and follow": (run, watch, result),
-    "Talk": (chat, send, interrupt, close),
+    "Talk": (chat, send, interrupt, close, sessions),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),
@@ -91,7 +92,7 @@ app = typer.Typer(
 )
 
 
-_READING = ("catalog", "cost", "doctor", "export", "init", "list", "result", "show", "watch")
+_READING = ("catalog", "cost", "doctor", "export", "init", "list", "result", "sessions", "show", "watch")
 """Commands that only read, of which there are no spans: they load no OpenTelemetry, and say nothing about it."""
 
 

@@ -29,6 +29,7 @@ _GIVE_WAY = ("FORK OF", "TOOK", "STARTED", "AGENT")
 _COLORS = {
     "waiting": "yellow",
     "paused": "yellow",
+    "idle": "cyan",
     "completed": "green",
     "canceled": "dim",
     "running": "cyan",
@@ -52,15 +53,25 @@ def duration_of(run: "RunStatus", now: datetime | None = None) -> timedelta | No
     return (run.closed_at or now or datetime.now(UTC)) - run.started_at if run.started_at else None
 
 
-def run_table(runs: "Sequence[RunStatus]", why: "Mapping[str, Stuck]", width: int) -> RenderableType:
+def run_table(
+    runs: "Sequence[RunStatus]",
+    why: "Mapping[str, Stuck]",
+    width: int,
+    *,
+    sessions: Sequence[str] = (),
+) -> RenderableType:
     """Return the table of these runs for a screen of this width; an id stands on a line of its own where the rest does not fit.
 
     Args:
         runs: The runs, in their order.
         why: With `--stuck`, why each is stuck, by run id.
         width: Columns of the screen. Print without cropping: an id can be longer than the screen is wide.
+        sessions: For conversations, the names that stand for their run and agent.
     """
     ids, *others = _columns(runs, why)
+    if sessions:
+        ids = _Column("SESSION", [Text(name, no_wrap=True, overflow="ignore") for name in sessions])
+        others = [each for each in others if each.title != "AGENT"]
     kept = others
     for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]

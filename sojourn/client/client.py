@@ -10,41 +10,34 @@ async with Client.connect() as client:
 """
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, Self
 
-from pydantic import ValidationError
-from temporalio.client import (
-    WorkflowExecution,
-)
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
 from temporalio.service import RPCError
 
-from sojourn import search_attributes
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
 from sojourn.client.connecting import Connecting
 from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_histories
 from sojourn.client.labels import with_labels
-from sojourn.client.run import Run, status_name
+from sojourn.client.listing import Selection, listed
+from sojourn.client.opening import RUN_ID_RULE, as_messages, opened
+from sojourn.client.run import Run
 from sojourn.client.session import Session
-from sojourn.client.started import started_at_of
 from sojourn.client.task_queue import no_worker, queue_of
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
-from sojourn.contracts.fork import ForkedFrom
-from sojourn.contracts.ids import AGENT_ID, RUN_ID
+from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
-from sojourn.contracts.run import RunInput, RunOutput, RunStatus
+from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.core.run.opening import labels_fault, messages_fault, opening_fault
-from sojourn.core.values.wire import encode_readable
 from sojourn.errors import (
     InvalidInput,
     NoWorker,
@@ -53,11 +46,7 @@ from sojourn.errors import (
 from sojourn.live import LiveTransport
 from sojourn.storage import StorageDriver
 
-__all__ = ["Client", "Run", "quoted"]
-
-RUN_ID_RULE = (
-    "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
-)
+__all__ = ["Client", "Run"]
 
 FAILED = ("failed", "timed_out")
 """`RunStatus.status` of a run that can be retried."""
@@ -161,10 +150,10 @@ class Client(Access):
             ServerUnavailable: The server does not answer.
         """
         run_id = run_id or _generated_id(agent_id)
-        run = _opened(
+        run = opened(
             run_id,
             agent_id=agent_id,
-            messages=_opening(messages),
+            messages=as_messages(messages),
             session_id=session_id,
             turn_id=turn_id,
             labels=dict(labels or {}),
@@ -319,17 +308,54 @@ class Client(Access):
         """
         return Run(self, run_id)
 
-    def session(self, agent_id: str, session_id: str) -> "Session":
+    def session(
+        self,
+        agent_id: str,
+        session_id: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        policy: RunPolicyOverride | None = None,
+    ) -> "Session":
         """A handle of the conversation with an agent; sends no request, and starts nothing.
 
         Args:
             agent_id: The agent.
             session_id: The session: 1 to 200 characters, without quotes, backslashes and control characters.
+            labels: Labels of the conversation, where this handle's first message starts it.
+            policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts
+                it; a value applies only where it is tighter than the agent's.
 
         Raises:
-            InvalidInput: An id breaks its rule.
+            InvalidInput: An argument breaks its rule.
         """
-        return Session(self, agent_id, session_id)
+        return Session(self, agent_id, session_id, labels=labels, policy=policy)
+
+    def list_sessions(
+        self,
+        *,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        status: str | None = None,
+        since: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[RunStatus]:
+        """Conversations of this namespace, as `list_runs` lists runs: those that `session` finds by their ids.
+
+        Args:
+            agent_id: Only conversations with this agent.
+            session_id: Only conversations of this session, with whichever agent.
+            status: As `RunStatus.status`: `idle` for those that wait for a message; `running` includes all open ones.
+            since: Only conversations that started at this moment or later.
+            labels: Only conversations that were started with all of these labels.
+            limit: Most conversations to return.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+            InvalidInput: The search attributes are not registered on this server.
+        """
+        selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
+        return self._listed(selection, labels, limit)
 
     def list_runs(
         self,
@@ -352,7 +378,7 @@ class Client(Access):
         Args:
             agent_id: Only runs of this agent.
             session_id: Only runs of this session.
-            status: As `RunStatus.status`; `running` includes waiting and paused ones, `waiting` paused ones.
+            status: As `RunStatus.status`; `running` includes waiting, paused and idle ones, `waiting` paused ones.
             since: Only runs that started at this moment or later.
             labels: Only runs that were started with all of these labels. The store does not have them: each listed run's
                 input is read, and a run whose input cannot be read has none.
@@ -364,108 +390,16 @@ class Client(Access):
             ServerUnavailable: The server does not answer.
             InvalidInput: The search attributes are not registered on this server.
         """
-        clauses = ["WorkflowType = 'AgentRun'"]
-        if since:
-            since = since.astimezone(UTC)
-            clauses.append(f"StartTime >= '{since.isoformat()}'")
-        if not children:
-            clauses.append("ParentWorkflowId IS NULL")
-        if agent_id:
-            clauses.append(f"SojournAgent = {quoted(agent_id)}")
-        if session_id:
-            clauses.append(f"SojournSession = {quoted(session_id)}")
-        if fork_of:
-            clauses.append(f"SojournForkOf = {quoted(fork_of)}")
-        if status in ("waiting", "paused"):
-            which = f"= '{search_attributes.PAUSED}'" if status == "paused" else "IS NOT NULL"
-            clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
-        elif status:
-            clauses.append(f"ExecutionStatus = {quoted(_visibility_name(status))}")
-        else:
-            clauses.append("ExecutionStatus != 'ContinuedAsNew'")
-        query = " AND ".join(clauses)
-        if labels:
-            return with_labels(self.temporal, self._listed(query, None, since), labels, limit)
-        return self._listed(query, limit, since)
+        selection = Selection(agent_id, session_id, status, since, children, fork_of)
+        return self._listed(selection, labels, limit)
 
-    async def _listed(
-        self, query: str, limit: int | None, since: datetime | None
-    ) -> AsyncGenerator[RunStatus]:
-        left = limit
-        try:
-            # The store selects by the start of the last execution, so that some of what it finds may be left out.
-            async for found in self.temporal.list_workflows(query, limit=None if since else limit):
-                started_at = await started_at_of(found)
-                if since and started_at < since:
-                    continue
-                if left is not None and (left := left - 1) < 0:
-                    return
-                attributes = found.typed_search_attributes
-                origin = attributes.get(search_attributes.FORK_OF)
-                yield RunStatus(
-                    run_id=found.id,
-                    agent_id=attributes.get(search_attributes.AGENT) or "",
-                    session_id=attributes.get(search_attributes.SESSION) or "",
-                    forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
-                    status=_status_of(found),
-                    awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
-                    started_at=started_at,
-                    closed_at=found.close_time,
-                )
-        except RPCError as error:
-            if search_attributes.is_unknown(error):
-                raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
-            raise translated(error, None) from error
+    def _listed(
+        self, selection: Selection, labels: Mapping[str, str] | None, limit: int | None
+    ) -> AsyncIterator[RunStatus]:
+        if labels:
+            return with_labels(self.temporal, listed(self.temporal, selection, None), labels, limit)
+        return listed(self.temporal, selection, limit)
 
 
 def _generated_id(agent_id: str) -> str:
     return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
-
-
-def _opening(messages: str | Message | Sequence[Message]) -> list[Message]:
-    if isinstance(messages, str):
-        return [Message.user(messages)]
-    return [messages] if isinstance(messages, Message) else list(messages)
-
-
-def _opened(run_id: str, **fields: Any) -> RunInput:
-    """The run's input, validated before the start: a run with an invalid opening should not exist."""
-    try:
-        run = RunInput(**fields)
-        encode_readable(run)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{place}: {first['msg']}", run_id=run_id) from error
-    except ValueError as error:
-        raise InvalidInput(f"the input of a run must be JSON: {str(error)[:200]}", run_id=run_id) from error
-    fault = _fault_of(run_id, run)
-    if fault:
-        raise InvalidInput(fault, run_id=run_id)
-    return run
-
-
-def _fault_of(run_id: str, run: RunInput) -> str | None:
-    if not AGENT_ID.match(run.agent_id):
-        return opening_fault(run)  # the run id is derived from the agent id
-    if not RUN_ID.match(run_id):
-        return RUN_ID_RULE
-    return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
-
-
-def _status_of(found: WorkflowExecution) -> str:
-    status = status_name(found.status)
-    awaiting = found.typed_search_attributes.get(search_attributes.AWAITING)
-    if status != "running" or not awaiting:
-        return status
-    return {search_attributes.PAUSED: "paused", search_attributes.IDLE: "idle"}.get(awaiting, "waiting")
-
-
-def quoted(text: str) -> str:
-    """A text as a quoted literal in a visibility query."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-def _visibility_name(status: str) -> str:
-    return "".join(part.title() for part in status.split("_"))

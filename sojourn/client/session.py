@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -10,6 +10,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
+from sojourn.client.opening import opened
 from sojourn.client.run import Run
 from sojourn.client.task_queue import no_worker, queue_of
 from sojourn.connection.rpc_errors import translated
@@ -23,7 +24,8 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
 from sojourn.contracts.message import Message
-from sojourn.contracts.run import RunInput, RunOutput, RunStatus
+from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import Accepted, Mode
 from sojourn.errors import InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
@@ -103,7 +105,8 @@ class SessionTurn:
         """The answer of the turn that took the message.
 
         Raises:
-            RunFailed: The turn failed, and the conversation goes on; or the run was canceled or terminated before an answer.
+            RunFailed: The turn failed, and the conversation goes on; or the run was canceled or terminated before an
+                answer; or the conversation reached a limit, whose name is the `code`, before the turn began.
             ServerUnavailable: The server did not answer for a minute.
         """
         async for event in self.events():
@@ -116,10 +119,13 @@ class SessionTurn:
                     code=event.error.code,
                     error=event.error,
                 )
-            if event.type in _ENDS:
-                await self.run.result()  # raises why the run ended, unless it was closed
+        whole = (
+            await self.run.result()
+        )  # raises why the run ended, unless it was closed or had reached a limit
         raise RunFailed(
-            f"{self.run.id} ended before it answered message {self.message_id}", run_id=self.run.id
+            f"{self.run.id} ended before it answered message {self.message_id}: {whole.text or whole.reason}",
+            run_id=self.run.id,
+            code=whole.reason,
         )
 
 
@@ -130,12 +136,23 @@ class Session:
         client: The client.
         agent_id: The agent.
         session_id: The session; two programs that name the same one talk to the same conversation.
+        labels: Labels of the conversation, where this handle's first message starts it.
+        policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts it; a
+            value applies only where it is tighter than the agent's.
 
     Raises:
         InvalidInput: An id breaks its rule.
     """
 
-    def __init__(self, client: Access, agent_id: str, session_id: str) -> None:
+    def __init__(
+        self,
+        client: Access,
+        agent_id: str,
+        session_id: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        policy: RunPolicyOverride | None = None,
+    ) -> None:
         if not AGENT_ID.match(agent_id):
             raise InvalidInput(f"agent_id {agent_id[:80]!r} has the form <service>.<agent>")
         if not session_id or not SESSION_ID.match(session_id):
@@ -147,6 +164,15 @@ class Session:
         self.session_id = session_id
         self.run = Run(client, conversation_id(agent_id, session_id))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
+        self._opening = opened(
+            self.run.id,
+            agent_id=agent_id,
+            session_id=session_id,
+            messages=[],
+            conversation=True,
+            labels=dict(labels or {}),
+            policy=policy,
+        )
 
     def __repr__(self) -> str:
         """The agent and the session; a handle knows no status."""
@@ -196,7 +222,7 @@ class Session:
 
     async def _start(self) -> None:
         """Start the conversation; where another program just did so, there is nothing to do."""
-        run = RunInput(agent_id=self.agent_id, session_id=self.session_id, messages=[], conversation=True)
+        run = self._opening
         try:
             queue = self._client.task_queue or await queue_of(
                 self._client.temporal, self.agent_id, self.run.id

@@ -6,10 +6,11 @@ pydantic reads, such as the body of an HTTP request, stays a `ValidationError`.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from sojourn.contracts.definition import DefinitionError
 from sojourn.contracts.record import Input
@@ -17,7 +18,10 @@ from sojourn.contracts.record import Input
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["Declaration", "faults_of", "suggestion"]
+__all__ = ["Declaration", "PositiveDuration", "faults_of", "suggestion"]
+
+PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
+"""A time limit. Temporal rejects a non-positive one at every attempt, and the run would hang."""
 
 _MAX_FAULTS = 5
 """Most faults named; further ones are counted."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import (
     ConfigDict,
-    Field,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveInt,
@@ -15,13 +14,11 @@ from pydantic import (
 )
 
 from sojourn.contracts.approval import ApprovalPolicy, in_both
-from sojourn.contracts.declaration import Declaration
+from sojourn.contracts.declaration import Declaration, PositiveDuration
 from sojourn.contracts.record import Record
+from sojourn.contracts.session_policy import SessionPolicy
 
-__all__ = ["Caps", "Limits", "OnMissingFields", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
-
-PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
-"""A time limit. Temporal rejects a non-positive one at every attempt, and the run would hang."""
+__all__ = ["Caps", "Limits", "OnMissingFields", "RunPolicy", "RunPolicyOverride"]
 
 OnMissingFields = Literal["resume", "await_clarification", "finalize"]
 """What follows a call without required fields: the planner decides, a person is asked, or the run ends."""
@@ -76,6 +73,8 @@ class RunPolicy(Limits, Declaration):
     """Tokens read and written by models, in the run and its child runs; None means no limit."""
     max_cost: NonNegativeFloat | None = None
     """US dollars spent on models, in the run and its child runs; None means no limit."""
+    session: SessionPolicy | None = None
+    """In a conversation: the limits of the whole, since all others count for each turn."""
     on_missing_fields: OnMissingFields = "resume"  # pyright: ignore[reportIncompatibleVariableOverride] - frozen
     """What follows a call without required fields."""
 
@@ -141,6 +140,8 @@ class RunPolicyOverride(Declaration):
     """Tokens read and written by models, in the run and its child runs."""
     max_cost: NonNegativeFloat | None = None
     """US dollars spent on models, in the run and its child runs."""
+    session: SessionPolicy | None = None
+    """In a conversation: the limits of the whole; the stricter of each counts."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set."""
@@ -161,6 +162,7 @@ _ON_MISSING: tuple[OnMissingFields, ...] = ("resume", "await_clarification", "fi
 _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "on_missing_fields": lambda ours, theirs: max(ours, theirs, key=_ON_MISSING.index),
     "approval": lambda ours, theirs: ours.tightened(theirs),
+    "session": lambda ours, theirs: ours.tightened(theirs),
     "allowed_tools": in_both,
     "allowed_tags": lambda ours, theirs: [tag for tag in theirs if tag in ours],
     "denied_tools": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),

@@ -56,6 +56,7 @@ CASES = [
     Case("retry {run}", needs_worker=False),
     Case("export {run}", needs_worker=False),
     Case("list", takes_run=False, needs_worker=False),
+    Case("sessions", takes_run=False, needs_worker=False),
     Case("cost", takes_run=False, needs_worker=False),
     Case("list --stuck", takes_run=False, needs_worker=False),
     Case("doctor", takes_run=False, needs_worker=False),

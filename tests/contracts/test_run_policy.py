@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, DefinitionError, RunPolicy, RunPolicyOverride
+from sojourn import ApprovalPolicy, DefinitionError, RunPolicy, RunPolicyOverride, SessionPolicy
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import OnMissingFields
 
@@ -69,6 +69,7 @@ PAIRS: dict[str, tuple[Any, ...]] = {
     "max_depth": (9, 2),
     "max_tokens": (9, 2),
     "max_cost": (9.0, 0.5),
+    "session": (SessionPolicy(max_turns=9), SessionPolicy(max_turns=2)),
 }
 NO_LIMIT = [name for name, field in RunPolicy.model_fields.items() if field.default is None]
 
@@ -143,11 +144,13 @@ def test_ending_is_stricter_than_asking_than_going_on(ours: OnMissingFields, the
 NAMES = st.lists(st.sampled_from(["*", "ops.*", "ops.devices.*", *TOOLS]), max_size=3, unique=True)
 TAGS = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
 DURATIONS = st.integers(1, 100).map(lambda n: timedelta(seconds=n))
+MOST = st.none() | st.integers(1, 100)
 LIMITS: dict[str, st.SearchStrategy[Any]] = {
     name: {
         "interrupts_allowed": st.booleans(),
         "on_missing_fields": st.sampled_from(get_args(OnMissingFields)),
         "approval": st.builds(ApprovalPolicy, denied_tools=NAMES, run_tools=NAMES, asks=st.booleans()),
+        "session": st.builds(SessionPolicy, max_turns=MOST, max_tokens=MOST, max_cost=MOST),
         "allowed_tools": NAMES,
         "allowed_tags": TAGS,
         "denied_tools": NAMES,
@@ -169,7 +172,7 @@ def within(name: str, ours: Any, limit: Any) -> bool:
         return tools_of(ours) <= tools_of(limit)
     if limit is None or ours is None:
         return limit is None
-    if name == "approval":
+    if name in ("approval", "session"):
         return ours.tightened(limit) == ours
     if name == "on_missing_fields":
         order = get_args(OnMissingFields)

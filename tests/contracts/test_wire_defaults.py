@@ -35,6 +35,7 @@ from sojourn import (
     PolicyDecision,
     RunPolicy,
     RunPolicyOverride,
+    SessionPolicy,
     ToolId,
     ToolResult,
     data_converter,
@@ -202,6 +203,7 @@ def test_the_inputs_are_the_records_that_users_write() -> None:
         Retry,
         RunPolicy,
         RunPolicyOverride,
+        SessionPolicy,
     }
 
 

@@ -8,7 +8,7 @@ async def clerk(turn):
     return PlanResult.final(f"{len(said)}: {said[-1]}")
 
 
-async def test_the_program_and_the_commands(serve, blocks, shell):
+async def test_the_program_and_the_commands(serve, blocks, shell, until):
     """Two messages by the program, two by the CLI, and the end by the CLI."""
     client = await serve(App(agents=[Agent("shop.clerk", planner=clerk)]))
     scope: dict = {}
@@ -19,6 +19,13 @@ async def test_the_program_and_the_commands(serve, blocks, shell):
     assert await scope["change_of_mind"](other) == "1: No: only look at order 9"
     assert not await scope["stop"](other)
     assert await scope["show"](other, "iVBORw0KGgo=") == "2: What is this?"
+    bounded = scope["bounded"](client)
+    assert (await (await bounded.send("hi")).result()).text == "1: hi"
+
+    async def are_idle() -> bool:
+        return {"desk-1", "desk-2", "desk-3"} <= set(await scope["idle_desks"](client))
+
+    await until(are_idle)
     (commands,) = blocks("conversations.md", "sh")
     for line in commands.splitlines():
         status, printed = await shell(line)

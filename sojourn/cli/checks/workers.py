@@ -17,7 +17,8 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
-from sojourn.client.client import Client, quoted
+from sojourn.client.client import Client
+from sojourn.client.listing import quoted
 from sojourn.search_attributes import AGENT
 
 __all__ = ["check_elsewhere", "check_queue", "check_runs"]

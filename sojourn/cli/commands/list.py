@@ -13,7 +13,6 @@ from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.opening import read_labels
 from sojourn.cli.options import Json, connected
 from sojourn.cli.period import since as moment_since
-from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -26,13 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["list_"]
 
-STATUSES = ("running", "waiting", "paused", "completed", "failed", "canceled", "terminated", "timed_out")
-
 MAX_LOOKED_AT = 1_000
 """Most open runs that `--stuck` checks, the newest first."""
-
-PLAIN_WIDTH = 1_000
-"""Columns of an output that is not a terminal, so that nothing is cut or wrapped."""
 
 WATCH_INTERVAL = 2.0
 """Seconds between two drawings of `--watch`."""
@@ -50,7 +44,7 @@ def list_(
         str | None,
         typer.Option(
             "--status",
-            help="running (includes waiting and paused), waiting, paused, completed, failed, canceled, terminated or timed_out.",
+            help="running (includes waiting, paused and idle), waiting, paused, idle, completed, failed, canceled, terminated or timed_out.",
         ),
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for somebody.")] = False,
@@ -89,10 +83,9 @@ def list_(
     sojourn list --waiting
     sojourn list --agent ops.assistant --status failed --json
     """
-    if status is not None and status not in STATUSES:
-        raise CommandError(
-            f"{plain(status)!r} is not a status; use one of {', '.join(STATUSES)}", exit_code=USAGE
-        )
+    from sojourn.cli.listed import check_status
+
+    check_status(status)
     if sum((status is not None, waiting, stuck)) > 1:
         raise CommandError("give only one of --status, --waiting and --stuck", exit_code=USAGE)
     if watch and (as_json or not sys.stdout.isatty()):
@@ -125,8 +118,10 @@ def list_(
             return await _watch(lambda: look(client), hides=not filters["children"])
         runs, why = await look(client)
         if as_json:
+            from sojourn.cli.listed import to_json
+
             for run in runs:
-                print(json.dumps(_to_json(run, why.get(run.run_id)), ensure_ascii=False))
+                print(json.dumps(to_json(run, why.get(run.run_id)), ensure_ascii=False))
         else:
             _show(runs, why, hides=not filters["children"])
         return OK
@@ -200,33 +195,10 @@ async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, S
     return await stuck_runs(client, [run.run_id for run in runs[:MAX_LOOKED_AT]])
 
 
-def _to_json(run: "RunStatus", stuck: "Stuck | None") -> dict[str, Any]:
-    """Return the object that `--json` prints for a run; its fields must stay."""
-    from sojourn.cli.run_table import duration_of
-
-    duration = duration_of(run)
-    fields: dict[str, Any] = {
-        "run_id": run.run_id,
-        "agent_id": run.agent_id,
-        "session_id": run.session_id,
-        "status": run.status,
-        "awaiting": run.awaiting if run.closed_at is None else "",
-        "forked_from": run.forked_from.run_id if run.forked_from else None,
-        "started_at": _iso(run.started_at),
-        "closed_at": _iso(run.closed_at),
-        "duration_seconds": round(duration.total_seconds(), 3) if duration else None,
-    }
-    if stuck:
-        fields["stuck"] = {**stuck, "since": _iso(stuck["since"])}
-    return fields
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None
-
-
 def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]", *, hides: bool) -> None:
     from rich.console import Console
+
+    from sojourn.cli.listed import PLAIN_WIDTH
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -36,7 +36,7 @@ class Continuation:
     waits_for: PlanOutcome | None = None
     """The plan whose question, sleep or calls the run waits for; None between a step and a plan."""
     since: datetime | None = None
-    """When that question or sleep began."""
+    """When that question or sleep began, or since when a conversation is idle."""
     step: StepProgress | None = None
     """How far those calls are."""
 

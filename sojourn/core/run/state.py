@@ -29,6 +29,7 @@ from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
 from sojourn.core.run.opening import labelled
+from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_policy
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
 from sojourn.core.run.transcript import Claim, for_planner, reply
@@ -70,6 +71,8 @@ class RunState:
     policy: RunPolicy = field(default_factory=RunPolicy)
     """The limits in force, from the first plan's result on."""
     is_policy_known: bool = False
+    agreed: RunPolicy | None = None
+    """In a conversation: the policy with which each turn begins; a turn's own is what the session and the policy engine leave of it."""
     turn: int = 1
     """The number of the user turn, from 1."""
     plans: int = 0
@@ -196,13 +199,18 @@ class RunState:
         """Take a plan's policy, policy decision, notes and usage into the state."""
         state = changed(self, accepted_attempt=plan.attempt, unseen=None)
         if plan.policy:
-            state = changed(state, policy=plan.policy, is_policy_known=True)
+            state = state.agreeing(plan.policy)
         if plan.decision:
             state = state.tightened(plan.decision, now)
         if state.is_policy_known and state.policy.time_budget != state.active.budget:
             state = changed(state, active=changed(state.active, budget=state.policy.time_budget))
         totals = changed(state.totals, usage=add_usage(state.totals.usage, plan.usage))
         return changed(state.with_notes(*plan.notes), totals=totals)
+
+    def agreeing(self, policy: RunPolicy) -> "RunState":
+        """The state with the policy of the run; in a conversation, as far as the turns before have left of it."""
+        agreed = policy if self.opening.conversation else None
+        return changed(self, policy=turn_policy(policy, self.earlier), agreed=agreed, is_policy_known=True)
 
     def tightened(self, decision: PolicyDecision, now: datetime) -> "RunState":
         """Apply the policy engine's caps and labels from now on."""
@@ -358,15 +366,17 @@ class RunState:
         """Open a turn with the first message that waits: what limits and counts a turn begins at zero."""
         inbox, opening = self.inbox.opening()
         is_first = self.plans == 0 and self.turns == 0
+        state = self.agreeing(self.agreed) if self.agreed else self
+        budget = state.policy.time_budget if self.agreed else self.active.budget
         return changed(
-            self,
+            state,
             inbox=inbox,
             taken=tuple(sent.message_id for sent in opening),
             new=(*self.new, *(sent.message for sent in opening)),
             turn=self.turn if is_first else self.turn + 1,
             totals=RunTotals(),
             safeguards=self.safeguards if is_first else self.safeguards.new_turn(),
-            active=ActiveTime(budget=self.active.budget, paused=self.active.paused),
+            active=ActiveTime(budget=budget, paused=self.active.paused),
             limit=None,
             unanswered_for=None,
             phase="planning",
@@ -431,13 +441,20 @@ class RunState:
             interrupted=None,
         )
 
-    def closed(self, run_id: str) -> RunOutput:
-        """The output of a conversation that was closed: the sums over its turns."""
+    @property
+    def session_end(self) -> Finalize | None:
+        """Why no further turn of a conversation begins, or None."""
+        return session_end(self.policy, self.turns, self.earlier)
+
+    def closed(self, run_id: str, limit: Finalize | None = None) -> RunOutput:
+        """The output of a conversation that was closed, or that ends by a limit: the sums over its turns."""
+        is_used_up = limit is not None and limit.reason != IDLE_TIMEOUT
         return RunOutput(
             run_id=run_id,
             agent_id=self.opening.agent_id,
-            final=Message.assistant(self.closing or ""),
-            reason="closed",
+            final=Message.assistant(limit.message if limit else self.closing or ""),
+            reason=limit.reason if limit else "closed",
+            error=gave_up(limit) if limit and is_used_up else None,
             tool_calls=self.earlier.tool_calls,
             rounds=self.earlier.rounds,
             children_count=self.earlier.children_count,

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 __all__ = [
     "EXPIRES",
+    "IDLE",
     "LONGEST",
     "TIME_BUDGET",
     "WAITS",
@@ -24,6 +25,9 @@ TIME_BUDGET = "time budget"
 
 WAITS = "the planner waits"
 """The timer of a sleep that a planner asked for."""
+
+IDLE = "idle time-out"
+"""The timer that fires when nobody has sent a message to a conversation for long."""
 
 EXPIRES = "expiry of "
 """The prefix of the timer of a wait, before the wait's id."""

@@ -1,0 +1,131 @@
+"""Listing: runs and conversations from Temporal's visibility store, by what it knows of them."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError
+
+from sojourn import search_attributes
+from sojourn.client.run import status_name
+from sojourn.client.session import conversation_id
+from sojourn.client.started import started_at_of
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.run import RunStatus
+from sojourn.errors import InvalidInput
+
+__all__ = ["Selection", "listed", "quoted"]
+
+_BY_AWAITING = {
+    "paused": f"= '{search_attributes.PAUSED}'",
+    "idle": f"= '{search_attributes.IDLE}'",
+    "waiting": f"IS NOT NULL AND SojournAwaiting != '{search_attributes.IDLE}'",
+}
+"""Statuses of open runs that the store knows by `SojournAwaiting`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which runs are listed; each argument is as that of `Client.list_runs`."""
+
+    agent_id: str | None = None
+    session_id: str | None = None
+    status: str | None = None
+    since: datetime | None = None
+    children: bool = True
+    fork_of: str | None = None
+    only_sessions: bool = False
+    """Only conversations that a `Session` finds by its ids: not their forks."""
+
+    @property
+    def query(self) -> str:
+        """The query of the store, which may find more."""
+        clauses = ["WorkflowType = 'AgentRun'"]
+        if self.since:
+            clauses.append(f"StartTime >= '{self.since.astimezone(UTC).isoformat()}'")
+        if not self.children:
+            clauses.append("ParentWorkflowId IS NULL")
+        if self.agent_id:
+            clauses.append(f"SojournAgent = {quoted(self.agent_id)}")
+        if self.session_id:
+            clauses.append(f"SojournSession = {quoted(self.session_id)}")
+        elif self.only_sessions:
+            clauses.append("SojournSession IS NOT NULL")
+        if self.fork_of:
+            clauses.append(f"SojournForkOf = {quoted(self.fork_of)}")
+        if which := _BY_AWAITING.get(self.status or ""):
+            clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
+        elif self.status:
+            clauses.append(f"ExecutionStatus = {quoted(_visibility_name(self.status))}")
+        else:
+            clauses.append("ExecutionStatus != 'ContinuedAsNew'")
+        return " AND ".join(clauses)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that the query finds is wanted."""
+        return self.since is None and not self.only_sessions
+
+    def takes(self, run: RunStatus) -> bool:
+        """Whether a run that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
+        if self.since and (run.started_at is None or run.started_at < self.since):
+            return False
+        return not self.only_sessions or run.run_id == conversation_id(run.agent_id, run.session_id)
+
+
+async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
+    """The runs of a selection, with the fields that the store has.
+
+    Raises:
+        ServerUnavailable: The server does not answer.
+        InvalidInput: The search attributes are not registered on this server.
+    """
+    left = limit
+    try:
+        found = client.list_workflows(selection.query, limit=limit if selection.is_exact else None)
+        async for each in found:
+            run = await _run_of(each)
+            if not selection.takes(run):
+                continue
+            if left is not None and (left := left - 1) < 0:
+                return
+            yield run
+    except RPCError as error:
+        if search_attributes.is_unknown(error):
+            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
+        raise translated(error, None) from error
+
+
+async def _run_of(found: WorkflowExecution) -> RunStatus:
+    attributes = found.typed_search_attributes
+    origin = attributes.get(search_attributes.FORK_OF)
+    return RunStatus(
+        run_id=found.id,
+        agent_id=attributes.get(search_attributes.AGENT) or "",
+        session_id=attributes.get(search_attributes.SESSION) or "",
+        forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
+        status=_status_of(found),
+        awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
+        started_at=await started_at_of(found),
+        closed_at=found.close_time,
+    )
+
+
+def _status_of(found: WorkflowExecution) -> str:
+    status = status_name(found.status)
+    awaiting = found.typed_search_attributes.get(search_attributes.AWAITING)
+    if status != "running" or not awaiting:
+        return status
+    return {search_attributes.PAUSED: "paused", search_attributes.IDLE: "idle"}.get(awaiting, "waiting")
+
+
+def quoted(text: str) -> str:
+    """A text as a quoted literal in a visibility query."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _visibility_name(status: str) -> str:
+    return "".join(part.title() for part in status.split("_"))

@@ -1,0 +1,82 @@
+"""`Client.list_sessions` and `sojourn sessions`: conversations by their state."""
+
+import uuid
+
+import pytest
+
+from sojourn import AwaitClarification, PlanResult, RunPolicy
+
+
+async def plan(turn):
+    said = [message.text for message in turn.messages if message.role == "user"]
+    return (
+        PlanResult.ask(AwaitClarification(question="which?")) if said[-1] == "ask" else PlanResult.final("ok")
+    )
+
+
+@pytest.fixture
+async def talks(serve, until):
+    """A client, a tag, and three sessions with it in their ids: idle, waiting and closed; and a run and a fork that are none."""
+    client = await serve(planner=plan, policy=RunPolicy(interrupts_allowed=True))
+    tag = uuid.uuid4().hex[:8]
+    idle = client.session("test.agent", f"{tag} idle", labels={"tag": tag})
+    asking, closed = (client.session("test.agent", f"{tag}-{name}") for name in ("asking", "closed"))
+    for session, text in ((idle, "hi"), (asking, "ask"), (closed, "hi")):
+        await session.send(text)
+    await asking.run.until_waiting()
+    await closed.close("done")
+    await closed.run.result()
+    plain = await client.start("test.agent", "hi", session_id=f"{tag} idle")
+    await plain.result()
+    await client.fork(idle.run.id)
+    names = {session.session_id: session.run.id for session in (idle, asking, closed)}
+
+    async def are_listed() -> bool:
+        found = {each.run_id: each.status async for each in client.list_sessions()}
+        mine = [found.get(run_id) for run_id in names.values()]
+        runs = [each.run_id async for each in client.list_runs(session_id=f"{tag} idle")]
+        return mine == ["idle", "waiting", "completed"] and len(runs) == 3
+
+    await until(are_listed)
+    return client, tag, names
+
+
+async def test_conversations_are_found_by_their_state(talks):
+    client, tag, names = talks
+
+    async def found(**options):
+        listed = client.list_sessions(**options)
+        return {each.session_id for each in [x async for x in listed] if tag in each.session_id}
+
+    assert await found() == await found(agent_id="test.agent") == set(names)
+    assert await found(agent_id="test.other") == set()
+    assert await found(status="idle") == {f"{tag} idle"}
+    assert await found(status="waiting") == {f"{tag}-asking"}
+    assert await found(status="completed") == {f"{tag}-closed"}
+    assert await found(status="running") == {f"{tag} idle", f"{tag}-asking"}
+    assert await found(session_id=f"{tag} idle") == {f"{tag} idle"}
+    assert await found(labels={"tag": tag}) == {f"{tag} idle"}
+    assert len([each async for each in client.list_sessions(session_id=f"{tag} idle", limit=1)]) == 1
+    waiting = [each.run_id async for each in client.list_runs(status="waiting")]
+    assert names[f"{tag}-asking"] in waiting
+    assert names[f"{tag} idle"] not in waiting
+
+
+async def test_the_command(talks, command, temporal_address):
+    """The table has the names that `send` takes; `--json` has the fields of `list`."""
+    _, tag, names = talks
+
+    async def sojourn(*arguments):
+        return await command(*arguments, env={"TEMPORAL_ADDRESS": temporal_address})
+
+    table = await sojourn("sessions", "--label", f"tag={tag}")
+    heading, row = table.out.splitlines()
+    assert heading.split()[:3] == ["SESSION", "STATUS", "WAITS"]
+    assert row.startswith(f"'test.agent@{tag} idle'  idle")
+    done = await sojourn("sessions", "--session", f"{tag}-closed", "--json")
+    assert [(one["run_id"], one["status"]) for one in done.objects] == [(names[f"{tag}-closed"], "completed")]
+    none = await sojourn("sessions", "--session", f"{tag}-nobody")
+    assert (none.code, none.out) == (0, "no conversations found\n")
+    wrong = await sojourn("sessions", "--status", "sleepy")
+    assert wrong.code == 2
+    assert "'sleepy' is not a status" in wrong.err
