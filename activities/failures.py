@@ -8,10 +8,12 @@ from types import TracebackType
 
 from temporalio.exceptions import ApplicationError
 
+from sojourn.authoring.app import App
 from sojourn.contracts import raised
+from sojourn.contracts.notice import NoticeKind
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, ToolError
 
-__all__ = ["carried"]
+__all__ = ["carried", "notices_of"]
 
 MAX_FRAMES = 8
 """Most frames kept of each exception, the innermost ones."""
@@ -52,3 +54,8 @@ def _innermost(innermost: TracebackType | None) -> TracebackType | None:
         assert innermost is not None
         innermost = innermost.tb_next
     return innermost
+
+
+def notices_of(app: App) -> list[dict[str, list[NoticeKind]]]:
+    """What a plan that failed tells besides: for which notices the app has functions, for a run that knows no plan yet."""
+    return [{"notices": list(app.notices)}] if app.notices else []

@@ -24,6 +24,7 @@ from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import Attempt, telling
 from sojourn.live.transport import topic_of
 
+from .failures import notices_of
 from .first_time import FirstTime
 from .heartbeat import beating
 from .local_plan import check_local, is_quick, local_outcome, within_local_limit
@@ -68,6 +69,7 @@ class PlanActivity:
         if lost >= MAX_LOST:
             raise ApplicationError(
                 f"the planner of {agent.id} is given up: each of {lost} workers that ran it was lost",
+                *notices_of(self._app),
                 type="PlannerLost",
                 non_retryable=True,
             )
@@ -104,6 +106,8 @@ class PlanActivity:
             )
         self._first_time.planned(key[1], outcome)
         changes: dict[str, Any] = {"local": True} if is_local else {}
+        if self._app.notices:
+            changes["notices"] = list(self._app.notices)
         if policy is not None or info.attempt > 1:
             changes |= {"policy": policy, "attempt": info.attempt}
         outcome = outcome.recorded()

@@ -48,7 +48,7 @@ from sojourn.core.values.timers import bounded
 from sojourn.serving.off_loop import run_in_thread
 
 from .dispatch import Dispatcher
-from .failures import carried
+from .failures import carried, notices_of
 from .overtime import is_cancellation
 
 __all__ = ["Planning"]
@@ -245,6 +245,7 @@ class Planning:
         most = retry.planner_attempts(delay, is_last_turn=is_last)
         return ApplicationError(
             f"{whose} failed: {message}",
+            *notices_of(self.app),
             type=outermost.type,
             non_retryable=self.attempt >= most
             or (wanted is None and retry.is_bug(error))

@@ -31,6 +31,7 @@ from .contracts.input_required import (
     ToolInput as ToolInput,
 )
 from .contracts.message import Message as Message
+from .contracts.notice import Notice as Notice
 from .contracts.plan import (
     Finalize as Finalize,
     PlanInput as PlanInput,
@@ -111,6 +112,7 @@ from .repair import (
     wait_or_substitute as wait_or_substitute,
 )
 from .storage import FolderStorage as FolderStorage, StorageDriver as StorageDriver
+from .webhook import Webhook as Webhook
 from .worker import Worker as Worker
 
 __version__: str

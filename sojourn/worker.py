@@ -90,15 +90,18 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     check_approval = importlib.import_module(f"{prefix}activities.check_approval")
     store = importlib.import_module(f"{prefix}activities.store_transcript")
     archive = importlib.import_module(f"{prefix}activities.archive_events")
+    delivery = importlib.import_module(f"{prefix}workflows.notice_delivery")
+    deliver = importlib.import_module(f"{prefix}activities.deliver_notice")
     first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
-        workflows=[agent_run.AgentRun],
+        workflows=[agent_run.AgentRun, delivery.NoticeDelivery],
         activities=[
             plan.PlanActivity(app, transcripts, first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             check_approval.CheckApprovalActivity(app).check_approval,
             store.StoreTranscriptActivity(app).store_transcript,
             archive.ArchiveEventsActivity(app).archive_events,
+            deliver.DeliverNoticeActivity(app).deliver_notice,
         ],
     )
 

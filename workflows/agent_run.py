@@ -23,7 +23,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask, Stored, StoreTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.converter.failures import closing, failure_of
+from sojourn.converter.failures import chain_of, closing, failure_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
@@ -54,6 +54,7 @@ from .going_on import Leaving, WhileCallsWait, WhileItWaits
 from .listed import Listed, memo_since
 from .local_plan import LocalPlans
 from .message_handlers import MessageHandlers
+from .notices import Notices
 from .open_awaits import OpenAwaits
 from .queries import RunQueries
 from .step import Step
@@ -101,14 +102,17 @@ class AgentRun(RunQueries, MessageHandlers):
                 opening if isinstance(opening, RunInput) else RunInput(agent_id="", messages=[])
             )
         self.current = CurrentState(state)
-        self.awaits = OpenAwaits(self.current, Listed(is_listed=state.opening.listed))
+        self.notices = Notices(self.current)
+        self.awaits = OpenAwaits(self.current, Listed(is_listed=state.opening.listed), self.notices)
         self.children = Children()
         self._clock = Clock(self.current)
         self._local_plans = LocalPlans()
         self._archive = Archive(self.current)
         idle_since = opening.since if isinstance(opening, Continuation) and state.is_idle else None
         go_on = partial(self._go_on, None)
-        self.conversation = Conversation(self.current, self.awaits, self._turn, go_on, idle_since)
+        self.conversation = Conversation(
+            self.current, self.awaits, self.notices, self._turn, go_on, idle_since
+        )
         self._observer = Observer()
         self._is_answered = True
         """Whether a plan has the answer of the last turn, and not the run itself."""
@@ -132,6 +136,7 @@ class AgentRun(RunQueries, MessageHandlers):
             self._archive.begin()
             output = await (self.conversation.run() if self._state.opening.conversation else self._go())
             await self._archive.done()
+            await self.notices.ended(output)
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
             if not was_asked:
@@ -139,6 +144,9 @@ class AgentRun(RunQueries, MessageHandlers):
             try:
                 if was_asked or is_cancelled_exception(error):
                     await tell_parent(self._state.opening.parent, self._state.spent(workflow.now()))
+                    await self.notices.ended()
+                else:
+                    await self.notices.ended(error=chain_of(error))
             finally:
                 self._state = self._state.ended()
             if was_asked:
@@ -201,6 +209,7 @@ class AgentRun(RunQueries, MessageHandlers):
         stop_if_canceled()
         await self._store_transcript()
         await self._archive.done()
+        await self.notices.under_way()
         # The handler of an answer may itself wait for the call that is answered.
         await workflow.wait_condition(lambda: is_over() or workflow.all_handlers_finished())
         stop_if_canceled()
@@ -300,6 +309,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 raise
             if is_at_wrong_worker(error):
                 raise asyncio.CancelledError from error
+            self.notices.told_by(error)
             cause = failure_of(error)
             if self._state.limit:
                 return self._unanswered(cause)

@@ -22,6 +22,7 @@ from sojourn.core.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled
 from .current_state import CurrentState
+from .notices import Notices
 from .open_awaits import OpenAwaits
 
 __all__ = ["Conversation"]
@@ -33,6 +34,7 @@ class Conversation:
     Args:
         current: The run's state.
         awaits: The open waits, which show that the run is idle.
+        notices: Tells that turns end.
         turn: Runs one turn to its output, and tells whether a plan recorded it; its first plan opens the turn.
         go_on: Goes on in a new execution, where the history is long; told since when the conversation is idle.
         idle_since: Since when the conversation is idle, where it went on in this execution meanwhile.
@@ -42,12 +44,14 @@ class Conversation:
         self,
         current: CurrentState,
         awaits: OpenAwaits,
+        notices: Notices,
         turn: Callable[[], Coroutine[Any, Any, tuple[RunOutput, bool]]],
         go_on: Callable[[datetime | None], Coroutine[Any, Any, None]],
         idle_since: datetime | None = None,
     ) -> None:
         self._current = current
         self._awaits = awaits
+        self._notices = notices
         self._turn = turn
         self._go_on = go_on
         self._idle_since = idle_since
@@ -80,8 +84,7 @@ class Conversation:
                 else:
                     raise
             else:
-                # A last turn that failed has an answer that no plan recorded.
-                self._end(None, None if is_planned else output)
+                self._end(None, output, is_planned=is_planned)
 
     @property
     def _limit(self) -> Finalize | None:
@@ -133,12 +136,15 @@ class Conversation:
         state = self._current.state
         return state.paused is None if state.inbox.waiting else state.closing is not None
 
-    def _end(self, failure: ToolError | None, output: RunOutput | None = None) -> None:
-        """End a turn; how it ended is recorded where no plan says so."""
+    def _end(
+        self, failure: ToolError | None, output: RunOutput | None = None, *, is_planned: bool = False
+    ) -> None:
+        """End a turn; how it ended is recorded where no plan says so: of a last turn that failed, the answer too."""
+        self._notices.turn_ended(output, failure)
         ended: dict[str, Any] = {}
         if failure is not None:
             ended["error"] = failure.model_dump(mode="json", exclude_defaults=True)
-        elif output is not None:
+        elif output is not None and not is_planned:
             ended["output"] = output.model_dump(mode="json", exclude_defaults=True)
         if ended:
             workflow.upsert_memo({TURN_ENDED: {"turn_id": self._current.state.turn_id, **ended}})

@@ -25,6 +25,7 @@ from .cancellation import stop_if_canceled, stop_if_run_canceled
 from .current_state import CurrentState
 from .going_on import GoOn
 from .listed import Listed
+from .notices import Notices
 from .room import Room
 
 _Part = tuple[str, str]
@@ -39,9 +40,10 @@ class OpenAwaits:
         listed: Whether search attributes are set.
     """
 
-    def __init__(self, current: CurrentState, listed: Listed) -> None:
+    def __init__(self, current: CurrentState, listed: Listed, notices: Notices) -> None:
         self._current = current
         self.observer = Observer()
+        self.notices = notices
         self._details = Details(workflow.info().workflow_id)
         self.listed = listed
         self.room = Room()
@@ -94,6 +96,7 @@ class OpenAwaits:
         opened = self.left_about(wait.tool_call_id)
         if opened is None:
             self.waits, opened = self.waits.opened(wait)
+            self.notices.waits(opened)
         self._left.pop(opened.id, None)
         began = self.opened_at.setdefault(opened.id, workflow.now())
         left = opened.expires_after and bounded(opened.expires_after)
@@ -125,6 +128,7 @@ class OpenAwaits:
         """Open the wait for external results."""
         self.waits, opened = self.waits.opened(wait)
         assert isinstance(opened, AwaitExternalTools)
+        self.notices.waits(opened)
         self.opened_at[opened.id] = workflow.now()
         for item in wait.items:
             self._parts[opened.id, item.tool_call_id] = asyncio.get_running_loop().create_future()

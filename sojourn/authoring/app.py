@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
 from sojourn.authoring.app_name import APP_NAME, declaring_module, name_in_module
 from sojourn.authoring.catalog_entry import entry_of
 from sojourn.authoring.interceptor import Interceptor
-from sojourn.authoring.options import FLAG, MAPPING, TEXT, Kind, declares, list_of, shown
+from sojourn.authoring.options import FLAG, MAPPING, TEXT, Kind, declares, is_async, list_of, shown
 from sojourn.authoring.policy_names import check_policy_names
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.authoring.runnable import Runnable
@@ -19,6 +19,7 @@ from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import task_queue_fault
+from sojourn.contracts.notice import Notice, NoticeKind
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
@@ -33,7 +34,12 @@ if TYPE_CHECKING:
         StorageDriver,
     )  # importing it loads the Temporal SDK, which a declaration does not need
 
-__all__ = ["AnyTool", "App"]
+__all__ = ["AnyTool", "App", "NoticeFunction"]
+
+NoticeFunction = Callable[[Notice], Awaitable[None]]
+"""A function that is told of notices; it may be called again with the same one, which has the same `id`."""
+
+_TOLD = Kind("an async function of a notice, or a Webhook", lambda value: value is None or is_async(value))
 
 AnyTool = Runnable | ExportedTool[..., Any]
 """A tool of an agent: one that a worker executes, or an agent, whose calls are child runs."""
@@ -54,6 +60,9 @@ AnyTool = Runnable | ExportedTool[..., Any]
     interceptors=list_of("interceptors"),
     live=Kind("an address or a transport", lambda value: isinstance(value, str) or hasattr(value, "close")),
     allow_loosening=FLAG,
+    on_wait=_TOLD,
+    on_turn=_TOLD,
+    on_end=_TOLD,
 )
 class App:
     """The agents that a worker serves.
@@ -75,6 +84,9 @@ class App:
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
             `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
+        on_wait: Told when a run waits for somebody: an async function of a `Notice`, or a `Webhook`.
+        on_turn: The same, when a turn of a conversation has ended.
+        on_end: The same, when a run has ended that is no child run.
 
     Raises:
         DefinitionError: Two agents, toolsets or tools share an id; an exported agent, a service, a
@@ -94,6 +106,9 @@ class App:
         policy_engine: PolicyEngine | None = None,
         live: LiveTransport | str | None = None,
         allow_loosening: bool = False,
+        on_wait: NoticeFunction | None = None,
+        on_turn: NoticeFunction | None = None,
+        on_end: NoticeFunction | None = None,
     ) -> None:
         if not agents:
             raise DefinitionError("App(agents=[...]) needs at least one agent")
@@ -111,6 +126,9 @@ class App:
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live
         self._allow_loosening = allow_loosening
+        told: dict[NoticeKind, NoticeFunction | None] = {"wait": on_wait, "turn": on_turn, "end": on_end}
+        self.notices: dict[NoticeKind, NoticeFunction] = {kind: tell for kind, tell in told.items() if tell}
+        """The functions that are told of notices, by kind."""
         self._services = Services(services)
         self._executors = {
             _toolset_id(key): _checked_executor(key, item) for key, item in (executors or {}).items()

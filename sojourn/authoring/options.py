@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "check_kinds",
     "declares",
+    "is_async",
     "list_of",
     "refuse_unknown",
     "shown",
@@ -104,6 +105,13 @@ RETRY = Kind(
 )
 POLICY = Kind("a RunPolicy", lambda value: isinstance(value, RunPolicy), _policy)
 MAPPING = Kind("a mapping", lambda value: isinstance(value, Mapping))
+
+
+def is_async(value: Any) -> bool:
+    """Whether a value is an async function, or an object that is called like one."""
+    return inspect.iscoroutinefunction(value) or (
+        not isinstance(value, type) and inspect.iscoroutinefunction(getattr(value, "__call__", None))  # noqa: B004 - its kind
+    )
 
 
 def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind:

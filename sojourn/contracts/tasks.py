@@ -12,6 +12,7 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.message import Message
+from sojourn.contracts.notice import NoticeKind
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.record import Record
@@ -134,6 +135,8 @@ class PlanOutcome(Record):
     """The attempt that made this result."""
     overtime: bool = False
     """Whether the time budget was used up before the planner answered."""
+    notices: list[NoticeKind] = []
+    """The kinds of notices for which the app has functions."""
     local: bool = False
     """Whether the next turn may be planned by a local activity: the agent is local, and its planner was quick."""
     task: PlanTask | None = None

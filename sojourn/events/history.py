@@ -177,6 +177,8 @@ class HistoryReader:
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             asked = event.start_child_workflow_execution_initiated_event_attributes
+            if asked.workflow_type.name != "AgentRun":
+                return None  # the delivery of a notice
             value = await self._value(asked.input, RunInput)
             return self._made(event, "child_initiated", name=asked.workflow_id, value=value)
         if kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:

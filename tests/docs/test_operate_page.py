@@ -721,6 +721,58 @@ async def test_a_run_is_started(client, do, listed, status_when):
     await do(begin, fails=True, **words)
 
 
+# Talk.
+
+
+async def test_a_conversation_by_the_cli_alone(client, do, listed, status_when):
+    """A conversation is begun, answered, steered, interrupted and ended by the commands of the page."""
+    begin, update, steer, interrupt, stop, transcript, close, idle = commands("Talk")
+    run = client.get_run(f"yard.cleaner@{uuid.uuid4().hex[:8]}")
+    words = {"SESSION": run.id.partition("@")[2], "AGENT": "yard.cleaner", "QUEUE": client.task_queue}
+    await do(begin, **words)
+    await do(begin, fails=True, **words)
+    await listed(idle, {run.id})
+    for _ in range(2):
+        assert "m-1" in await do(update, **words)
+    await status_when(run, lambda status: status.awaits)
+    await do(steer, **words)
+    await do(interrupt, **words)
+    await status_when(run, lambda status: status.turns == 1 and status.awaits)
+    await do(stop, **words)
+    await status_when(run, lambda status: (status.turns, status.status) == (2, "idle"))
+    told = queried(await do(transcript, **words))
+    said = [message["parts"][0]["text"] for message in told if message["role"] == "user"]
+    assert said == ["Which is dark?", "no, the closed ones", "only the open ones"]
+    await do(close, **words)
+    assert (await run.result()).reason == "closed"
+
+
+async def test_notices_that_nobody_takes(temporal_address, do, listed, until):
+    """A delivery that fails is listed as running, with its last failure; one that was given up as failed."""
+    running, failed = commands("Notices that nobody takes")
+
+    async def refuse(notice) -> None:
+        raise ConnectionError("nobody is in")
+
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(App(agents=[guide_agent], on_wait=refuse), client):
+        run = await client.start("yard.guide", "go")
+        delivery = f"{run.id}/wait/which"
+        await listed(running, {delivery})
+        describe, *_ = commands("Why a run is stuck")
+
+        async def is_told() -> bool:
+            return "nobody is in" in await do(describe, RUN=delivery)
+
+        await until(is_told)
+        bad = await client.temporal.start_workflow(
+            "NoticeDelivery", args=[3], id=f"n-{uuid.uuid4().hex}", task_queue=client.task_queue
+        )
+        await listed(failed, {bad.id})
+        await do(commands("Cancel, terminate")[1], RUN=delivery)
+        await run.cancel()
+
+
 # Many.
 
 

@@ -39,6 +39,7 @@ from sojourn import (  # noqa: E402
     Client,
     FolderStorage,
     Message,
+    Notice,
     PlanResult,
     Run,
     RunInput,
@@ -51,7 +52,7 @@ from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 
 QUEUE = "replay"
 
-APART = {"moved", "transcript_stored", "events_archived"}
+APART = {"moved", "transcript_stored", "events_archived", "noticed_conversation"}
 """Scenarios that need a server of their own."""
 
 
@@ -74,6 +75,8 @@ async def main(names: list[str]) -> None:
                 await record_nothing(client)
     if "transcript_stored" in (names or SCENARIOS):
         await record_transcript_stored()
+    if "noticed_conversation" in (names or SCENARIOS):
+        await record_noticed()
     if "events_archived" in (names or SCENARIOS):
         await record_events_archived()
     while "moved" in (names or SCENARIOS) and not await record_moved():
@@ -173,6 +176,29 @@ async def record_events_archived() -> None:
         await store(client, run.id)
 
 
+async def record_noticed() -> None:
+    """Record a conversation that tells all kinds of notices, and the delivery of one, which succeeds the second time."""
+    missed = []
+
+    async def take(notice: Notice) -> None:
+        if notice.kind == "wait" and not missed:
+            missed.append(notice)
+            raise ConnectionError("nobody listens")
+
+    app = make_app()
+    app.notices = dict.fromkeys(("wait", "turn", "end"), take)
+    async with Server(port=0, ui=False, attach=False) as server:
+        client = await Client.connect(server.address, task_queue=QUEUE)
+        async with Worker(app, client):
+            run = await started(client, "noticed_conversation", SCENARIOS["noticed_conversation"])
+            await SCENARIOS["noticed_conversation"].deed(run)
+            await settled(run)
+            await store(client, run.id)
+            delivery = next(notice.id for notice in missed)
+            await client.temporal.get_workflow_handle(delivery).result()
+            await store(client, delivery, name="notice_delivery")
+
+
 @contextlib.asynccontextmanager
 async def with_storage(*, archive: bool) -> AsyncIterator[Client]:
     """Serve the scenarios with a storage, where runs go on once the server suggests it."""
@@ -193,10 +219,10 @@ async def leave_for_tools(
         await leave(client, info)
 
 
-async def store(client: Client, run_id: str, execution: str | None = None) -> None:
+async def store(client: Client, run_id: str, execution: str | None = None, name: str = "") -> None:
     """Write the history of a run's last execution, or of another, and its events."""
     history = await client.temporal.get_workflow_handle(run_id, run_id=execution).fetch_history()
-    file = f"{run_id.replace('/', '__')}.json"
+    file = f"{name or run_id.replace('/', '__')}.json"
     write(HERE / "histories" / file, without_traces(json.loads(history.to_json())))
     write(HERE / "events" / file, await event_lines(load(HERE / "histories" / file)))
     print(f"{file}: {len(history.events)} history events")

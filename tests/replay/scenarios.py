@@ -29,6 +29,7 @@ from sojourn import (
     RunFailed,
     RunPolicy,
     RunPolicyOverride,
+    SessionPolicy,
     SessionTurn,
     ToolCallMeta,
     ToolError,
@@ -508,6 +509,16 @@ async def interrupt(run: Run) -> None:
     await run.close()
 
 
+async def be_noticed(run: Run) -> None:
+    """Wait for an answer, answer a turn, and fail one; the third is the last one."""
+    turn = SessionTurn(run, await run.send({"text": "first", "message_id": "first"}))
+    await run.until_waiting()
+    await run.answer("yes")
+    await turn.result()
+    await say(run, "second")
+    await say(run, "last")
+
+
 async def talk_on(run: Run) -> None:
     """Send as many messages as make the conversation go on in new executions."""
     for n in range(14):
@@ -579,6 +590,19 @@ SCENARIOS = {
         policy=RunPolicy(max_tool_rounds=20),
     ),
     "conversation": Scenario(TALK, deed=talk, conversation=True),
+    "noticed_conversation": Scenario(
+        [
+            PlanResult.ask(QUESTION),
+            lambda _turn: PlanResult.final("first"),
+            PlanResult.fail("no"),
+            PlanResult.final("last"),
+        ],
+        policy=ASKING.model_copy(
+            update={"session": SessionPolicy(max_turns=3, idle_timeout=timedelta(days=1))}
+        ),
+        deed=be_noticed,
+        conversation=True,
+    ),
     "interrupted_conversation": Scenario(
         [
             calls(call("add", "c1", a=1, b=2), call("wipe", "w1", disk="a")),

@@ -18,7 +18,7 @@ from sojourn.events.history import HistoryReader
 from sojourn.worker import shell
 
 HERE = Path(__file__).parent
-HISTORIES = sorted((HERE / "histories").glob("*.json"))
+HISTORIES = sorted(set((HERE / "histories").glob("*.json")) - {HERE / "histories" / "notice_delivery.json"})
 
 
 def import_from_here(name: str) -> Any:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
+from sojourn.contracts.notice import NoticeKind
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
@@ -118,6 +119,8 @@ class RunState:
     artifacts: tuple[Artifact, ...] = ()
     executions: int = 0
     """Number of executions of the run before the present one."""
+    notices: tuple[NoticeKind, ...] = ()
+    """The kinds of notices that the run gives, as the last plan says."""
     archives: bool = False
     """Whether the workers of the run archive its events."""
     storage_fails: bool = False
@@ -197,7 +200,7 @@ class RunState:
 
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
         """Take a plan's policy, policy decision, notes and usage into the state."""
-        state = changed(self, accepted_attempt=plan.attempt, unseen=None)
+        state = changed(self, accepted_attempt=plan.attempt, unseen=None, notices=tuple(plan.notices))
         if plan.policy:
             state = state.agreeing(plan.policy)
         if plan.decision:
