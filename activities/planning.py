@@ -174,23 +174,25 @@ class Planning:
             return await planner.plan_start(
                 PlanInput(run=run, messages=self.messages, tools=tools, caps=caps)
             )
-        return await planner.plan_resume(
-            PlanResumeInput(
-                run=run,
-                messages=self.messages,
-                tools=tools,
-                caps=caps,
-                reminders=[message.text for message in self._fresh if message.role == "system"],
-                tool_results=self._results,
-                hints=[result.retry_hint for result in self._results if result.retry_hint],
-                finalize=task.finalize,
-            )
-        )
+        later: dict[str, Any] = {
+            "run": run,
+            "messages": self.messages,
+            "turn_start": task.turn_start,
+            "tools": tools,
+            "caps": caps,
+            "reminders": [message.text for message in self._fresh if message.role == "system"],
+            "tool_results": self._results,
+            "hints": [result.retry_hint for result in self._results if result.retry_hint],
+            "finalize": task.finalize,
+        }
+        if task.opens:
+            return await planner.plan_start(PlanInput(**later))
+        return await planner.plan_resume(PlanResumeInput(**later))
 
     def _policy_question(self) -> AwaitClarification | None:
         """The policy's question to a person about missing fields, before the planner is asked; or None."""
         task, limits = self.task, self.limits
-        may = limits.interrupts_allowed and task.finalize is None and task.unseen is None
+        may = limits.interrupts_allowed and task.finalize is None and task.unseen is None and not task.opens
         if not may or limits.on_missing_fields != "await_clarification":
             return None
         question = question_for(self._results)

@@ -6,6 +6,7 @@ from planners.contact import register_contact
 from planners.dark_site import why_dark
 from planners.defaults import defaults
 from planners.failures import sentence_of
+from planners.follow_up import asked, is_thanks
 from planners.lookups import list_devices, list_sites, show_readings
 from planners.questions import (
     EXAMPLES,
@@ -28,8 +29,11 @@ __all__ = ["plan"]
 
 @flow(defaults=defaults, read_answer=read_reply, restart_on=lambda text: question_of(text) is not None)
 def plan(case: Case) -> PlanResult:
-    """Answer the latest question; a question in place of an answer replaces the one before."""
-    question = question_of(case.text)
+    """Answer the latest question; a question in place of an answer replaces the one before, and `and s-3?` repeats the last one."""
+    earlier = [message.text for message in case.earlier if message.role == "user"]
+    question = asked(case.text, earlier)
+    if question is None and is_thanks(case.text):
+        return PlanResult.final("You are welcome.")
     if question is None:
         examples = "\n".join(f"- {example}" for example in EXAMPLES)
         return PlanResult.final(

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from planners.windows import Window, window_of
 
 __all__ = [
+    "DEVICE",
     "EMAIL",
     "EXAMPLES",
     "PHONE",
+    "SITE",
     "ListDevices",
     "ListSites",
     "ListWorkOrders",
@@ -98,8 +100,8 @@ class OpenWorkOrder:
 
 Question = WhyDark | ListSites | ListDevices | ShowReadings | RegisterContact | ListWorkOrders | OpenWorkOrder
 
-_SITE = re.compile(r"\b(s-\w{1,10})\b", re.IGNORECASE)
-_DEVICE = re.compile(r"\b(d-\w{1,10})\b", re.IGNORECASE)
+SITE = re.compile(r"\b(s-\w{1,10})\b", re.IGNORECASE)
+DEVICE = re.compile(r"\b(d-\w{1,10})\b", re.IGNORECASE)
 _REGISTER = re.compile(
     r"\b(?:register|add|make|set)\s+(?P<who>.+?)\s+as\s+(?:an?\s+|the\s+|new\s+)*"
     r"(?:(?P<role>operations|maintenance|owner)\s+)?contact\b",
@@ -133,7 +135,7 @@ _METRICS = {
 def question_of(text: str) -> Question | None:
     """Return the question in a text, or None if it has none that is understood."""
     words = set(re.findall(r"[a-z]+", text.lower()))
-    site, device = _SITE.search(text), _DEVICE.search(text)
+    site, device = SITE.search(text), DEVICE.search(text)
     if site and (match := _OPEN.search(text)):
         return _open(text[max(site.end(), match.end()) :], match, site[1].lower())
     if site and (match := _REGISTER.search(text)):

@@ -377,6 +377,7 @@ class AgentRun(RunQueries, MessageHandlers):
             answer=run.answer,
             plan=self._state.plans,
             after=after,
+            turn_start=self._state.turn_start,
             new=[] if large else new,
             until=len(self._transcript) if large else None,
             accepted_attempt=state.accepted_attempt,

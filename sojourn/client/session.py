@@ -63,12 +63,15 @@ class SessionTurn:
         """The conversation and the message."""
         return f"<SessionTurn of {self.message_id} in {self.run.id}>"
 
-    async def events(self, *, children: bool = False, deltas: bool = False) -> AsyncGenerator[Event]:
+    async def events(
+        self, *, children: bool = False, deltas: bool = False, earlier: bool = False
+    ) -> AsyncGenerator[Event]:
         """The events of the message and of the turn that takes it, to its `turn_completed` or `turn_failed`.
 
         Args:
             children: Include the events of child runs, as `Run.events`.
             deltas: Include what a planner is writing, as `Run.events`.
+            earlier: Include what comes before the turn begins: the turns that the message waits for.
 
         Raises:
             ServerUnavailable: The server did not answer for a minute.
@@ -82,9 +85,10 @@ class SessionTurn:
                 is_mine, self.turn_id = True, event.turn_id
             about = isinstance(event, MessageReceivedEvent) and event.message_id == self.message_id
             is_end = event.type in _ENDS and event.run_id == self.run.id
-            if is_mine or about or is_end:
+            if is_mine or about or is_end or earlier:
                 yield event
-            if is_mine and isinstance(event, (TurnCompletedEvent, TurnFailedEvent)):
+            ends = isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) and event.run_id == self.run.id
+            if is_mine and ends:
                 return
 
     def _events(self, *, children: bool, deltas: bool) -> AsyncGenerator[Event]:

@@ -107,12 +107,12 @@ class Finalize(Record):
 class PlanInput(Record):
     """A planner's turn: all that a planner may know when it decides; `Turn` is its short name.
 
-    The first turn of a run gets a `PlanInput`; each later one, after a step, an answer or a wait, a `PlanResumeInput`
+    The first turn of a run, and of each turn of a conversation, gets a `PlanInput`; each later one, after a step, an answer or a wait, a `PlanResumeInput`
     with the same fields:
 
-    - `messages`: the transcript, oldest first.
+    - `messages`: the transcript, oldest first; in a conversation, `turn_start` is where the present turn begins in it.
     - `tool_results`, `hints`: the results of the last step, and how its failed calls can be repaired.
-    - `results`, `last(tool)`: the results of all steps, and the last one of a tool.
+    - `results`, `last(tool)`: the results of all steps, in a conversation of the present turn, and the last one of a tool.
     - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
     - `reminders`: notices for this turn only, such as why the last plan was refused.
     - `run`: the run's ids and labels, and whether it may ask a person.
@@ -123,6 +123,8 @@ class PlanInput(Record):
     """The run that the planner decides for."""
     messages: list[Message]
     """The transcript."""
+    turn_start: int = 0
+    """In a conversation: the index in `messages` of the first message that opened the present turn; else 0."""
     tools: list[ToolSpec]
     """The tools this agent may use now."""
     caps: Caps = Caps()
@@ -138,15 +140,15 @@ class PlanInput(Record):
 
     @property
     def results(self) -> list[ToolResult]:
-        """The results of all steps of the run, in order; `tool_results` has those of the last step only."""
-        return [result for message in self.messages for result in message.tool_results]
+        """The results of all steps of the run, or of the present turn of a conversation, in order; `tool_results` has those of the last step only."""
+        return [result for message in self.messages[self.turn_start :] for result in message.tool_results]
 
     @overload
     def last(self, tool: str) -> ToolResult | None: ...
     @overload
     def last(self, tool: TypedTool[T]) -> T | None: ...
     def last(self, tool: str | TypedTool[Any]) -> Any:
-        """The last result of a tool in the run.
+        """The last result of a tool in the run, or in the present turn of a conversation.
 
         Args:
             tool: A tool, for the typed value of its last result; or its id, for the `ToolResult`, with the error of a

@@ -191,6 +191,8 @@ class RunStatus(Record):
     """Calls admitted so far."""
     rounds: int = 0
     """Plans with calls so far, in this turn."""
+    conversation: bool = False
+    """Whether the run is a conversation."""
     turns: int = 0
     """In a conversation: turns that have ended."""
     queued: int = 0

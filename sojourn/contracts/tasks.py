@@ -52,6 +52,8 @@ class PlanTask(Record):
     """The number of the plan in the run, from 1."""
     after: int = 0
     """Number of messages of the transcript before the new ones."""
+    turn_start: int = 0
+    """In a conversation: the index of the first message that opened the present turn."""
     new: list[Message] = []
     """The new messages, when they are small together."""
     until: int | None = None
@@ -74,6 +76,11 @@ class PlanTask(Record):
     """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
     between.
     """
+
+    @property
+    def opens(self) -> bool:
+        """Whether the plan is the first one of a run, or of a turn of a conversation."""
+        return self.turn_start >= self.after
 
     def recorded(self) -> "PlanTask":
         """The input without new messages that are results only: they are rebuilt from the results in the history."""

@@ -68,10 +68,12 @@ class Case:
     """
 
     def __init__(self, turn: Turn) -> None:
-        self.turn = turn
+        self.earlier = turn.messages[: turn.turn_start]
+        """In a conversation: the messages before this turn."""
+        self.turn = turn.model_copy(update={"messages": turn.messages[turn.turn_start :], "turn_start": 0})
         self.leaving: PlanResult | None = None
         """The plan that the flow was left with; it counts even if the flow went on."""
-        self._done = Done(turn.messages)
+        self._done = Done(self.turn.messages)
         self._seen = -1
         self._equal: Counter[str] = Counter()
         self._open: list[ToolRequest] = []
@@ -81,7 +83,7 @@ class Case:
 
     @property
     def text(self) -> str:
-        """The first message of a person in the run."""
+        """The first message of a person in the run, or in the present turn of a conversation."""
         return next((message.text for message in self.turn.messages if message.role == "user"), "")
 
     @property

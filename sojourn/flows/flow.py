@@ -57,12 +57,13 @@ class Flow:
         return await self._planner.plan_resume(self._since(turn, self._restart_on))
 
     def _since(self, turn: AnyTurn, restarts: Callable[[str], bool] | None) -> AnyTurn:
-        """The turn with the messages since the newest one of a person that starts the function."""
+        """The turn, as beginning with the newest message of a person that starts the function."""
         if self._restart_on is None or restarts is None:
             return turn
-        people = (place for place, message in enumerate(turn.messages) if message.role == "user")
-        start = max((place for place in people if restarts(turn.messages[place].text)), default=0)
-        return turn.model_copy(update={"messages": turn.messages[start:]})
+        messages, start = turn.messages, turn.turn_start
+        people = (place for place in range(start, len(messages)) if messages[place].role == "user")
+        start = max((place for place in people if restarts(messages[place].text)), default=start)
+        return turn.model_copy(update={"turn_start": start})
 
     async def _plan(self, turn: Turn) -> PlanResult:
         case = Case(turn)

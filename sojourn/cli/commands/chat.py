@@ -7,18 +7,17 @@ import sys
 import threading
 import uuid
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn.cli.client import by_or_user, with_client
-from sojourn.cli.failure import FAILED, OK, WAITING
+from sojourn.cli.failure import OK, WAITING
 from sojourn.cli.options import By, Json, Verbose, connected
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
-    from sojourn.client.session import Session, SessionTurn
+    from sojourn.client.session import Session
 
 __all__ = ["chat"]
 
@@ -56,9 +55,11 @@ def chat(
 
 async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
     """Send each line of standard input, and print its answer; return 1 if a turn failed, 4 where one waits for a person."""
+    from sojourn.cli.turns import follow_turn
+
     code = OK
     async for line in _lines():
-        ended = await _followed(await session.send(line, by=who), as_json=as_json)
+        ended = await follow_turn(await session.send(line, by=who), as_json=as_json)
         if ended == WAITING:
             return WAITING
         code = ended or code
@@ -81,31 +82,3 @@ async def _lines() -> AsyncGenerator[str]:
     while (line := await lines.get()) is not None:
         if text := line.decode(errors="replace").strip():
             yield text
-
-
-async def _followed(turn: "SessionTurn", *, as_json: bool) -> int:
-    """Follow a turn, and print its answer, why it failed, or how to answer what it waits for; return the exit code."""
-    from sojourn.cli.screen.wait_views import view_of
-    from sojourn.cli.waits import open_waits
-    from sojourn.core.awaits.kinds import wait_in
-    from sojourn.core.values.visible import visible
-
-    async with aclosing(turn.events(children=True)) as events:
-        async for event in events:
-            if event.type == "turn_completed":
-                output = event.output
-                print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"), flush=True)
-                return OK
-            if event.type == "turn_failed":
-                print(f"sojourn: the turn failed: {visible(str(event.error), keep='')}", file=sys.stderr)
-                return FAILED
-            wait = wait_in(event)
-            if wait is None or not view_of(wait).is_for_people:
-                continue
-            found = [each for each in open_waits(await turn.run.status()) if each.wait.id == wait.id]
-            for each in found:
-                print(f"sojourn: waiting; answer with: {each.command}", file=sys.stderr)
-            if found:
-                return WAITING
-    await turn.result()  # raises why the run ended
-    return FAILED

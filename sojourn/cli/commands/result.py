@@ -12,6 +12,7 @@ from sojourn.cli.options import Json, RunId, connected, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
+    from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
     from sojourn.client.run import Run
 
@@ -26,7 +27,7 @@ def result(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Wait for a run's answer, and print its text; --json prints the whole output.
+    """Wait for a run's answer, and print its text; of a conversation, that of its last turn. --json prints the whole output.
 
     \b
     sojourn result RUN
@@ -54,19 +55,15 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
         RunNotFound: There is no such run.
     """
     from sojourn.cli.follow import until_end
-    from sojourn.cli.waits import listed, open_waits
+    from sojourn.cli.waits import open_waits
     from sojourn.core.values.visible import visible
 
+    if (await run.status()).conversation:
+        return await _print_last_turn(run, patient=patient, as_json=as_json)
     if not patient:
         code = await until_end(run, run.events(children=True), lambda _event: None)
         if code == WAITING:
-            waits = open_waits(await run.status())
-            raise CommandError(
-                listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
-                exit_code=WAITING,
-                run_id=run.id,
-                open=[each.to_json() for each in waits],
-            )
+            raise _waits(run, open_waits(await run.status()))
     output = await run.result()
     if as_json:
         print(output.model_dump_json())
@@ -74,3 +71,30 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
         typed = "" if output.result is None else json.dumps(output.result, ensure_ascii=False)
         print(visible(output.text or typed, keep="\n\t"))
     return OK
+
+
+async def _print_last_turn(run: "Run", *, patient: bool, as_json: bool) -> int:
+    """Print the answer of the last turn of a conversation, once no message waits.
+
+    Raises:
+        CommandError: The conversation waits for a person, and is not waited for; or it has had no turn.
+    """
+    from sojourn.cli.turns import last_turn, print_turn
+
+    found = await last_turn(run, patient=patient)
+    if isinstance(found, list):
+        raise _waits(run, found)
+    if found is None:
+        raise CommandError(f"{run.id} has had no turn yet", run_id=run.id)
+    return print_turn(found, as_json=as_json)
+
+
+def _waits(run: "Run", waits: "list[OpenWait]") -> CommandError:
+    from sojourn.cli.waits import listed
+
+    return CommandError(
+        listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
+        exit_code=WAITING,
+        run_id=run.id,
+        open=[each.to_json() for each in waits],
+    )

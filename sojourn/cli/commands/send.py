@@ -63,15 +63,13 @@ def send(
         if not wait:
             _print(talk, turn, as_json=as_json)
             return OK
+        from sojourn.cli.turns import follow_turn
+
         try:
-            output = await turn.result()
+            return await follow_turn(turn, as_json=as_json)
         except asyncio.CancelledError:
             again = f"sojourn watch {shell_word(talk.run.id)}{connection_options()}"
             raise Interrupted(f"interrupted; the conversation goes on: {again}", run_id=talk.run.id) from None
-        from sojourn.core.values.visible import visible
-
-        print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"))
-        return OK
 
     return with_client(main)
 

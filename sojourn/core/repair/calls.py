@@ -54,7 +54,7 @@ class Repairs:
         self._may_ask = turn.run.interrupts_allowed
         self._may_call = 0 not in (turn.caps.rounds, turn.caps.tool_calls)
         self._specs = {str(spec.id): spec for spec in turn.tools}
-        self._step = LastStep(turn.messages)
+        self._step = LastStep(turn.messages[turn.turn_start :])
         self._answers: dict[str, dict[str, Any]] = {}
         self._state = "other" if turn.finalize else self._came_after()
 

@@ -82,6 +82,10 @@ class RunState:
     """The attempt of `PlanActivity` that made the last plan."""
     planned_from: int = 0
     """Number of messages of the transcript before the last plan's new messages."""
+    turn_start: int = 0
+    """Index in the transcript of the first message that opened the present turn of a conversation."""
+    opened_after: int | None = None
+    """In a conversation, until the first plan of a turn: how many of the messages in `new` are before those that open it."""
     unseen: int | None = None
     """Index of the first message that no planner has seen, where a plan was discarded."""
     totals: RunTotals = field(default_factory=RunTotals)
@@ -196,7 +200,16 @@ class RunState:
 
     def plan_begun(self, after: int) -> "RunState":
         """Hand the new messages to a planner; `after` is the number of messages of the transcript before them."""
-        return changed(self, plans=self.plans + 1, new=(), resume_messages=(), planned_from=after)
+        start = self.turn_start if self.opened_after is None else after + self.opened_after
+        return changed(
+            self,
+            plans=self.plans + 1,
+            new=(),
+            resume_messages=(),
+            planned_from=after,
+            turn_start=start,
+            opened_after=None,
+        )
 
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
         """Take a plan's policy, policy decision, notes and usage into the state."""
@@ -375,6 +388,7 @@ class RunState:
             state,
             inbox=inbox,
             taken=tuple(sent.message_id for sent in opening),
+            opened_after=len(self.new),
             new=(*self.new, *(sent.message for sent in opening)),
             turn=self.turn if is_first else self.turn + 1,
             totals=RunTotals(),

@@ -27,6 +27,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         calls=list(state.calls.values()),
         tool_calls=state.totals.tool_calls,
         rounds=state.totals.turn_rounds,
+        conversation=state.opening.conversation,
         turns=state.turns,
         queued=len(state.inbox.waiting),
         notes=list(state.notes),

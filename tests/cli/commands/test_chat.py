@@ -182,3 +182,66 @@ async def test_ctrl_c_while_it_waits_for_a_line(desk, start_command):
     _, err = await process.communicate()
     os.close(outside)
     assert (process.returncode, b"interrupted" in err) == (130, True)
+
+
+async def test_a_message_behind_a_question_says_so(desk, command):
+    """`send --wait` and piped lines do not wait for ever behind a turn that waits for a person."""
+    await desk.session.send("ask")
+    await desk.session.run.until_waiting()
+    for words, lines in ((("send", desk.session.run.id, "hello", "--wait"), ""), (desk.words, "hello\n")):
+        done = await command(*words, env=desk.env, input=lines)
+        assert done.code == 4
+        assert f"answer with: sojourn answer {desk.session.run.id}" in done.err
+    await desk.session.run.answer("s-1")
+    done = await command("send", desk.session.run.id, "more", "--wait", env=desk.env)
+    assert (done.code, done.out) == (0, "5: more\n")
+
+
+async def test_the_question_of_a_turn_before_says_so(desk, command):
+    """A turn that begins to wait while the message is queued."""
+    held = await desk.session.send("hang")
+    async for event in held.events():
+        if event.type == "tool_start":
+            break
+    await desk.session.send("ask")
+    waiting = asyncio.create_task(
+        command("send", desk.session.run.id, "hello", "--wait", "--message-id", "m-1", env=desk.env)
+    )
+    while (await desk.session.status()).queued < 2:
+        await asyncio.sleep(0.1)
+    await desk.session.interrupt()
+    done = await waiting
+    assert done.code == 4
+    assert "answer with: sojourn answer" in done.err
+
+
+async def test_the_result_of_a_conversation_is_that_of_its_last_turn(desk, command):
+    async def result(*options: str):
+        return await command("result", desk.session.run.id, *options, env=desk.env)
+
+    await (await desk.session.send("hello")).result()
+    done = await result()
+    assert (done.code, done.out) == (0, "1: hello\n")
+    assert (await result("--json")).json["text"] == "1: hello"
+    asking = await desk.session.send("ask")
+    await desk.session.run.until_waiting()
+    waits = await result()
+    assert (waits.code, waits.out) == (4, "")
+    patient = asyncio.create_task(result("--patient"))
+    await desk.session.run.answer("s-1")
+    await asking.result()
+    assert (await patient).out == "3: s-1\n"
+    await desk.session.send("break")
+    failed = await result()
+    assert failed.code == 1
+    assert "the planner is broken" in failed.err
+    await desk.session.close()
+    await desk.session.run.result()
+    assert (await result()).code == 1
+
+
+async def test_a_conversation_without_a_turn_has_no_result(desk, command):
+    await desk.session._start()
+    done = await command("result", desk.session.run.id, env=desk.env)
+    assert done.code == 1
+    assert "has had no turn yet" in done.err
