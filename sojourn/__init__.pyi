@@ -51,6 +51,7 @@ from .contracts.run import (
 )
 from .contracts.run_link import RunLink as RunLink
 from .contracts.run_policy import Caps as Caps, RunPolicy as RunPolicy, RunPolicyOverride as RunPolicyOverride
+from .contracts.schedule import ScheduleStatus as ScheduleStatus
 from .contracts.session_policy import SessionPolicy as SessionPolicy
 from .contracts.tool_call import ToolCallMeta as ToolCallMeta, ToolRequest as ToolRequest
 from .contracts.tool_error import ToolError as ToolError
@@ -81,6 +82,8 @@ from .errors import (
     RunTerminated as RunTerminated,
     RunTimedOut as RunTimedOut,
     RunUnreadable as RunUnreadable,
+    ScheduleAlreadyExists as ScheduleAlreadyExists,
+    ScheduleNotFound as ScheduleNotFound,
     ServerNotFound as ServerNotFound,
     ServerUnavailable as ServerUnavailable,
     SessionBusy as SessionBusy,

@@ -21,6 +21,8 @@ SojournError
     │   └── ApprovalVoid the tool is not the one that was shown; the call did not run by this approval
     ├── InvalidInput     an argument is invalid, or the server refuses the request
     ├── NoWorker         no worker polls the task queue, or none accepts an answer
+    ├── ScheduleAlreadyExists
+    ├── ScheduleNotFound
     ├── RunUnreadable    the run's records cannot be decoded by this client
     ├── SessionBusy      100 messages of a conversation wait for their turn
     └── ServerUnavailable
@@ -58,6 +60,8 @@ __all__ = [
     "RunTerminated",
     "RunTimedOut",
     "RunUnreadable",
+    "ScheduleAlreadyExists",
+    "ScheduleNotFound",
     "ServerNotFound",
     "ServerUnavailable",
     "SessionBusy",
@@ -251,6 +255,14 @@ class InvalidInput(RunError):
 
 class SessionBusy(RunError):
     """100 messages of the conversation, or 1 MB of them, wait for their turn; send the message again once a turn has ended."""
+
+
+class ScheduleAlreadyExists(RunError):
+    """There is a schedule of this id."""
+
+
+class ScheduleNotFound(RunError):
+    """There is no schedule of this id in the namespace."""
 
 
 class RunUnreadable(RunError):

@@ -91,10 +91,12 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     store = importlib.import_module(f"{prefix}activities.store_transcript")
     archive = importlib.import_module(f"{prefix}activities.archive_events")
     delivery = importlib.import_module(f"{prefix}workflows.notice_delivery")
+    scheduled = importlib.import_module(f"{prefix}workflows.scheduled_message")
+    send = importlib.import_module(f"{prefix}activities.send_message")
     deliver = importlib.import_module(f"{prefix}activities.deliver_notice")
     first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
-        workflows=[agent_run.AgentRun, delivery.NoticeDelivery],
+        workflows=[agent_run.AgentRun, delivery.NoticeDelivery, scheduled.ScheduledMessageRun],
         activities=[
             plan.PlanActivity(app, transcripts, first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
@@ -102,6 +104,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             store.StoreTranscriptActivity(app).store_transcript,
             archive.ArchiveEventsActivity(app).archive_events,
             deliver.DeliverNoticeActivity(app).deliver_notice,
+            send.SendMessageActivity().send_message,
         ],
     )
 

@@ -24,6 +24,7 @@ from sojourn.cli.commands.list import list_
 from sojourn.cli.commands.provide import provide
 from sojourn.cli.commands.result import result
 from sojourn.cli.commands.run import run, watch
+from sojourn.cli.commands.schedule import schedule
 from sojourn.cli.commands.send import close, interrupt, send
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.sessions import sessions
@@ -44,10 +45,11 @@ from sojourn.core.values.text import is_writable
 
 __all__ = ["app", "main"]
 
-_GROUPS = {
+_GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Begin": (init,),
     "Start and follow": (run, watch, result),
     "Talk": (chat, send, interrupt, close, sessions),
+    "Again and again": (schedule,),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),
@@ -58,8 +60,8 @@ _GROUPS = {
 """The commands under the headings of the help, in its order."""
 
 
-def _name(command: Callable[..., int]) -> str:
-    return command.__name__.rstrip("_")
+def _name(command: Callable[..., int] | typer.Typer) -> str:
+    return str(command.info.name) if isinstance(command, typer.Typer) else command.__name__.rstrip("_")
 
 
 class _Grouped(TyperGroup):
@@ -125,7 +127,10 @@ def sojourn(
 
 for _commands in _GROUPS.values():
     for _command in _commands:
-        app.command(_name(_command))(_command)
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command)
+        else:
+            app.command(_name(_command))(_command)
 
 
 def main() -> None:

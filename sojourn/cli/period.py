@@ -6,9 +6,24 @@ from datetime import UTC, datetime, timedelta
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.screen.text import plain
 
-__all__ = ["since"]
+__all__ = ["duration", "since"]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> timedelta:
+    """Return the duration that `30m`, `2h` or `7d` names: a number and a unit (s, m, h, d, w).
+
+    Raises:
+        CommandError: The text is none.
+    """
+    match = re.fullmatch(r"(\d{1,9})\s*([smhdw])", text.strip().lower(), re.ASCII)
+    if match is None:
+        raise CommandError(f"{plain(text)!r} is no duration; use such as 30m, 2h or 7d", exit_code=USAGE)
+    try:
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError as error:
+        raise CommandError(f"{plain(text)!r} is too long", exit_code=USAGE) from error
 
 
 def since(text: str, *, now: datetime | None = None) -> datetime:

@@ -11,7 +11,7 @@ async with Client.connect() as client:
 
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -29,6 +29,7 @@ from sojourn.client.labels import with_labels
 from sojourn.client.listing import Selection, listed
 from sojourn.client.opening import RUN_ID_RULE, as_messages, opened
 from sojourn.client.run import Run
+from sojourn.client.schedule import Schedule, create_schedule, list_schedules, scheduled_message, spec_of
 from sojourn.client.session import Session
 from sojourn.client.task_queue import no_worker, queue_of
 from sojourn.connection import settings
@@ -38,6 +39,7 @@ from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.contracts.schedule import ScheduleStatus
 from sojourn.errors import (
     InvalidInput,
     NoWorker,
@@ -47,6 +49,9 @@ from sojourn.live import LiveTransport
 from sojourn.storage import StorageDriver
 
 __all__ = ["Client", "Run"]
+
+MAX_SCHEDULE_ID = 150
+"""Longest id of a schedule: those of its runs have a time in addition."""
 
 FAILED = ("failed", "timed_out")
 """`RunStatus.status` of a run that can be retried."""
@@ -356,6 +361,80 @@ class Client(Access):
         """
         selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
         return self._listed(selection, labels, limit)
+
+    async def schedule(
+        self,
+        agent_id: str,
+        messages: str | Message | Sequence[Message],
+        *,
+        every: timedelta | None = None,
+        cron: str | Sequence[str] | None = None,
+        time_zone: str | None = None,
+        session_id: str = "",
+        schedule_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        policy: RunPolicyOverride | None = None,
+        by: str | None = None,
+        note: str = "",
+    ) -> "Schedule":
+        """Create a Temporal Schedule that starts a run, or with `session_id` sends a message to that conversation, again and again.
+
+        A run that is still open when the next is due makes the schedule skip that one. A message is delivered once each time it is due.
+
+        Args:
+            agent_id: The agent.
+            messages: A user message, or without `session_id` the whole opening.
+            every: The interval, at least a second, counted from 1970-01-01T00:00Z: a day is from midnight to midnight UTC.
+            cron: In place of it a cron expression of five fields, or several, such as `0 8 * * 1-5`.
+            time_zone: The time zone of `cron`, such as `Europe/Berlin`; UTC when left out.
+            session_id: The session of the conversation, which the first message starts.
+            schedule_id: As a run id, at most 150 characters; generated when left out. The ids of its runs and messages begin with it.
+            labels: Labels of the runs, or of the conversation where a message starts it.
+            policy: Limits of the runs, or of the conversation where a message starts it.
+            by: With `session_id`: name of the sender, recorded unchecked.
+            note: A note for people.
+
+        Raises:
+            InvalidInput: An argument breaks its rule, or the server refuses the cron expression or the time zone.
+            NoWorker: No worker polls the task queue, or serves the agent.
+            ScheduleAlreadyExists: There is a schedule of this id.
+            ServerUnavailable: The server does not answer.
+        """
+        spec = spec_of(every, cron, time_zone)
+        schedule_id = schedule_id or _generated_id(agent_id)
+        if len(schedule_id) > MAX_SCHEDULE_ID:
+            raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
+        run = opened(
+            schedule_id,
+            agent_id=agent_id,
+            messages=as_messages(messages),
+            session_id=session_id,
+            labels=dict(labels or {}),
+            policy=policy,
+        )
+        sends = scheduled_message(run, by) if session_id else run
+        try:
+            queue = self.task_queue or await queue_of(self.temporal, agent_id, schedule_id)
+            if self.task_queue and not await self.worker_soon(queue):
+                raise NoWorker(no_worker(queue))
+        except RPCError as error:
+            raise translated(error, None) from error
+        return await create_schedule(self.temporal, schedule_id, sends, spec, queue, note=note)
+
+    def get_schedule(self, schedule_id: str) -> "Schedule":
+        """A handle of the schedule with this id; sends no request."""
+        return Schedule(self.temporal, schedule_id)
+
+    def list_schedules(self, *, agent_id: str | None = None) -> AsyncIterator[ScheduleStatus]:
+        """The schedules that `schedule` created in this namespace, in no order; the listing lags by about a second.
+
+        Args:
+            agent_id: Only schedules of this agent.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+        """
+        return list_schedules(self.temporal, agent_id)
 
     def list_runs(
         self,

@@ -15,6 +15,12 @@ from sojourn import RunFailed, __version__
 from sojourn.cli import app
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+NESTED = sorted(
+    f"{group.typer_instance.info.name} {command.name or command.callback.__name__}"
+    for group in app.registered_groups
+    for command in group.typer_instance.registered_commands
+)
+"""Commands of a group, as `schedule create`."""
 
 
 def sojourn(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
@@ -59,12 +65,12 @@ def test_help_imports_neither_temporal_nor_pydantic():
         assert command in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *NESTED])
 def test_every_command_takes_json_and_shows_an_example(command):
     """A command's help has `--json` and an example on a line of its own."""
     import typer.testing
 
-    done = typer.testing.CliRunner().invoke(app, [command, "--help"])
+    done = typer.testing.CliRunner().invoke(app, [*command.split(), "--help"])
     assert done.exit_code == 0
     assert "--json" in done.output
     assert f"  sojourn {command}" in done.output

@@ -64,9 +64,15 @@ def test_every_option_is_on_the_page():
     import typer
 
     group = typer.main.get_command(app)
+    nested = {
+        f"{name} {inner}": command
+        for name, each in group.commands.items()
+        for inner, command in getattr(each, "commands", {}).items()
+    }
+    assert "schedule create" in nested
     options = {
         (name, option)
-        for name, command in group.commands.items()
+        for name, command in (group.commands | nested).items()
         for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
         if option.startswith("--")
@@ -116,6 +122,29 @@ async def test_talk(served, status_when):
     assert (interrupted.code, "is idle; there is no turn" in interrupted.err) == (1, True)
     await all_well(served, lines[4:])
     assert (await run.result()).reason == "closed"
+
+
+async def test_schedules(served):
+    """The lines create schedules, look at them, let one act, and delete them."""
+    tag = uuid.uuid4().hex[:8]
+    lines = [
+        [re.sub(r"^(nightly|morning)$", rf"\1-{tag}", word) for word in words]
+        for words in lines_of("Schedules")
+    ]
+    assert {words[1] for words in lines} == {
+        *("create", "list", "show", "pause", "resume", "trigger", "delete")
+    }
+    created, named = [(await all_well(served, [line]))[0] for line in lines[:2]]
+    assert created.out == f"nightly-{tag}\n"
+    assert named.json == {"schedule_id": f"morning-{tag}"}
+    done = [(await all_well(served, [line]))[0] for line in lines[2:]]
+    shown, paused, triggered = done[2], done[3], done[5]
+    assert "every 1 day, 0:00:00" in shown.out
+    assert "note: for the morning" in shown.out
+    assert paused.out == f"paused: nightly-{tag}\n"
+    assert triggered.json == {"schedule_id": f"nightly-{tag}", "done": "triggered"}
+    gone = await served.sojourn("schedule", "show", f"nightly-{tag}")
+    assert (gone.code, "there is no schedule" in gone.err) == (1, True)
 
 
 async def test_list(served, until, rows):

@@ -1,0 +1,285 @@
+"""Schedule: a Temporal Schedule that starts runs of an agent, or sends messages to a conversation, again and again."""
+
+from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import temporalio.client
+import temporalio.common
+from temporalio.client import (
+    ScheduleActionResult,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleDescription,
+    ScheduleIntervalSpec,
+    ScheduleListDescription,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleState,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn import search_attributes
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.ids import run_id_fault
+from sojourn.contracts.message import TextPart
+from sojourn.contracts.run import RunInput
+from sojourn.contracts.schedule import ScheduledMessage, ScheduledRun, ScheduleStatus
+from sojourn.core.awaits.sent import Refused
+from sojourn.core.run.inbox import Inbox, read_send
+from sojourn.core.run.introduction import introduce
+from sojourn.core.values.text import clip
+from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
+
+__all__ = ["Schedule", "create_schedule", "list_schedules", "scheduled_message", "spec_of"]
+
+CATCH_UP = timedelta(hours=1)
+"""How long after its time a schedule still acts that the server missed, because it was down."""
+
+SHORTEST = timedelta(seconds=1)
+"""Shortest interval."""
+
+_MEMO = "sojourn"
+"""The memo of a schedule by which Sojourn knows it: agent, session, message and timing."""
+
+_MAX_MESSAGE = 200
+
+
+class Schedule:
+    """A handle of a schedule.
+
+    Args:
+        temporal: The Temporal client.
+        schedule_id: The schedule.
+
+    Raises:
+        InvalidInput: No schedule can have this id.
+    """
+
+    def __init__(self, temporal: temporalio.client.Client, schedule_id: str) -> None:
+        if fault := run_id_fault(schedule_id):
+            raise InvalidInput(fault.replace("run id", "schedule id", 1))
+        self.id = schedule_id
+        self._handle = temporal.get_schedule_handle(schedule_id)
+
+    def __repr__(self) -> str:
+        """The id."""
+        return f"<Schedule {self.id}>"
+
+    async def status(self) -> ScheduleStatus:
+        """When it acts, what it did last, and whether it is paused.
+
+        Raises:
+            ScheduleNotFound: There is no such schedule.
+            ServerUnavailable: The server does not answer.
+        """
+        try:
+            found = await self._handle.describe()
+            known = await found.memo()
+        except RPCError as error:
+            raise self._translated(error) from error
+        status = _status_of(found, known, found.schedule.state)
+        return status.model_copy(update={"count": found.info.num_actions})
+
+    async def pause(self, note: str = "") -> None:
+        """Pause: it does not act until `resume`; raises as `status`."""
+        await self._do(self._handle.pause(note=note or None))
+
+    async def resume(self, note: str = "") -> None:
+        """Let a paused schedule act again, from its next time on; raises as `status`."""
+        await self._do(self._handle.unpause(note=note or None))
+
+    async def trigger(self) -> None:
+        """Act once now, also while it is paused; raises as `status`."""
+        await self._do(self._handle.trigger())
+
+    async def delete(self) -> None:
+        """Delete the schedule; the runs that it started go on. Raises as `status`."""
+        await self._do(self._handle.delete())
+
+    async def _do(self, request: Any) -> None:
+        try:
+            await request
+        except RPCError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: RPCError) -> RunError:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return ScheduleNotFound(
+                f"there is no schedule {self.id!r} in this namespace; `sojourn schedule list` shows them"
+            )
+        return translated(error, None)
+
+
+def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone: str | None) -> ScheduleSpec:
+    """When a schedule acts.
+
+    Raises:
+        InvalidInput: Neither an interval nor a cron expression is given, or both are; or the interval is too short.
+    """
+    if (every is None) == (cron is None):
+        raise InvalidInput("a schedule has either every, an interval, or cron, such as '0 8 * * 1-5'")
+    if every is not None and every < SHORTEST:
+        raise InvalidInput(f"every is at least {SHORTEST}, not {every}")
+    if every is not None and time_zone is not None:
+        raise InvalidInput("time_zone is for cron; an interval is counted from 1970-01-01T00:00Z")
+    return ScheduleSpec(
+        intervals=[ScheduleIntervalSpec(every=every)] if every else [],
+        cron_expressions=[cron] if isinstance(cron, str) else list(cron or ()),
+        time_zone_name=time_zone,
+    )
+
+
+def scheduled_message(run: RunInput, by: str | None) -> ScheduledMessage:
+    """The message that a schedule sends to a conversation, from the opening that it would have.
+
+    Raises:
+        InvalidInput: It cannot be sent.
+    """
+    if len(run.messages) != 1 or run.messages[0].role != "user":
+        raise InvalidInput("a schedule sends one user message to a conversation")
+    (message,) = run.messages
+    if all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts):
+        raise InvalidInput("the message is empty")
+    parts = message.model_dump(mode="json", exclude_defaults=True)["parts"]
+    judged = read_send([{"parts": parts, "by": by} if by else {"parts": parts}], Inbox())
+    if isinstance(judged, Refused):
+        raise InvalidInput(judged.reason)
+    return ScheduledMessage(
+        agent_id=run.agent_id,
+        session_id=run.session_id,
+        message=message,
+        by=by,
+        labels=run.labels,
+        policy=run.policy,
+    )
+
+
+async def create_schedule(
+    temporal: temporalio.client.Client,
+    schedule_id: str,
+    sends: RunInput | ScheduledMessage,
+    spec: ScheduleSpec,
+    task_queue: str,
+    *,
+    note: str = "",
+) -> Schedule:
+    """Create a schedule.
+
+    Args:
+        temporal: The Temporal client.
+        schedule_id: The id of the schedule; the ids of its runs and messages begin with it.
+        sends: The run that it starts, or the message that it sends, each time.
+        spec: When it acts.
+        task_queue: The task queue of the agent's workers.
+        note: A note for people.
+
+    Raises:
+        InvalidInput: The server refuses it, such as a cron expression or a time zone.
+        ScheduleAlreadyExists: There is one of this id.
+        ServerUnavailable: The server does not answer.
+    """
+    is_run = isinstance(sends, RunInput)
+    message = sends.messages[-1].text if isinstance(sends, RunInput) else sends.message.text
+    known = {
+        "agent_id": sends.agent_id,
+        "session_id": "" if is_run else sends.session_id,
+        "message": clip(" ".join(message.split()), _MAX_MESSAGE),
+        "timing": _timing(spec),
+    }
+    for is_listed in (True, False) if is_run else (False,):
+        schedule = temporalio.client.Schedule(
+            action=_action(schedule_id, sends, task_queue, is_listed=is_listed),
+            spec=spec,
+            policy=SchedulePolicy(
+                overlap=ScheduleOverlapPolicy.SKIP if is_run else ScheduleOverlapPolicy.BUFFER_ONE,
+                catchup_window=CATCH_UP,
+            ),
+            state=ScheduleState(note=note or None),
+        )
+        try:
+            await temporal.create_schedule(schedule_id, schedule, memo={_MEMO: known})
+        except ScheduleAlreadyRunningError as error:
+            raise ScheduleAlreadyExists(
+                f"there is a schedule {schedule_id!r}; choose another schedule_id, or delete that one first"
+            ) from error
+        except RPCError as error:
+            if is_listed and search_attributes.is_unknown(error):
+                continue
+            raise translated(error, None) from error
+        break
+    return Schedule(temporal, schedule_id)
+
+
+def _action(
+    schedule_id: str, sends: RunInput | ScheduledMessage, task_queue: str, *, is_listed: bool
+) -> ScheduleActionStartWorkflow:
+    if isinstance(sends, ScheduledMessage):
+        return ScheduleActionStartWorkflow(
+            "ScheduledMessage",
+            sends,
+            id=schedule_id,
+            task_queue=task_queue,
+            static_summary=f"message for {sends.agent_id}",
+        )
+    introduction = introduce(sends)
+    attributes = search_attributes.attributes_of(sends.agent_id, sends.session_id)
+    return ScheduleActionStartWorkflow(
+        "AgentRun",
+        sends.model_copy(update={"listed": is_listed}),
+        id=schedule_id,
+        task_queue=task_queue,
+        memo=introduction.memo,
+        static_summary=introduction.summary,
+        static_details=introduction.details,
+        typed_search_attributes=attributes if is_listed else temporalio.common.TypedSearchAttributes.empty,
+    )
+
+
+async def list_schedules(
+    temporal: temporalio.client.Client, agent_id: str | None
+) -> AsyncGenerator[ScheduleStatus]:
+    """The schedules of Sojourn in the namespace, in no order; the store lags by about a second.
+
+    Raises:
+        ServerUnavailable: The server does not answer.
+    """
+    try:
+        async for found in await temporal.list_schedules():
+            known = await found.memo()
+            if _MEMO not in known or found.schedule is None:
+                continue
+            status = _status_of(found, known, found.schedule.state)
+            if agent_id in (None, status.agent_id):
+                yield status
+    except RPCError as error:
+        raise translated(error, None) from error
+
+
+def _status_of(
+    found: ScheduleDescription | ScheduleListDescription, known: Any, state: Any
+) -> ScheduleStatus:
+    info: Any = found.info
+    fields = known.get(_MEMO)
+    return ScheduleStatus.model_validate(
+        {
+            **(fields if isinstance(fields, dict) else {}),
+            "schedule_id": found.id,
+            "paused": state.paused,
+            "note": state.note or "",
+            "next_times": list(info.next_action_times) if info else [],
+            "last": [_run_of(each) for each in (info.recent_actions if info else ())],
+        }
+    )
+
+
+def _run_of(result: ScheduleActionResult) -> ScheduledRun:
+    action: Any = result.action
+    return ScheduledRun(at=result.scheduled_at, id=action.workflow_id)
+
+
+def _timing(spec: ScheduleSpec) -> str:
+    if spec.intervals:
+        return f"every {spec.intervals[0].every}"
+    return " ".join(filter(None, ["; ".join(spec.cron_expressions), spec.time_zone_name]))
