@@ -77,10 +77,11 @@ class Conversation:
                 output, is_planned = await self._present
             except (asyncio.CancelledError, FailureError) as error:
                 stop_if_run_canceled()
-                if isinstance(error, ApplicationError):
-                    self._end(chain_of(error))
-                elif self._current.state.interrupted is not None:
+                if self._current.state.interrupted is not None:
+                    # Also where the plan failed, since its worker was lost while it was cancelled.
                     self._end(self._current.state.interruption)
+                elif isinstance(error, ApplicationError):
+                    self._end(chain_of(error))
                 else:
                     raise
             else:
