@@ -3,15 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.notice import Notice
-from sojourn.core.awaits.sent import Refused
 
-from .unread import taken
+from .unread import read_one
 
 __all__ = ["NoticeDelivery"]
 
@@ -34,25 +31,8 @@ class NoticeDelivery:
         """Deliver; the argument is read here, since anybody with a Temporal client may have written it."""
         await workflow.execute_activity(
             "DeliverNoticeActivity",
-            _read(values),
+            read_one(Notice, "unread-notice", values),
             start_to_close_timeout=ATTEMPT_LIMIT,
             schedule_to_close_timeout=GIVES_UP,
             retry_policy=RetryPolicy(maximum_interval=LONGEST_INTERVAL),
         )
-
-
-def _read(values: Any) -> Notice:
-    given = taken("unread-notice", values)
-    if isinstance(given, Refused) or len(given) != 1:
-        raise _invalid(given.reason if isinstance(given, Refused) else f"not {len(given)} values")
-    try:
-        return Notice.model_validate(given[0])
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise _invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _invalid(fault: str) -> ApplicationError:
-    return ApplicationError(
-        f"NoticeDelivery takes one Notice: {fault}", type="InvalidInput", non_retryable=True
-    )

@@ -5,12 +5,17 @@ refused message leaves a marker: a replay refuses the same messages, even if the
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
+from sojourn.contracts.record import Record
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.values.unread import Unread, unread_in
+
+M = TypeVar("M", bound=Record)
 
 _READ_BEFORE = "a message that was read before cannot be read now; give this worker the keys it was read with"
 _TAKEN_BEFORE = (
@@ -37,6 +42,33 @@ def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
         return values
     workflow.patched(marker)
     return _refused(unread)
+
+
+def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
+    """The only argument of a small workflow.
+
+    Args:
+        kind: The record that it is.
+        marker: As that of `taken`.
+        values: The arguments, which anybody with a Temporal client may have written.
+
+    Raises:
+        ApplicationError: It is none; the workflow fails.
+    """
+    given = taken(marker, values)
+    if isinstance(given, Refused):
+        fault = given.reason
+    elif len(given) != 1:
+        fault = f"not {len(given)} values"
+    else:
+        try:
+            return kind.model_validate(given[0])
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    raise ApplicationError(
+        f"this workflow takes one {kind.__name__}: {fault}", type="InvalidInput", non_retryable=True
+    )
 
 
 def as_before(values: Sequence[Any]) -> Sequence[Any]:
