@@ -57,5 +57,5 @@ def _innermost(innermost: TracebackType | None) -> TracebackType | None:
 
 
 def notices_of(app: App) -> list[dict[str, list[NoticeKind]]]:
-    """What a plan that failed tells besides: for which notices the app has functions, for a run that knows no plan yet."""
+    """The details of a plan's failure: the kinds of notices that the app has functions for, which a run without a plan learns so."""
     return [{"notices": list(app.notices)}] if app.notices else []

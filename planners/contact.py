@@ -40,6 +40,7 @@ def _ask_for_contact(case: Case, site: Site) -> str:
     values = read_reply(reply, _WANTED) if reply else None
     if values is None:
         return "Nobody was registered, as you said." if reply else "Nobody was registered."
+    values.pop("site_id", None)  # the contact is of the site that the question names
     try:
         return _registered(case.call(UPSERT_PROFILE, **{"site_id": site.site_id, **values}))
     except CallFailed as failed:

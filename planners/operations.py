@@ -3,13 +3,14 @@
 from typing import Any
 
 from planners.contact import register_contact
+from planners.courtesy import courtesy
 from planners.dark_site import why_dark
 from planners.defaults import defaults
 from planners.failures import sentence_of
-from planners.follow_up import asked, is_thanks
+from planners.follow_up import asked, begins_anew
 from planners.lookups import list_devices, list_sites, show_readings
 from planners.questions import (
-    EXAMPLES,
+    ABILITIES,
     ListDevices,
     ListSites,
     ListWorkOrders,
@@ -18,7 +19,6 @@ from planners.questions import (
     RegisterContact,
     ShowReadings,
     WhyDark,
-    question_of,
 )
 from planners.replies import read_reply
 from planners.work_orders import list_work_orders, open_work_order
@@ -27,18 +27,13 @@ from sojourn import CallFailed, Case, PlanResult, flow
 __all__ = ["plan"]
 
 
-@flow(defaults=defaults, read_answer=read_reply, restart_on=lambda text: question_of(text) is not None)
+@flow(defaults=defaults, read_answer=read_reply, restart_on=begins_anew)
 def plan(case: Case) -> PlanResult:
     """Answer the latest question; a question in place of an answer replaces the one before, and `and s-3?` repeats the last one."""
     earlier = [message.text for message in case.earlier if message.role == "user"]
     question = asked(case.text, earlier)
-    if question is None and is_thanks(case.text):
-        return PlanResult.final("You are welcome.")
     if question is None:
-        examples = "\n".join(f"- {example}" for example in EXAMPLES)
-        return PlanResult.final(
-            f"I do not understand the question. I can answer questions such as:\n{examples}"
-        )
+        return PlanResult.final(courtesy(case.text) or f"I do not understand the question. {ABILITIES}")
     try:
         return PlanResult.final("", result=_answer(case, question))
     except CallFailed as failed:

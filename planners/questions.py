@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from planners.windows import Window, window_of
 
 __all__ = [
+    "ABILITIES",
     "DEVICE",
     "EMAIL",
     "EXAMPLES",
@@ -31,7 +32,10 @@ EXAMPLES = (
     "what work is planned at s-3",
     "open a work order for s-7: replace the gateway battery",
 )
-"""One of each kind, for the answer to a question that is not understood."""
+"""One of each kind."""
+
+ABILITIES = "\n- ".join(("I can answer questions such as:", *EXAMPLES))
+"""What the assistant can do, for the answer to a message that asks nothing it understands."""
 
 EMAIL = re.compile(r"[^\s<>,;\"']+@[^\s<>,;\"']+")
 PHONE = re.compile(r"\+\d[\d ]{5,18}\d")

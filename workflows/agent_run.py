@@ -309,7 +309,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 raise
             if is_at_wrong_worker(error):
                 raise asyncio.CancelledError from error
-            self.notices.told_by(error)
+            self.notices.take_kinds(error)
             cause = failure_of(error)
             if self._state.limit:
                 return self._unanswered(cause)

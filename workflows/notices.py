@@ -58,8 +58,8 @@ class Notices:
         if self._starting:
             await workflow.wait(list(self._starting))
 
-    def told_by(self, error: ActivityError) -> None:
-        """Learn from a plan that failed for which notices the app has functions."""
+    def take_kinds(self, error: ActivityError) -> None:
+        """Take the kinds of notices that the app has functions for from the details of a plan's failure."""
         cause = error.cause
         kinds = read_kinds(cause.details if isinstance(cause, ApplicationError) else ())
         if kinds:

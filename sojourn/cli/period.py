@@ -17,13 +17,13 @@ def duration(text: str) -> timedelta:
     Raises:
         CommandError: The text is none.
     """
-    match = re.fullmatch(r"(\d{1,9})\s*([smhdw])", text.strip().lower(), re.ASCII)
-    if match is None:
-        raise CommandError(f"{plain(text)!r} is no duration; use such as 30m, 2h or 7d", exit_code=USAGE)
     try:
-        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+        found = _duration_in(text)
     except OverflowError as error:
         raise CommandError(f"{plain(text)!r} is too long", exit_code=USAGE) from error
+    if found is None:
+        raise CommandError(f"{plain(text)!r} is no duration; use such as 30m, 2h or 7d", exit_code=USAGE)
+    return found
 
 
 def since(text: str, *, now: datetime | None = None) -> datetime:
@@ -36,15 +36,21 @@ def since(text: str, *, now: datetime | None = None) -> datetime:
     Raises:
         CommandError: The text is neither, or names a moment before the year 1970.
     """
-    if match := re.fullmatch(r"(\d{1,9})\s*([smhdw])", text.strip().lower(), re.ASCII):
-        try:
-            return _checked(text, (now or datetime.now(UTC)) - timedelta(**{_UNITS[match[2]]: int(match[1])}))
-        except OverflowError as error:
-            raise _fault(text) from error
+    try:
+        if (ago := _duration_in(text)) is not None:
+            return _checked(text, (now or datetime.now(UTC)) - ago)
+    except OverflowError as error:
+        raise _fault(text) from error
     try:
         return _checked(text, datetime.fromisoformat(text.strip()).astimezone(UTC))
     except (ValueError, OverflowError, OSError) as error:
         raise _fault(text) from error
+
+
+def _duration_in(text: str) -> timedelta | None:
+    """The duration that a number and a unit name; None for another text."""
+    match = re.fullmatch(r"(\d{1,9})\s*([smhdw])", text.strip().lower(), re.ASCII)
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
 
 
 def _checked(text: str, moment: datetime) -> datetime:

@@ -42,7 +42,8 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
     Raises:
         RunFailed: The run ended before.
     """
-    if _told(for_people(await turn.run.status())):
+    before = for_people(await turn.run.status())
+    if before and not await _has_ended(turn) and _told(before):
         return WAITING
     async with aclosing(turn.events(children=True, earlier=True)) as events:
         async for event in events:
@@ -58,6 +59,12 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
                 return WAITING
     await turn.result()  # raises why the run ended
     return FAILED
+
+
+async def _has_ended(turn: "SessionTurn") -> bool:
+    """Whether the turn of the message has ended, where the message was sent before."""
+    ends = [_end_in(event) async for event in turn.run.events(follow=False)]
+    return any(end is not None and turn.message_id in end.message_ids for end in ends)
 
 
 def _told(waits: list[OpenWait]) -> bool:

@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from planners.follow_up import asked, is_thanks
+from planners.courtesy import courtesy
+from planners.follow_up import asked, begins_anew
 from planners.questions import ListDevices, ListSites, ListWorkOrders, ShowReadings, WhyDark
 from planners.windows import Window
-from sojourn import RunFailed
+from sojourn import Message, RunFailed
 from worker import app
 
 DAYS = Window(length=timedelta(days=3))
@@ -25,7 +26,8 @@ DAYS = Window(length=timedelta(days=3))
         (["battery of d-0700"], "and d-0301", ShowReadings("d-0301", "battery_voltage", None)),
         (["why is s-7 dark", "which sites are dark"], "and s-3?", None),
         (["battery of d-0700"], "and s-3?", None),
-        (["why is s-7 dark"], "and?", None),
+        (["why is s-7 dark"], "and?", WhyDark("s-7", None)),
+        (["why is s-7 dark"], "so?", None),
         (["why is s-7 dark"], "sing about s-3", None),
         (["register Ana as contact of s-7"], "and s-3", None),
         (["open a work order for s-7: replace the battery"], "and s-3", None),
@@ -38,10 +40,65 @@ def test_what_a_message_means(earlier, text, question):
 
 
 @pytest.mark.parametrize(
-    ("text", "is_one"), [("Thanks!", True), ("thank you.", True), ("thanks for s-3", False)]
+    ("text", "reply"),
+    [
+        ("Thanks!", "You are welcome."),
+        ("thank you.", "You are welcome."),
+        ("thanks for s-3", None),
+        ("Hello!", "Hello. I can answer questions such as:"),
+        ("help", "I can answer questions such as:"),
+        ("sing", None),
+    ],
 )
-def test_a_thank_you(text, is_one):
-    assert is_thanks(text) == is_one
+def test_a_courtesy(text, reply):
+    found = courtesy(text)
+    assert (found and found.partition("\n")[0]) == reply
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("and s-3?", True),
+        ("What about S-3, the last 3 days?", True),
+        ("again", True),
+        ("which sites are dark", True),
+        ("s-3", False),
+        ("and Ana Lima, ana@example.org", False),
+        ("Ana Lima <ana@example.org>", False),
+        ("no", False),
+        ("battery_voltage", False),
+    ],
+)
+def test_what_is_no_answer(text, is_one):
+    """A site alone, a name and a no may answer a question; a follow-up that says so is none."""
+    assert begins_anew(text) == is_one
+
+
+async def test_a_follow_up_in_place_of_an_answer(run):
+    """It replaces the question that is open, and registers nobody."""
+    await run.ask("why is site s-7 dark")
+    answer = await run.finish("and s-3?")
+    assert run.payloads("upsert") == []
+    assert run.plans[-1].result == {"site_id": "s-3", "dark": False}
+    assert answer.startswith("s-3 ")
+
+
+async def test_an_answer_names_another_site(run):
+    """The contact is registered at the site that the question is about."""
+    await run.ask("why is site s-7 dark")
+    await run.finish("Ana Lima, ana@example.org, as at s-3")
+    assert {payload["site_id"] for payload in run.payloads("upsert")} == {"s-7"}
+
+
+async def test_a_steer_replaces_the_question(run):
+    """A follow-up that comes while a turn is under way is what the turn answers; the calls of before stay unused."""
+    run.messages.append(Message.user("why is site s-7 dark"))
+    for _ in range(2):
+        plan = await run.plan([])
+        results = [await run.execute(call) for call in plan.tool_calls]
+        run.messages += [Message.calls(plan.tool_calls), Message.results(results)]
+    answer = await run.finish("and s-3?")
+    assert answer.startswith("s-3 ")
 
 
 async def test_a_talk(serve, mcp_server, traces):

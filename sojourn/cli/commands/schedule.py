@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["schedule"]
 
-PLAIN_WIDTH = 1_000
-"""Columns of an output that is not a terminal, so that nothing is cut or wrapped."""
-
 schedule = typer.Typer(
     name="schedule",
     help="Start runs, or send messages to a conversation, again and again.",
@@ -215,6 +212,8 @@ def _done(schedule_id: str, done: str, act: "Callable[[Schedule], Awaitable[None
 def _print_table(found: "list[ScheduleStatus]") -> None:
     from rich.console import Console
     from rich.table import Table
+
+    from sojourn.cli.listed import PLAIN_WIDTH
 
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else PLAIN_WIDTH

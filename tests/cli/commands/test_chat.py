@@ -186,15 +186,19 @@ async def test_ctrl_c_while_it_waits_for_a_line(desk, start_command):
 
 async def test_a_message_behind_a_question_says_so(desk, command):
     """`send --wait` and piped lines do not wait for ever behind a turn that waits for a person."""
+    await (await desk.session.send("before", message_id="m-before")).result()
     await desk.session.send("ask")
     await desk.session.run.until_waiting()
     for words, lines in ((("send", desk.session.run.id, "hello", "--wait"), ""), (desk.words, "hello\n")):
         done = await command(*words, env=desk.env, input=lines)
         assert done.code == 4
         assert f"answer with: sojourn answer {desk.session.run.id}" in done.err
+    first = ("send", desk.session.run.id, "before", "--wait", "--message-id", "m-before")
+    again = await command(*first, env=desk.env)
+    assert (again.code, again.out) == (0, "1: before\n")
     await desk.session.run.answer("s-1")
     done = await command("send", desk.session.run.id, "more", "--wait", env=desk.env)
-    assert (done.code, done.out) == (0, "5: more\n")
+    assert (done.code, done.out) == (0, "6: more\n")
 
 
 async def test_the_question_of_a_turn_before_says_so(desk, command):
