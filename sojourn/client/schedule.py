@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import temporalio.client
 import temporalio.common
@@ -26,6 +26,7 @@ from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.schedule import ScheduledMessage, ScheduledRun, ScheduleStatus
+from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.introduction import introduce
@@ -247,7 +248,10 @@ async def list_schedules(
     """
     try:
         async for found in await temporal.list_schedules():
-            known = await found.memo()
+            try:
+                known = await found.memo()
+            except UnreadableError:
+                continue  # of another codec
             if _MEMO not in known or found.schedule is None:
                 continue
             status = _status_of(found, known, found.schedule.state)
@@ -261,10 +265,12 @@ def _status_of(
     found: ScheduleDescription | ScheduleListDescription, known: Any, state: Any
 ) -> ScheduleStatus:
     info: Any = found.info
-    fields = known.get(_MEMO)
+    fields = known.get(_MEMO)  # which anybody may have written
+    about = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    texts = ("agent_id", "session_id", "message", "timing")
     return ScheduleStatus.model_validate(
         {
-            **(fields if isinstance(fields, dict) else {}),
+            **{name: about[name] for name in texts if isinstance(about.get(name), str)},
             "schedule_id": found.id,
             "paused": state.paused,
             "note": state.note or "",

@@ -123,9 +123,8 @@ class SessionTurn:
                     code=event.error.code,
                     error=event.error,
                 )
-        whole = (
-            await self.run.result()
-        )  # raises why the run ended, unless it was closed or had reached a limit
+        # Raises why the run ended, unless it was closed or had reached a limit.
+        whole = await self.run.result()
         raise RunFailed(
             f"{self.run.id} ended before it answered message {self.message_id}: {whole.text or whole.reason}",
             run_id=self.run.id,

@@ -5,7 +5,13 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from temporalio.client import WorkflowFailureError
+from temporalio.client import (
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleIntervalSpec,
+    ScheduleSpec,
+    WorkflowFailureError,
+)
 
 from sojourn import (
     AwaitClarification,
@@ -170,6 +176,28 @@ async def test_pause_resume_and_delete(client, schedule, until):
     for act in (made.status, made.pause, made.resume, made.trigger, made.delete):
         with pytest.raises(ScheduleNotFound, match="sojourn schedule list"):
             await act()
+
+
+async def test_a_schedule_of_somebody_else_harms_no_listing(client, schedule, until):
+    """Whatever its memo says; one without a memo of Sojourn is not listed."""
+    action = ScheduleActionStartWorkflow("Other", id="other", task_queue="other")
+    odd = Schedule(action=action, spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=DAY)]))
+    tag = uuid.uuid4().hex[:8]
+    handles = [
+        await client.temporal.create_schedule(f"{tag}-{n}", odd, memo=memo)
+        for n, memo in enumerate([{}, {"sojourn": 5}, {"sojourn": {"agent_id": 5, "paused": "x"}}])
+    ]
+    made = await schedule(every=DAY)
+
+    async def all_listed():
+        found = {each.schedule_id async for each in client.list_schedules()}
+        return {f"{tag}-1", f"{tag}-2", made.id} <= found and found
+
+    try:
+        assert f"{tag}-0" not in await until(all_listed)
+    finally:
+        for handle in handles:
+            await handle.delete()
 
 
 async def test_an_id_that_is_taken(schedule):
