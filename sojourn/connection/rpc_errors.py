@@ -9,7 +9,7 @@ from sojourn.connection.tls_faults import tls_fault
 from sojourn.core.values.text import plain
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
 
-__all__ = ["OutageRetry", "translated", "unreadable"]
+__all__ = ["OutageRetry", "is_page_outdated", "translated", "unreadable"]
 
 LONGEST_OUTAGE = 60.0
 """Seconds without an answer before a restarting server counts as unavailable."""
@@ -20,6 +20,11 @@ _AWAY = {
     RPCStatusCode.CANCELLED,
     RPCStatusCode.UNKNOWN,
 }
+
+
+def is_page_outdated(error: RPCError) -> bool:
+    """Whether the token of a history's page no longer fits, because the server has loaded the run anew; the history has to be read anew."""
+    return b"CurrentBranchChangedFailure" in error.raw_grpc_status
 
 
 class OutageRetry:
@@ -34,8 +39,8 @@ class OutageRetry:
         self._delay = 0.1
 
     async def may_retry(self, error: RPCError) -> bool:
-        """Wait before a retry when the server is unavailable; False for another error, or after too long an outage."""
-        if error.status not in _AWAY:
+        """Wait before a retry when the server is unavailable, or has loaded the run anew; False for another error, or after too long an outage."""
+        if error.status not in _AWAY and not is_page_outdated(error):
             return False
         now = time.monotonic()
         if self._since is None:

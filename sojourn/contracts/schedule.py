@@ -36,7 +36,7 @@ class ScheduledRun(Record):
 
 
 class ScheduleStatus(Record):
-    """A schedule."""
+    """A schedule: when it acts, what it sends, and what it did last."""
 
     schedule_id: str
     """The schedule."""

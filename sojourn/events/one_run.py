@@ -9,7 +9,7 @@ from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.archive import archived_events
-from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
+from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated, unreadable
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
@@ -98,7 +98,8 @@ async def events_of(
                 return
         except RPCError as error:
             is_gone = error.status == RPCStatusCode.NOT_FOUND and execution not in ("", gone)
-            if not is_gone and not (follow and await outage.may_retry(error)):
+            may_retry = follow or is_page_outdated(error)
+            if not is_gone and not (may_retry and await outage.may_retry(error)):
                 raise translated(error, run_id) from error
             # Else retention has just deleted that execution: the events begin with the next one.
 

@@ -134,6 +134,8 @@ async def test_a_stream_after_no_event_id_is_refused(temporal_address, after):
 class Away:
     """A Temporal client whose server is unavailable for some of its requests, given by their numbers."""
 
+    error = RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+
     def __init__(self, inner, *times: int) -> None:
         self._inner = inner
         self._times = times
@@ -145,7 +147,7 @@ class Away:
     def get_workflow_handle(self, workflow_id: str, **more):
         self.requests += 1
         if self.requests in self._times:
-            raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+            raise self.error
         return self._inner.get_workflow_handle(workflow_id, **more)
 
 
@@ -161,6 +163,24 @@ async def test_each_outage_is_bridged_by_itself(serve, monkeypatch):
         await anext(events_of(Away(temporal, 1, 2), run.id, follow=True))
     with pytest.raises(ServerUnavailable):
         await anext(events_of(Away(temporal, 1), run.id, follow=False))
+
+
+class Outdated(Away):
+    """Refuses, as a server that has loaded the run anew refuses the token of a page."""
+
+    error = RPCError(
+        "Current and request branch tokens don't match.",
+        RPCStatusCode.INVALID_ARGUMENT,
+        b"type.googleapis.com/temporal.server.api.errordetails.v1.CurrentBranchChangedFailure",
+    )
+
+
+@pytest.mark.parametrize("follow", [True, False])
+async def test_a_page_that_no_longer_fits_is_read_anew(serve, follow):
+    run, (live,) = await followed(serve)
+    outdated = Outdated(run.client.temporal, 1, 3)
+    assert [event async for event in events_of(outdated, run.id, follow=follow)] == live
+    assert outdated.requests > 3
 
 
 async def test_followers_cost_nothing(serve, traces):
