@@ -94,6 +94,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     scheduled = importlib.import_module(f"{prefix}workflows.scheduled_message")
     send = importlib.import_module(f"{prefix}activities.send_message")
     deliver = importlib.import_module(f"{prefix}activities.deliver_notice")
+    yielding = importlib.import_module(f"{prefix}activities.yield_once")
     first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
         workflows=[agent_run.AgentRun, delivery.NoticeDelivery, scheduled.ScheduledMessageRun],
@@ -105,6 +106,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             archive.ArchiveEventsActivity(app).archive_events,
             deliver.DeliverNoticeActivity(app).deliver_notice,
             send.SendMessageActivity().send_message,
+            yielding.yield_once,
         ],
     )
 

@@ -45,7 +45,14 @@ from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
 
 from .archive import STORE_LIMIT, Archive, store_retry
-from .cancellation import cut_short, is_canceled, is_stopped, stop_if_canceled, stop_if_run_canceled
+from .cancellation import (
+    cut_short,
+    is_canceled,
+    is_stopped,
+    stop_if_canceled,
+    stop_if_run_canceled,
+    until_cancellation_is_known,
+)
 from .children import Children, tell_parent
 from .clock import Clock
 from .conversation import Conversation
@@ -211,7 +218,7 @@ class AgentRun(RunQueries, MessageHandlers):
         await self._archive.done()
         await self.notices.under_way()
         # The handler of an answer may itself wait for the call that is answered.
-        await workflow.wait_condition(lambda: is_over() or workflow.all_handlers_finished())
+        await until_cancellation_is_known(lambda: is_over() or workflow.all_handlers_finished())
         stop_if_canceled()
         if is_over():
             return

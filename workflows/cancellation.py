@@ -9,6 +9,8 @@ a marker records that the request was seen.
 """
 
 import asyncio
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -17,9 +19,18 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run import outcomes
 
-__all__ = ["cut_short", "is_canceled", "is_stopped", "stop_if_canceled", "stop_if_run_canceled"]
+__all__ = [
+    "cut_short",
+    "is_canceled",
+    "is_stopped",
+    "stop_if_canceled",
+    "stop_if_run_canceled",
+    "until_cancellation_is_known",
+]
 
 _PATCH = "cancel-wins"
+_KNOWN = "cancel-before-continuing"
+_YIELD_LIMIT = timedelta(seconds=5)
 
 
 def is_canceled() -> bool:
@@ -47,6 +58,23 @@ def stop_if_run_canceled() -> None:
     """Raise `CancelledError` where the run was asked to cancel; called where a turn has ended."""
     if is_canceled():
         raise asyncio.CancelledError
+
+
+async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:
+    """Wait until this is ready, and until the run knows of every cancellation that the server has recorded by then.
+
+    Of one workflow task the SDK delivers the messages, lets the workflow act on them, and only then delivers a
+    request to cancel; a new execution would not be told again. The result of a local activity comes after both,
+    in the same workflow task.
+    """
+    await workflow.wait_condition(is_ready)
+    while workflow.patched(_KNOWN):
+        await workflow.execute_local_activity(
+            "YieldActivity", start_to_close_timeout=_YIELD_LIMIT, summary="go on"
+        )
+        if is_ready():
+            return
+        await workflow.wait_condition(is_ready)
 
 
 def cut_short(call: ToolRequest) -> ToolResult:

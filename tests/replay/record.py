@@ -52,7 +52,7 @@ from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 
 QUEUE = "replay"
 
-APART = {"moved", "transcript_stored", "events_archived", "noticed_conversation"}
+APART = {"moved", "transcript_stored", "goes_on", "events_archived", "noticed_conversation"}
 """Scenarios that need a server of their own."""
 
 
@@ -73,8 +73,8 @@ async def main(names: list[str]) -> None:
                     await record(client, name, SCENARIOS[name])
             if not names:
                 await record_nothing(client)
-    if "transcript_stored" in (names or SCENARIOS):
-        await record_transcript_stored()
+    for name in {"transcript_stored", "goes_on"} & set(names or SCENARIOS):
+        await record_first_execution(name)
     if "noticed_conversation" in (names or SCENARIOS):
         await record_noticed()
     if "events_archived" in (names or SCENARIOS):
@@ -157,13 +157,13 @@ async def record_moved() -> bool:
             return is_moved
 
 
-async def record_transcript_stored() -> None:
+async def record_first_execution(name: str) -> None:
     """Record a run that goes on when the server suggests it, and leaves its messages to external storage.
 
     What is kept is its first execution; the next begins with a claim, which a fork of a stored history cannot follow.
     """
     async with with_storage(archive=False) as client:
-        run = await started(client, "transcript_stored", SCENARIOS["transcript_stored"])
+        run = await started(client, name, SCENARIOS[name])
         await settled(run)
         await store(client, run.id, await first_execution(client.temporal, run.id))
 

@@ -585,6 +585,10 @@ SCENARIOS = {
         [*(calls(call("add", f"c{n}", a=n, b=1)) for n in range(8)), FINAL],
         policy=RunPolicy(max_tool_rounds=20),
     ),
+    "goes_on": Scenario(
+        [*(calls(call("add", f"c{n}", a=n, b=1)) for n in range(8)), FINAL],
+        policy=RunPolicy(max_tool_rounds=20),
+    ),
     "events_archived": Scenario(
         [*(calls(call("add", f"c{n}", a=n, b=1)) for n in range(8)), FINAL],
         policy=RunPolicy(max_tool_rounds=20),
