@@ -108,6 +108,7 @@ class Dispatcher:
         spec = tool.spec
         return Dispatch(
             kind="local" if spec.local else "activity",
+            memory=spec.memory,
             task_queue=spec.task_queue,
             schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
             timeout=spec.timeout or self.limits.tool_timeout,

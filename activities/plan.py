@@ -29,6 +29,7 @@ from .first_time import FirstTime
 from .heartbeat import beating
 from .local_plan import check_local, is_quick, local_outcome, within_local_limit
 from .lost_workers import MAX_LOST, lost_before
+from .own_run import memory_of
 from .planning import Planning
 from .storage import storage_of
 from .transcripts import Transcripts
@@ -75,6 +76,7 @@ class PlanActivity:
             )
         with beating(who={"agent_id": agent.id, "run_id": key[0]}, lost=lost):
             messages = await self.transcripts.read(key, task)
+            memory = await memory_of(key, task)
             policy = (
                 self._app.policy_of(agent, task.override, is_child=task.parent is not None)
                 if task.plan == 1 or task.unlimited
@@ -87,6 +89,7 @@ class PlanActivity:
                 task=task,
                 run_id=key[0],
                 messages=messages,
+                memory=memory,
                 limits=within_local_limit(limits) if info.is_local else limits,
                 caps=caps_left(turn_policy(policy, RunTotals()), RunTotals()) if policy else task.caps,
                 attempt=info.attempt,

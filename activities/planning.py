@@ -5,7 +5,7 @@ that the planner requests, and a Dispatch for each of them.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -44,6 +44,7 @@ from sojourn.core.run.plan_size import (
 )
 from sojourn.core.run.policy import merged, offered, policy_fault
 from sojourn.core.run.transcript import call_ids
+from sojourn.core.values.merge_patch import memory_fault
 from sojourn.core.values.timers import bounded
 from sojourn.serving.off_loop import run_in_thread
 
@@ -64,6 +65,8 @@ class Planning:
     run_id: str
     messages: list[Message]
     """The whole transcript."""
+    memory: Mapping[str, Any]
+    """The run's memory."""
     limits: Limits
     caps: Caps
     attempt: int
@@ -160,6 +163,7 @@ class Planning:
             labels=labelled(task.labels, decision.labels) if decision else task.labels,
             depth=task.depth,
             callers=task.callers,
+            memory=self.memory,
             answer=task.answer,
             interrupts_allowed=self.limits.interrupts_allowed,
         )
@@ -269,6 +273,8 @@ class Planning:
         if fault is not None:
             return PlanOutcome(fault=fault, usage=plan.usage if isinstance(plan, PlanResult) else None)
         assert isinstance(plan, PlanResult)
+        if plan.memory and (fault := memory_fault(self.memory, plan.memory)):
+            return PlanOutcome(fault=f"the plan changes the memory, and {fault}", usage=plan.usage)
         if task.answer and plan.final_response:
             usage, plan = plan.usage, validate_child_result(plan, task.answer)
             if isinstance(plan, str):
@@ -321,6 +327,7 @@ class Planning:
             decision=decision,
             message=without_payloads(with_final_ids(plan, calls), omitted),
             notes=plan.notes,
+            memory=plan.memory,
             usage=plan.usage,
         )
 
@@ -341,6 +348,7 @@ class Planning:
             ),
             decision=decision,
             notes=plan.notes,
+            memory=plan.memory,
             usage=plan.usage,
         )
 

@@ -16,12 +16,14 @@ import structlog
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
 from sojourn.contracts import raised
 from sojourn.contracts.dispatch import TIMEOUT_MARGIN
+from sojourn.contracts.memory import read_only
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
@@ -37,7 +39,7 @@ from sojourn.core.payload.masking import masked, masked_fault
 from sojourn.core.run import retry
 from sojourn.core.schema.secret_fields import secrets_in
 from sojourn.core.values.sizes import MAX_LOCAL_BYTES
-from sojourn.errors import ToolFailed
+from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
 from sojourn.serving.off_loop import fits, run_in_thread
@@ -47,6 +49,7 @@ from .heartbeat import beating
 from .injection import Injection
 from .offload import offloaded
 from .overtime import await_with_grace, is_cancellation
+from .own_run import memory_of
 from .storage import storage_of
 from .threads import SyncThreads
 
@@ -171,6 +174,7 @@ class ToolExecution:
 
     async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         """Inject and intercept, validate once, run, and encode the result."""
+        meta = await self._knowing(meta)
         call = await self._injection.prepare(sent, meta)
         work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
@@ -184,6 +188,17 @@ class ToolExecution:
         except MalformedResultError as error:
             return boundary.malformed(self._spec, self._call, error.why)
         return self._tool.deliver(self._call, value)
+
+    async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
+        """The meta with the run's memory, for a tool that reads it."""
+        if not self._spec.memory:
+            return meta
+        info = self._info
+        try:
+            memory = await memory_of((info.workflow_id or "", info.workflow_run_id or ""), self._task)
+        except RPCError as error:
+            raise ToolUnavailable("the memory of the run cannot be read now") from error
+        return meta.model_copy(update={"known_memory": read_only(memory)})
 
     async def _work(
         self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta

@@ -4,16 +4,14 @@ A plan's input holds only new messages. The rest is in this cache when the last 
 this worker; else the run returns it, in byte slices, which take 8 ms each.
 """
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic_core import from_json
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.converter import StorageDriver
-from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
@@ -22,10 +20,10 @@ from sojourn.core.values.sizes import MAX_SLICE_BYTES
 from sojourn.core.values.wire import decode_messages, size_of
 from sojourn.segments import load_segments
 
-__all__ = ["Transcripts", "ask"]
+from . import own_run
+from .own_run import Key
 
-Key = tuple[str, str]
-"""Workflow id and execution id."""
+__all__ = ["Key", "Transcripts", "ask"]
 
 
 @dataclass(slots=True)
@@ -137,32 +135,11 @@ class Transcripts:
         return [*first, *rest][after if after < count else 0 :]
 
 
-async def _unless_stopping(query: Awaitable[RawValue]) -> RawValue:
-    """Return the answer of a run; a stopping worker does not wait for it, since no other worker may be left to answer.
-
-    Raises:
-        ApplicationError: `WorkerStopping`; the next attempt is made by another worker.
-    """
-    answer = asyncio.ensure_future(query)
-    stopping = asyncio.ensure_future(activity.wait_for_worker_shutdown())
-    try:
-        await asyncio.wait({answer, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            raise ApplicationError("the worker stops; another one goes on", type="WorkerStopping")
-        return answer.result()
-    finally:
-        stopping.cancel()
-        answer.cancel()
-
-
 async def ask(key: Key, after: int, until: int) -> bytes:
     """Ask a run for its messages `after` to `until`, as a JSON array; or for `{"stored": [...]}` where the first is in storage."""
-    handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
     data = b""
     while True:
-        part = await _unless_stopping(
-            handle.query("transcript", args=[after, until, len(data)], result_type=RawValue)
-        )
+        part: RawValue = await own_run.ask(key, "transcript", [after, until, len(data)])
         data += part.payload.data
         if len(part.payload.data) < MAX_SLICE_BYTES:
             return data

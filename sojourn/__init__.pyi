@@ -30,6 +30,7 @@ from .contracts.input_required import (
     InputRequired as InputRequired,
     ToolInput as ToolInput,
 )
+from .contracts.memory import SessionMemory as SessionMemory, WithMemory as WithMemory
 from .contracts.message import Message as Message
 from .contracts.notice import Notice as Notice
 from .contracts.plan import (

@@ -32,6 +32,7 @@ from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
 from sojourn.core.run.continuation import Continuation, read_continuation, written
+from sojourn.core.run.memory import for_task
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
@@ -288,6 +289,7 @@ class AgentRun(RunQueries, MessageHandlers):
             self._state = self._state.joined()[0].planning()
             plan = await self._timed_plan()
             if plan.fault is None:
+                self._state = self._state.remembering(plan)
                 return plan
             self._state = self._state.plan_refused(plan)
         if self._state.limit:
@@ -330,7 +332,10 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _planned_by(self, task: PlanTask) -> PlanOutcome | Unread:
         """The result of a worker that has the agent: of this one, locally, or of any."""
         if self._local_plans.takes(task):
-            local = await self._local_plans.planned(task)
+            whole = for_task(self._state.memory, local=True) | {"asks_memory": False}
+            local = await self._local_plans.planned(
+                task.model_copy(update=whole) if task.asks_memory else task
+            )
             if local is not None:
                 return local
         while True:
@@ -394,6 +399,7 @@ class AgentRun(RunQueries, MessageHandlers):
             caps=state.caps(workflow.now()) if is_known else Caps(),
             finalize=state.limit,
             unseen=state.unseen,
+            **for_task(state.memory),
         )
 
     # Call tools.

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic_core import to_json
 from temporalio import workflow
@@ -35,6 +36,11 @@ class RunQueries(ABC):
     def status(self) -> RunStatus:
         """The run's status, for callers and operators."""
         return status_of(self.current.state, workflow.info().workflow_id, workflow.now())
+
+    @workflow.query(name="memory", description="What the run knows beside its transcript.")
+    def memory(self) -> dict[str, Any]:
+        """The run's memory, for its plans and calls, and for callers."""
+        return dict(self.current.state.memory)
 
     @workflow.query(name=APPROVAL, description="A call that waits for approval, whole, in lines.")
     def approval(self, await_id: str = "") -> list[str]:

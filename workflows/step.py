@@ -50,6 +50,7 @@ from sojourn.core.run.child_outcomes import ChildTime
 from sojourn.core.run.ids import child_run_id
 from sojourn.core.run.introduction import introduce
 from sojourn.core.run.limits import limits_of
+from sojourn.core.run.memory import for_task
 from sojourn.core.run.state import call_status
 from sojourn.core.run.step_progress import CallProgress, Past, StepProgress
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
@@ -100,6 +101,7 @@ class Step:
         self._run = current.state.opening
         self._turn_id = current.state.turn_id
         self._policy = current.state.policy
+        self._memory = current.state.memory
         self._awaits = awaits
         self._clock = clock
         self._children = children
@@ -431,6 +433,7 @@ class Step:
             labels=run.labels,
             spec_digest=dispatch.confirm.spec_digest if dispatch.confirm else None,
             shown=dispatch.confirm.shown if dispatch.confirm else None,
+            **(for_task(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 
     async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from sojourn.authoring.shape import Shape, odd_field, odd_type
 from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import DefinitionError
@@ -97,14 +98,14 @@ def _is_meta(annotation: Any) -> bool:
 
 
 def _value_type(annotation: Any) -> Any:
-    """The type of the result itself, without `WithArtifacts[...]` around it and without `| ToolResult`."""
+    """The type of the result itself, without `WithArtifacts[...]` or `WithMemory[...]` around it and without `| ToolResult`."""
     if typing.get_origin(annotation) in (typing.Union, UnionType):
         rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
         return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple
-    if annotation in (ToolResult, WithArtifacts):
+    if annotation in (ToolResult, WithArtifacts, WithMemory):
         return Any
-    if typing.get_origin(annotation) is WithArtifacts:
-        return typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (WithArtifacts, WithMemory):
+        return _value_type(typing.get_args(annotation)[0])
     return annotation
 
 

@@ -13,6 +13,7 @@ from sojourn.authoring.signature import Signature
 from sojourn.authoring.tool import MalformedResultError, Parts, Tool
 from sojourn.authoring.transform import Transform
 from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.boundary import brief
@@ -174,6 +175,9 @@ class _BoundMethod(BoundTool):
         if isinstance(value, ToolResult):
             return value
         try:
+            if isinstance(value, WithMemory):
+                kept = cast("WithMemory[Any]", value)
+                return WithMemory(self._converted(kept.result), kept.patch)
             if isinstance(value, WithArtifacts):
                 whole = cast("WithArtifacts[Any]", value)
                 return WithArtifacts(self._to_result(whole.result), **whole.artifacts)

@@ -17,6 +17,7 @@ from sojourn.authoring.runnable import Filler, Runnable
 from sojourn.authoring.shape import Shape
 from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.ids import ToolId
+from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
@@ -201,6 +202,16 @@ class Tool(Generic[P, R_co, A_co]):
         name = kind if isinstance(kind, str) else kind.name
         return Artifact(kind=name, data=self.artifact_shape(kind).encode(data))
 
+    @overload
+    def result_of(
+        self: "Tool[..., Coroutine[Any, Any, WithMemory[WithArtifacts[T]]]]", result: ToolResult
+    ) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., WithMemory[WithArtifacts[T]]]", result: ToolResult) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., Coroutine[Any, Any, WithMemory[T]]]", result: ToolResult) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., WithMemory[T]]", result: ToolResult) -> T: ...
     @overload
     def result_of(self: "Tool[..., Coroutine[Any, Any, WithArtifacts[T]]]", result: ToolResult) -> T: ...
     @overload

@@ -71,6 +71,8 @@ class OpenOptions(TypedDict, total=False):
     """The tool reaches systems outside the service."""
     confirmation: str
     """The question to a person before each call, such as "Overwrite the profile of {name}?"; fields are filled in."""
+    memory: bool
+    """Whether the tool reads the run's memory, as `meta.memory`; any tool may change it, by `WithMemory`."""
     local: bool
     """Whether the tool runs as a local activity; only for a tool that is `read_only` or `idempotent`."""
     timeout: timedelta
@@ -88,7 +90,7 @@ class ToolOptions(OpenOptions, total=False):
     """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""
 
 
-_FLAGS = ("bounded", "destructive", "idempotent", "local", "open_world", "read_only")
+_FLAGS = ("bounded", "destructive", "idempotent", "local", "memory", "open_world", "read_only")
 
 
 def _example(value: Any) -> str | None:
@@ -165,9 +167,11 @@ def check_options(spec: ToolSpec) -> None:
             f"{place}: with decode_in_executor the payload is not parsed before the executor, so no field can be injected; "
             "leave out one of the two"
         )
-    if spec.kind == "external" and (spec.confirmation or spec.local or spec.injected or spec.task_queue):
+    if spec.kind == "external" and (
+        spec.confirmation or spec.local or spec.injected or spec.task_queue or spec.memory
+    ):
         raise DefinitionError(
-            f"{place}: an external tool is executed outside; leave out confirmation, local, inject and task_queue"
+            f"{place}: an external tool is executed outside; leave out confirmation, local, inject, memory and task_queue"
         )
     if spec.local and spec.task_queue:
         raise DefinitionError(

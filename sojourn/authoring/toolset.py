@@ -399,6 +399,7 @@ class Toolset:
                 result=result.spec,
                 artifacts={kind: shape.spec for kind, shape in artifacts.items()},
                 injected=list(fillers),
+                memory=options.get("memory", False),
                 bounded=options.get("bounded", False),
                 annotations=Annotations(
                     read_only=options.get("read_only"),

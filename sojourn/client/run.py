@@ -32,6 +32,7 @@ from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import run_id_fault
+from sojourn.contracts.memory import SessionMemory, read_only
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
@@ -58,7 +59,7 @@ from sojourn.errors import (
 )
 from sojourn.events.cursor import position_of
 from sojourn.events.history import sender_of
-from sojourn.events.one_run import status_in_history, transcript_of
+from sojourn.events.one_run import memory_in_history, status_in_history, transcript_of
 from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
 
@@ -236,6 +237,22 @@ class Run:
             ServerUnavailable: The server does not answer.
         """
         return await transcript_of(self.client.temporal, self.id, self.client.storage)
+
+    async def memory(self) -> SessionMemory:
+        """What the run knows beside its transcript; available without a worker, and for closed runs.
+
+        Raises:
+            RunNotFound: There is no such run.
+            RunUnreadable: The run's records cannot be decoded here.
+            ServerUnavailable: The server does not answer.
+        """
+        try:
+            found: dict[str, Any] = await self._handle.query(
+                "memory", result_type=dict[str, Any], rpc_timeout=QUERY_DEADLINE
+            )
+        except (RPCError, WorkflowQueryFailedError):
+            return read_only(await memory_in_history(self.client.temporal, self.id))
+        return read_only(found)
 
     async def exists(self) -> bool:
         """Whether there is a run with this id; for a service that has to know before it begins to answer.

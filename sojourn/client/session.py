@@ -23,6 +23,7 @@ from sojourn.contracts.event import (
     TurnSteeredEvent,
 )
 from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
+from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
@@ -252,6 +253,10 @@ class Session:
     async def transcript(self) -> list[Message]:
         """The transcript so far, as `Run.transcript`."""
         return await self.run.transcript()
+
+    async def memory(self) -> SessionMemory:
+        """What the conversation knows beside its transcript, as `Run.memory`."""
+        return await self.run.memory()
 
     async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
         """End the present turn, and return whether there was one; the messages that wait open the turns that follow.

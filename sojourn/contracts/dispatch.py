@@ -70,6 +70,8 @@ class Dispatch(Record):
     """For `child`: its share of the limits that are left."""
     confirm: AwaitConfirmation | None = None
     """The decision to wait for before the call runs; without `payload` when the call itself has it."""
+    memory: bool = False
+    """Whether the tool reads the run's memory."""
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
     payload: dict[str, Any] | None = None

@@ -341,6 +341,17 @@ class TurnFailedEvent(_OfTurn):
     """The chain of causes, outermost first."""
 
 
+class MemoryChangedEvent(BaseEvent):
+    """A plan, or the result of a call, changed the run's memory."""
+
+    type: Literal["memory_changed"] = "memory_changed"
+    """The discriminator of `Event`."""
+    patch: dict[str, Any]
+    """The change, as a JSON Merge Patch (RFC 7396)."""
+    tool_call_id: str | None = None
+    """The call whose result changed it; None for the planner."""
+
+
 class LimitReachedEvent(_Limit):
     """A limit of the run's policy is reached; the planner gets its last turn."""
 
@@ -507,6 +518,7 @@ Event: TypeAlias = (
     | TurnSteeredEvent
     | TurnCompletedEvent
     | TurnFailedEvent
+    | MemoryChangedEvent
     | LimitReachedEvent
     | RetriesStoppedEvent
     | RunCompletedEvent

@@ -7,6 +7,7 @@ from pydantic import AliasChoices, Field
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.ids import ToolId
+from sojourn.contracts.memory import SessionMemory, read_only
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.retry_hint import RetryHint
@@ -66,6 +67,8 @@ class RunContext(Record):
     """Ids of the agents above this one, outermost first."""
     interrupts_allowed: bool = False
     """Whether this run may ask a person."""
+    memory: SessionMemory = Field(default_factory=lambda: read_only({}))
+    """What the run knows beside its transcript; a plan or a tool changes it by a patch."""
     answer: dict[str, Any] | None = None
     """In a child run whose parent expects a typed answer: its JSON Schema, for `PlanResult.final(text, result=...)`."""
 
@@ -114,6 +117,7 @@ class PlanInput(Record):
     - `tool_results`, `hints`: the results of the last step, and how its failed calls can be repaired.
     - `results`, `last(tool)`: the results of all steps, in a conversation of the present turn, and the last one of a tool.
     - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
+    - `memory`: what the run knows beside the transcript, read-only; `PlanResult(memory=...)` changes it.
     - `reminders`: notices for this turn only, such as why the last plan was refused.
     - `run`: the run's ids and labels, and whether it may ask a person.
     - `finalize`: in the last turn, why it is the last; the planner can then only answer or fail.
@@ -137,6 +141,11 @@ class PlanInput(Record):
     """The hints of the last step's failures, in call order; empty at the start."""
     finalize: Finalize | None = None
     """When set, the plan must be a final response or a failure; never set at the start."""
+
+    @property
+    def memory(self) -> SessionMemory:
+        """What the run knows beside its transcript, read-only; a plan changes it by its own `memory`, a tool by `WithMemory`."""
+        return self.run.memory
 
     @property
     def results(self) -> list[ToolResult]:
@@ -199,34 +208,57 @@ class PlanResult(Input):
     """Notes for people who follow the run; not in the transcript."""
     usage: Usage | None = None
     """What the plan used of a model."""
+    memory: dict[str, Any] = {}
+    """A change of the run's memory, as a JSON Merge Patch (RFC 7396): fields are set, objects merged, and None removes a field."""
 
     @classmethod
-    def calls(cls, *requests: ToolRequest, notes: list[str] | None = None) -> "PlanResult":
+    def calls(
+        cls, *requests: ToolRequest, notes: list[str] | None = None, memory: dict[str, Any] | None = None
+    ) -> "PlanResult":
         """Request these calls."""
-        return cls(tool_calls=list(requests), notes=notes or [])
+        return cls(tool_calls=list(requests), notes=notes or [], memory=memory or {})
 
     @classmethod
-    def final(cls, text: str, *, result: Any = None, notes: list[str] | None = None) -> "PlanResult":
-        """Answer, and so end the run."""
-        return cls(final_response=Message.assistant(text), result=result, notes=notes or [])
+    def final(
+        cls,
+        text: str,
+        *,
+        result: Any = None,
+        notes: list[str] | None = None,
+        memory: dict[str, Any] | None = None,
+    ) -> "PlanResult":
+        """Answer, and so end the run, or in a conversation the turn."""
+        final = Message.assistant(text)
+        return cls(final_response=final, result=result, notes=notes or [], memory=memory or {})
 
     @classmethod
     def ask(
-        cls, question: str | AwaitClarification | AwaitExternalTools, *, notes: list[str] | None = None
+        cls,
+        question: str | AwaitClarification | AwaitExternalTools,
+        *,
+        notes: list[str] | None = None,
+        memory: dict[str, Any] | None = None,
     ) -> "PlanResult":
         """Ask a person a question, by its text or with a form, or have calls executed outside, and wait for the answer."""
         asked = AwaitClarification(question=question) if isinstance(question, str) else question
-        return cls(await_=asked, notes=notes or [])
+        return cls(await_=asked, notes=notes or [], memory=memory or {})
 
     @classmethod
     def wait(
-        cls, duration: timedelta, *, counts: bool = False, notes: list[str] | None = None
+        cls,
+        duration: timedelta,
+        *,
+        counts: bool = False,
+        notes: list[str] | None = None,
+        memory: dict[str, Any] | None = None,
     ) -> "PlanResult":
         """Sleep durably, then plan again; with `counts` the sleep uses the time budget."""
-        return cls(wait_=duration, wait_counts=counts, notes=notes or [])
+        return cls(wait_=duration, wait_counts=counts, notes=notes or [], memory=memory or {})
 
     @classmethod
-    def fail(cls, error: ToolError | str, *, notes: list[str] | None = None) -> "PlanResult":
+    def fail(
+        cls, error: ToolError | str, *, notes: list[str] | None = None, memory: dict[str, Any] | None = None
+    ) -> "PlanResult":
         """Fail the run at once, without another attempt; callers, clients and events get the chain of causes."""
         failure = ToolError.new(error) if isinstance(error, str) else error
-        return cls(failure=failure, notes=notes or [])
+        return cls(failure=failure, notes=notes or [], memory=memory or {})

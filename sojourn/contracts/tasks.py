@@ -72,6 +72,10 @@ class PlanTask(Record):
     """When set, the planner may only answer or fail."""
     correction: str | None = None
     """Why the last plan was refused."""
+    memory: dict[str, Any] = {}
+    """The run's memory, when it is small, or the task is that of a local activity."""
+    asks_memory: bool = False
+    """Whether the memory is larger, and the activity reads it by query."""
     unseen: int | None = None
     """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
     between.
@@ -83,10 +87,11 @@ class PlanTask(Record):
         return self.turn_start >= self.after
 
     def recorded(self) -> "PlanTask":
-        """The input without new messages that are results only: they are rebuilt from the results in the history."""
-        if not self.new or any(message.role != "tool" for message in self.new):
-            return self
-        return self.model_copy(update={"new": [], "until": self.after + len(self.new)})
+        """The input without the memory, and without new messages that are results only: both are rebuilt from the history."""
+        changes: dict[str, Any] = {"memory": {}} if self.memory else {}
+        if self.new and all(message.role == "tool" for message in self.new):
+            changes |= {"new": [], "until": self.after + len(self.new)}
+        return self.model_copy(update=changes) if changes else self
 
 
 class PlanOutcome(Record):
@@ -130,6 +135,8 @@ class PlanOutcome(Record):
     """The assistant message as the model wrote it; None where it can be made from the calls."""
     notes: list[str] = []
     """Notes for people who follow the run."""
+    memory: dict[str, Any] = {}
+    """The change of the run's memory."""
     usage: Usage | None = None
     """What the plan used of a model."""
     fault: str | None = None
@@ -200,6 +207,10 @@ class ToolTask(Record):
     """For a call that needed input: the answers with which it continues."""
     given: dict[str, Any] | None = None
     """For a call executed outside: the `result`, or `error` and `retry_hint`, that was sent; the activity only checks it."""
+    memory: dict[str, Any] = {}
+    """For a tool that reads the run's memory: the memory, when it is small, or the call is local."""
+    asks_memory: bool = False
+    """For a tool that reads the run's memory: whether it is larger, and the activity reads it by query."""
     lost: int = 0
     """For a local call that is repeated as an ordinary activity: the number of workers it has lost."""
 

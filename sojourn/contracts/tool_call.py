@@ -4,7 +4,10 @@ import hashlib
 import json
 from typing import Any
 
+from pydantic import Field
+
 from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.record import Record
 
 __all__ = ["ToolCallMeta", "ToolRequest"]
@@ -46,6 +49,20 @@ class ToolCallMeta(Record):
     """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat."""
     input: ToolInput | None = None
     """A person's answers, where the call asked for input (`ToolResult.input_required`) and continues with them."""
+
+    known_memory: SessionMemory | None = Field(default=None, repr=False)
+    """The memory of the run, for a tool that is declared with `memory=True`; read it as `memory`."""
+
+    @property
+    def memory(self) -> SessionMemory:
+        """What the run knows beside its transcript, as it was when the step began; read-only.
+
+        Raises:
+            TypeError: The tool is not declared with `memory=True`.
+        """
+        if self.known_memory is None:
+            raise TypeError("this tool reads meta.memory; declare it with memory=True")
+        return self.known_memory
 
     @staticmethod
     def key_of(run_id: str, call: ToolRequest) -> str:

@@ -57,6 +57,8 @@ class ToolResult(Record):
     """How the result was cut down, for bounded tools."""
     artifacts: list[Artifact] = []
     """The artifacts that the tool returned with its result; without their data wherever a model may read them."""
+    memory: dict[str, Any] = {}
+    """The change of the run's memory, a JSON Merge Patch; not in the transcript."""
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
     confirm: AwaitConfirmation | None = None

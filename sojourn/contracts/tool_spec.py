@@ -70,6 +70,8 @@ class ToolSpec(Record):
     """Whether the executor gets the arguments undecoded, and parses and validates them itself (SR-13)."""
     local: bool = False
     """Whether the tool runs as a local activity."""
+    memory: bool = False
+    """Whether the tool reads the run's memory."""
     bounded: bool = False
     """Whether its result is a bounded view (SR-22)."""
     annotations: Annotations = Annotations()

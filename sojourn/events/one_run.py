@@ -1,6 +1,6 @@
 """The events of one run, through restarts of the server, resets and continued executions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
@@ -31,6 +31,7 @@ __all__ = [
     "events_of",
     "executions_before",
     "first_execution",
+    "memory_in_history",
     "present_execution",
     "records_of",
     "status_in_history",
@@ -165,24 +166,28 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
         RunUnreadable: The records of its workers cannot be decoded here.
         ServerUnavailable: The server does not answer.
     """
-    fold = Fold(run_id)
-    try:
-        async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
-            pass
-    except RPCError as error:
-        raise translated(error, run_id) from error
-    return fold.status()
+    return (await _fold_of_present(client, run_id)).status()
 
 
 async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
     """The recorded tokens and cost of a run and its child runs; raises as `status_in_history`."""
+    return (await _fold_of_present(client, run_id)).totals()
+
+
+async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
+    """The recorded memory of a run; raises as `status_in_history`."""
+    return (await _fold_of_present(client, run_id)).state.memory
+
+
+async def _fold_of_present(client: Client, run_id: str) -> Fold:
+    """The fold of a run's present execution, which begins with the state of those before."""
     fold = Fold(run_id)
     try:
         async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
             pass
     except RPCError as error:
         raise translated(error, run_id) from error
-    return fold.totals()
+    return fold
 
 
 async def records_of(

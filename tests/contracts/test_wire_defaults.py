@@ -11,6 +11,7 @@ import os
 import pkgutil
 import types
 import typing
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -320,7 +321,7 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.one_of([values(arg) for arg in args])
     if origin is list:
         return st.lists(values(args[0]), max_size=2)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return st.dictionaries(st.text(max_size=5), values(args[1]), max_size=2)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return st.deferred(lambda: instances(annotation))

@@ -1,6 +1,6 @@
 """docs/conversations.md: its program works as written, and so do its commands of Temporal's CLI."""
 
-from sojourn import Agent, App, PlanResult
+from sojourn import Agent, App, PlanResult, ToolRequest
 
 
 async def clerk(turn):
@@ -34,3 +34,34 @@ async def test_the_program_and_the_commands(serve, blocks, shell, until):
     assert (await session.run.result()).reason == "closed"
     texts = [message.text for message in await session.transcript() if message.role == "assistant"]
     assert texts[2:] == ["3: And order 9?", "4: And order 10?"]
+
+
+async def test_the_memory_of_the_page(serve, blocks):
+    """The planner counts its turns, the tools remember and read, and the model's instructions show what is known."""
+    scope: dict = {}
+    for program in blocks("conversations.md"):
+        exec(program, scope)
+    asked: list[str] = []
+
+    async def plan(turn):
+        text = turn.messages[-1].text
+        if turn.results:
+            asked.append(scope["instructions"](turn.run))
+            return PlanResult.final(str(turn.results[-1].result))
+        if text == "count":
+            return await scope["plan"](turn)
+        payload = {"name": "name", "value": text or None} if text != "greet" else {}
+        tool = "remember" if payload else "greeting"
+        return PlanResult.calls(ToolRequest(name=f"shop.memory.{tool}", payload=payload))
+
+    client = await serve(App(agents=[Agent("shop.clerk", planner=plan, uses=[scope["shop"]])]))
+    session = client.session("shop.clerk", "memory")
+    said = [(await (await session.send(text)).result()).text for text in ("count", "ana", "greet", "count")]
+    assert said == [
+        "This is your question number 1.",
+        "noted",
+        "Hello ana!",
+        "This is your question number 2.",
+    ]
+    assert await session.memory() == {"visits": 2, "customer": {"name": "ana"}}
+    assert asked[-1].endswith('{"visits": 1, "customer": {"name": "ana"}}')

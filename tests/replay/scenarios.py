@@ -40,6 +40,7 @@ from sojourn import (
     Turn,
     Usage,
     WithArtifacts,
+    WithMemory,
 )
 from sojourn.contracts.message import ThinkingPart
 from sojourn.core.values.sizes import MAX_INLINE_BYTES
@@ -130,6 +131,12 @@ async def flaky(meta: ToolCallMeta) -> int:
 async def doze() -> None:
     """Take longer than the clocks of a run and of its history are apart."""
     await asyncio.sleep(2.5)
+
+
+@tools.tool(memory=True)
+async def learn(what: str, size: int, meta: ToolCallMeta) -> WithMemory[int]:
+    """Learn a text of this size, and tell how much was known before."""
+    return WithMemory(len(meta.memory), {what: "x" * size or None, "calls": {what: meta.turn_id}})
 
 
 @tools.tool(idempotent=False)
@@ -492,6 +499,15 @@ async def talk(run: Run) -> None:
     await run.close("done", by="ana")
 
 
+async def talk_and_interrupt(run: Run) -> None:
+    """Send a message, interrupt the turn of the next one at its approval, and close the conversation."""
+    await say(run, "first")
+    await run.send({"text": "second", "message_id": "second"})
+    await run.until_waiting()
+    await say(run, "third", mode="interrupt")
+    await run.close("done")
+
+
 async def interrupt(run: Run) -> None:
     """Interrupt turns: of a call that waits for approval, of a question, and, without a message, of a call that was just begun."""
     for word, mode in (("first", "queue"), ("second", "interrupt"), ("third", "interrupt")):
@@ -531,6 +547,13 @@ async def say(run: Run, text: str, **more: str) -> None:
     turn = SessionTurn(run, await run.send({"text": text, "message_id": text, **more}))
     with contextlib.suppress(RunFailed):
         await turn.result()
+
+
+def too_much_once(turn: Turn) -> PlanResult:
+    """Answer, and remember too much; when that is refused, answer and forget something."""
+    if any("changes the memory" in text for text in turn.reminders):
+        return PlanResult.final("first", memory={"who": {"age": None}})
+    return PlanResult.final("too much", memory={"d": "x" * 63_990})
 
 
 def fails_once(turn: Turn) -> PlanResult:
@@ -594,6 +617,23 @@ SCENARIOS = {
         policy=RunPolicy(max_tool_rounds=20),
     ),
     "conversation": Scenario(TALK, deed=talk, conversation=True),
+    "remembering_conversation": Scenario(
+        [
+            PlanResult.calls(
+                call("learn", "l1", what="a", size=10),
+                call("learn", "l2", what="b", size=40_000),
+                call("learn", "l3", what="c", size=40_000),
+                memory={"who": {"name": "ana", "age": 7}},
+            ),
+            calls(call("learn", "l4", what="b", size=0)),
+            too_much_once,
+            calls(call("learn", "l5", what="e", size=5), call("wipe", "w1", disk="a")),
+            PlanResult.final("last", memory={"last": True}),
+        ],
+        policy=ASKING,
+        deed=talk_and_interrupt,
+        conversation=True,
+    ),
     "noticed_conversation": Scenario(
         [
             PlanResult.ask(QUESTION),

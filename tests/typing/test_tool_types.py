@@ -19,6 +19,7 @@ from sojourn import (
     Transform,
     Turn,
     WithArtifacts,
+    WithMemory,
 )
 
 
@@ -49,6 +50,16 @@ async def find(query: Query) -> Answer:
 @tools.tool
 def count(site: str, limit: int = 5) -> int:
     return limit
+
+
+@tools.tool
+async def remembered(site: str) -> WithMemory[Answer]:
+    return WithMemory(Answer(count=1), {"site": site})
+
+
+@tools.tool
+def remembered_and_charted(site: str) -> WithMemory[WithArtifacts[int]]:
+    return WithMemory(WithArtifacts(1, chart=[1]), {"site": site})
 
 
 @tools.tool(title="With meta", read_only=True)
@@ -144,6 +155,8 @@ def test_calls_and_results_are_typed() -> None:
         assert_type(with_meta.result_of(result), Answer)
         assert_type(meta_first.result_of(result), list[str])
         assert_type(charted.result_of(result), Answer)
+        assert_type(remembered.result_of(result), Answer)
+        assert_type(remembered_and_charted.result_of(result), int)
         assert_type(hidden.result_of(result), Answer)
         assert_type(hidden_model.result_of(result), Answer)
         assert_type(converted.result_of(result), int)

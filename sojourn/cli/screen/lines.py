@@ -14,6 +14,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
     LimitReachedEvent,
+    MemoryChangedEvent,
     MessageReceivedEvent,
     PlannerNoteEvent,
     PolicyDecisionEvent,
@@ -117,6 +118,10 @@ def _note(event: PlannerNoteEvent) -> list[Line]:
     return [Line(f"· {plain(event.text, 500)}{who}", "dim")]
 
 
+def _memory(event: MemoryChangedEvent) -> list[Line]:
+    return [Line(f"· memory: {plain(json.dumps(event.patch, ensure_ascii=False), 500)}", "dim")]
+
+
 def _continued(event: RunContinuedEvent) -> list[Line]:
     """A line where the events begin; that a run goes on in a new execution concerns nobody."""
     earlier = counted(event.executions, "earlier execution")
@@ -179,6 +184,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "run_started": _run_started,
     "assistant_message": _assistant_message,
     "agent_run_started": _agent_run_started,
+    "memory_changed": _memory,
     "planner_note": _note,
     "limit_reached": _limit,
     "retries_stopped": _limit,

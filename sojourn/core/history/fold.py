@@ -15,6 +15,7 @@ from sojourn.contracts.event import (
     AssistantMessageEvent,
     Event,
     LimitReachedEvent,
+    MemoryChangedEvent,
     PlannerNoteEvent,
     PlanStartedEvent,
     PolicyDecisionEvent,
@@ -368,7 +369,16 @@ class Fold:
             yield self._fold.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
         if usage:
             yield self._fold.event(record, UsageEvent, usage=usage)
+        if plan.memory and not plan.fault:
+            yield from self._remembered(record, plan)
         yield from self._carried_on(record, plan)
+
+    def _remembered(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+        """Apply what a plan that is carried out changes in the memory."""
+        before = self._fold.state.memory
+        self._fold.state = self._fold.state.remembering(plan)
+        if self._fold.state.memory is not before:
+            yield self._fold.event(record, MemoryChangedEvent, patch=plan.memory)
 
     def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         """Begin to carry out a plan."""

@@ -10,6 +10,7 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
+    MemoryChangedEvent,
     PlannerNoteEvent,
     ToolEndEvent,
     ToolResultReceivedEvent,
@@ -39,6 +40,7 @@ from sojourn.core.history.record import HistoryRecord, OpenCall
 from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.child_outcomes import ChildTime
+from sojourn.core.run.memory import MemoryChange, changes_by
 from sojourn.core.run.state import RunState, call_status
 from sojourn.core.run.step_progress import CallProgress, StepProgress
 from sojourn.core.values.frozen import changed
@@ -111,6 +113,8 @@ class StepFold:
         self._began = timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""
+        self._changes: list[MemoryChange] = []
+        """The changes of the memory by the last step, until they are told."""
 
     @property
     def so_far(self) -> StepSoFar:
@@ -409,6 +413,18 @@ class StepFold:
         self._settle_with(record, result)
         yield self._fold.event(record, ToolResultReceivedEvent, result=result)
         yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)
+        yield from self._remembered(record)
+
+    def _remembered(self, record: HistoryRecord) -> Iterator[Event]:
+        """The events of what a step has changed in the memory, once it is settled."""
+        changes, self._changes = self._changes, []
+        for change in changes:
+            if change.refused:
+                yield self._fold.event(record, PlannerNoteEvent, text=change.notice)
+            else:
+                yield self._fold.event(
+                    record, MemoryChangedEvent, patch=dict(change.patch), tool_call_id=change.tool_call_id
+                )
 
     def _settle_with(self, record: HistoryRecord, result: ToolResult) -> None:
         if result.tool_call_id not in self._admitted or result.tool_call_id in self._results:
@@ -426,6 +442,7 @@ class StepFold:
         beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
         state = changed(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
+        self._changes = changes_by(state.memory, executed)
         safeguards = state.safeguards.settle(self._plan.calls, executed, record.time)
         self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 

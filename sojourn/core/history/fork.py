@@ -127,6 +127,7 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
         new=tuple(message for message in state.new if message != notice),
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,
+        memory=state.memory,
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.input_required import InputRequired
+from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -23,6 +24,7 @@ from sojourn.core.payload.example import Judge
 from sojourn.core.payload.injected_fields import split
 from sojourn.core.payload.parse import ParseFault, json_fault, parse_arguments
 from sojourn.core.schema.validate import Validator
+from sojourn.core.values.merge_patch import patch_fault
 from sojourn.core.values.text import clip, echo
 from sojourn.core.values.wire import encode_readable
 
@@ -131,7 +133,7 @@ def delivered(
     Args:
         spec: The tool.
         call: The call.
-        value: What the tool returned: a plain value, `WithArtifacts` or a `ToolResult`.
+        value: What the tool returned: a plain value, `WithArtifacts`, `WithMemory` or a `ToolResult`.
         encode: Encodes the value by the result's type.
         artifacts: Encodes each declared artifact, by kind; None where any kind is allowed, as from MCP servers.
     """
@@ -139,6 +141,8 @@ def delivered(
         result = _encoded(value, encode, artifacts)
         if result.input_required:
             return _asking(spec, call, result.input_required)
+        if fault := patch_fault(result.memory):
+            raise ValueError(fault)
         bounds = _bounds(spec, result)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return malformed(spec, call, brief(error))
@@ -157,6 +161,9 @@ def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
 
 
 def _encoded(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) -> ToolResult:
+    if isinstance(value, WithMemory):
+        kept = cast("WithMemory[Any]", value)
+        return _encoded(kept.result, encode, encoders).model_copy(update={"memory": kept.patch})
     if isinstance(value, ToolResult):
         result = encode(value.result) if value.ok and value.result is not None else value.result
         pairs = [(artifact.kind, artifact.data) for artifact in value.artifacts]

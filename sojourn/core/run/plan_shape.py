@@ -8,6 +8,7 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.values.json_fault import wrong_figure
+from sojourn.core.values.merge_patch import patch_fault
 from sojourn.core.values.sizes import MAX_PLAN_CALLS
 from sojourn.core.values.timers import LONGEST
 
@@ -58,7 +59,7 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
         return f"final_response has role 'assistant', not {plan.final_response.role[:40]!r}"
     if plan.wait_ and not timedelta(0) < plan.wait_ <= MAX_WAIT:
         return f"wait is longer than zero and at most {MAX_WAIT.days} days"
-    return _usage_fault(plan) or _call_fault(plan)
+    return patch_fault(plan.memory) or _usage_fault(plan) or _call_fault(plan)
 
 
 def _usage_fault(plan: PlanResult) -> str | None:

@@ -7,6 +7,7 @@ so the live status and the folded status are built from equal values.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.dispatch import Dispatch
@@ -29,6 +30,7 @@ from sojourn.core.run.admission import not_executed
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
+from sojourn.core.run.memory import MemoryChange, changes_by
 from sojourn.core.run.opening import labelled
 from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_policy
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
@@ -36,6 +38,7 @@ from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
 from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
+from sojourn.core.values.merge_patch import memory_after, memory_fault
 from sojourn.core.values.timers import seconds_of
 
 __all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
@@ -63,7 +66,7 @@ class RunState:
     Some fields grow. `waits` grows with every wait of the run: the digest of its answer (`answers`) and, of a
     confirmation, of its arguments (`payloads`); of an external wait the calls and their results (`parts`); and
     with every release (`releases`). `new` and `resume_messages` grow with messages that no planner has received
-    yet. All others are bounded: `calls` by 100, `notes` by 20, `artifacts` by 100 references, `safeguards` by
+    yet. All others are bounded: `calls` by 100, `notes` by 20, `artifacts` by 100 references, `memory` by 64 KB, `safeguards` by
     their last records.
     """
 
@@ -121,6 +124,8 @@ class RunState:
     """The last calls, by id."""
     notes: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the run knows beside its transcript."""
     executions: int = 0
     """Number of executions of the run before the present one."""
     notices: tuple[NoticeKind, ...] = ()
@@ -239,6 +244,14 @@ class RunState:
             state = changed(state, opening=self.opening.model_copy(update={"labels": labels}))
         return state
 
+    def remembering(self, plan: PlanOutcome) -> "RunState":
+        """The state with what a plan that is carried out changes in the memory."""
+        if not plan.memory:
+            return self
+        if memory_fault(self.memory, plan.memory):  # the plan was completed by hand
+            return self.with_notes("the memory was not changed by a plan, since it would be too large")
+        return changed(self, memory=memory_after(self.memory, plan.memory))
+
     def plan_refused(self, plan: PlanOutcome) -> "RunState":
         """Tell the planner why its plan cannot be carried out."""
         refusal = Message.system(f"The last plan was refused: {plan.fault}.")
@@ -285,18 +298,27 @@ class RunState:
             state = state.with_call(call_status(result))
         made = [artifact for result in executed for artifact in result.artifacts]
         results = Message.results([for_planner(result) for result in (*executed, *refused)])
+        state, notices = state.remembered_by(changes_by(self.memory, executed))
         state = changed(
             state,
             totals=settle(self.totals, executed),
             safeguards=safeguards,
             artifacts=(*self.artifacts, *made)[-MAX_ARTIFACTS:],
-            new=(results,),
+            new=(results, *notices),
         )
         if state.active.is_used_up(now):
             return state.limited(state.time_is_up)
         return state.limited(
             safeguards.finalize() or exhausted(state.policy, state.totals, plan.refused, executed)
         )
+
+    def remembered_by(self, changes: Sequence[MemoryChange]) -> tuple["RunState", list[Message]]:
+        """The state with the changes of the memory by a step, and what its planner is told of those that are refused."""
+        if not changes:
+            return self, []
+        notices = [change.notice for change in changes if change.refused]
+        state = changed(self.with_notes(*notices), memory=changes[-1].memory)
+        return state, [Message.system(notice) for notice in notices]
 
     @property
     def time_is_up(self) -> Finalize:

@@ -32,7 +32,9 @@ def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: i
 
 
 def for_planner(result: ToolResult) -> ToolResult:
-    """The result as the transcript holds it: without telemetry that is only the duration of one attempt."""
+    """The result as the transcript holds it: without a change of the memory, and telemetry that is only the duration of one attempt."""
+    if result.memory:
+        result = result.model_copy(update={"memory": {}})
     spent = result.telemetry
     if spent is None or result.run_link or spent != ToolTelemetry(duration_ms=spent.duration_ms):
         return result

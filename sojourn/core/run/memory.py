@@ -1,0 +1,56 @@
+"""The memory of a run: what the results of a step change in it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.merge_patch import memory_after, memory_fault
+from sojourn.core.values.wire import size_of
+
+__all__ = ["INLINE_BYTES", "MemoryChange", "changes_by", "for_task"]
+
+INLINE_BYTES = 1_000
+"""Largest memory that the input of a plan or a call carries itself, in bytes of JSON; a larger one is read by query."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """A patch of the memory by the result of a call, and what becomes of it."""
+
+    tool_call_id: str
+    tool: str
+    patch: Mapping[str, Any]
+    memory: Mapping[str, Any]
+    """The memory after it."""
+    refused: str | None = None
+    """Why the memory stays as it was."""
+
+    @property
+    def notice(self) -> str:
+        """What the planner is told of a refused patch."""
+        return f"The memory was not changed by call {self.tool_call_id} of {self.tool}: {self.refused}."
+
+
+def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any]:
+    """The fields of a task that tell the memory; of a local activity, whose input is not recorded, all of it.
+
+    Args:
+        memory: The memory.
+        local: Whether a local activity reads it, which cannot ask the run.
+    """
+    if not memory:
+        return {}
+    return {"memory": memory} if local or size_of(memory) <= INLINE_BYTES else {"asks_memory": True}
+
+
+def changes_by(memory: Mapping[str, Any], results: Iterable[ToolResult]) -> list[MemoryChange]:
+    """The changes of the memory by the results of a step, in call order."""
+    changes: list[MemoryChange] = []
+    for result in results:
+        if not result.memory:
+            continue
+        refused = memory_fault(memory, result.memory)
+        memory = memory if refused else memory_after(memory, result.memory)
+        changes.append(MemoryChange(result.tool_call_id, result.name, result.memory, memory, refused))
+    return changes
