@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
@@ -24,6 +25,7 @@ class RecordedPlan:
     """One completed `PlanActivity` of a history."""
 
     task: PlanTask
+    """The input, with the whole memory."""
     outcome: PlanOutcome
     messages: list[Message]
     """The whole transcript that the planner was given."""
@@ -79,13 +81,19 @@ async def recorded_plans(
                     "deleted; replay its workflow alone, with plans=False"
                 )
             transcript.stored = transcript.messages[:stored]
+        memory = dict(fold.state.memory)
         made = fold.feed(record)
         transcript.feed(record, made)
         results |= {each.tool_call_id: each.result for each in made if each.type == "tool_end"}
         if isinstance(record.value, PlanTask):
-            given[record.id] = (record.value, transcript.given())
+            given[record.id] = (_knowing(record.value, memory), transcript.given())
         elif isinstance(record.value, PlanOutcome) and not record.value.overtime:
             local = record.value.task
-            task, messages = (local, transcript.given()) if local else given[record.of]
+            task, messages = (_knowing(local, memory), transcript.given()) if local else given[record.of]
             plans.append(RecordedPlan(task, record.value, messages, results))
     return plans
+
+
+def _knowing(task: PlanTask, memory: dict[str, Any]) -> PlanTask:
+    """The input of a plan with the memory of its run, for which the run cannot be asked any more."""
+    return task.model_copy(update={"memory": memory, "asks_memory": False})
