@@ -12,12 +12,14 @@ from sojourn.client.run import Run
 __all__ = ["attach"]
 
 
-async def attach(run: Run, *, as_json: bool, deltas: bool, verbose: int, after: str | None = None) -> int:
+async def attach(
+    run: Run, *, as_json: bool, deltas: bool, verbose: int, after: str | None = None, is_old: bool = False
+) -> int:
     """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
     try:
         if as_json:
             return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
-        return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)))
+        return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)), is_old=is_old)
     except asyncio.CancelledError:
         line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
         text = f"interrupted; the run continues; follow it with: {line}"

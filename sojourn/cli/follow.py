@@ -21,11 +21,14 @@ from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmatio
 from sojourn.contracts.event import Event
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
-from sojourn.events import event_line
+from sojourn.events import Cursor, event_line
 
-__all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
+__all__ = ["LAST_TURNS", "code_of", "follow", "follow_as_json", "show_end", "until_end"]
 
 Line = TypeVar("Line")
+
+LAST_TURNS = 3
+"""Turns of a conversation that are drawn whole, the last ones."""
 
 _CODES = {
     "run_completed": OK,
@@ -42,12 +45,27 @@ def code_of(event: Event, run: Run) -> int | None:
     return _CODES.get(event.type) if event.run_id == run.id else None
 
 
-async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.BRIEF) -> int:
-    """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code."""
+async def follow(
+    run: Run, *, after: str | None = None, detail: Detail = Detail.BRIEF, is_old: bool = False
+) -> int:
+    """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code.
+
+    Args:
+        run: The run.
+        after: The event after which it is printed.
+        detail: How much of a call is shown.
+        is_old: Whether the run was not just started: on a terminal only the last turns of a conversation are drawn whole then.
+    """
     code = OK
     shown: set[tuple[str, str]] = set()
     with RunView(detail=detail) as view:
-        async with aclosing(run.events(after=after, children=True, deltas=view.is_live)) as events:
+        looks_back = is_old and view.is_live and after is None and (await run.status()).conversation
+        read = (
+            _from_last_turns(run, view)
+            if looks_back
+            else run.events(after=after, children=True, deltas=view.is_live)
+        )
+        async with aclosing(read) as events:
             async for event in events:
                 view.show(event)
                 ended = code_of(event, run)
@@ -71,6 +89,20 @@ async def follow(run: Run, *, after: str | None = None, detail: Detail = Detail.
                         return WAITING
                     view.resume()
     return code
+
+
+async def _from_last_turns(run: Run, view: RunView) -> AsyncGenerator[Event]:
+    """The events of a conversation; those so far are held back until all are there, so that only its last turns are drawn whole."""
+    so_far = Cursor(run.id)
+    view.hold(LAST_TURNS)
+    async with aclosing(run.events(follow=False, children=True)) as events:
+        async for event in events:
+            so_far.add(event)
+            yield event
+    view.release()
+    async with aclosing(run.events(after=str(so_far), children=True, deltas=True)) as events:
+        async for event in events:
+            yield event
 
 
 async def follow_as_json(run: Run, events: AsyncGenerator[Event]) -> int:

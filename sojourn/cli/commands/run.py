@@ -182,7 +182,12 @@ def watch(
 
     async def follow_existing(client: "Client") -> int:
         return await attach(
-            client.get_run(run_id), after=after, as_json=as_json, deltas=deltas, verbose=verbose
+            client.get_run(run_id),
+            after=after,
+            as_json=as_json,
+            deltas=deltas,
+            verbose=verbose,
+            is_old=True,
         )
 
     return with_client(follow_existing)

@@ -2,13 +2,14 @@
 
 import json
 from collections import deque
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sojourn.cli.client import with_client
-from sojourn.cli.failure import OK
+from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import local, plain, shell_word, took
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from sojourn.contracts.run import RunStatus, Safeguards
 
 __all__ = ["show"]
+
+LAST_TURNS = 3
+"""Turns of a conversation that are drawn whole, the last ones."""
 
 LAST = 200
 """Lines and calls of a run itself that are drawn, the last ones."""
@@ -53,9 +57,17 @@ def show(
             "--last",
             metavar="N",
             min=1,
-            help=f"Only the last N calls, events or messages; of calls, by default {LAST}.",
+            help=f"Only the last N calls, events or messages, of calls by default {LAST}; of a conversation that is drawn, "
+            f"the last N turns whole, by default {LAST_TURNS}.",
         ),
     ] = None,
+    turn: Annotated[
+        str | None,
+        typer.Option("--turn", metavar="ID", help="Of a conversation: only this turn, such as t4."),
+    ] = None,
+    draws_all: Annotated[
+        bool, typer.Option("--all", help="Every turn of a conversation whole, and every call.")
+    ] = False,
     verbose: Verbose = 0,
     as_json: Json = False,
 ) -> int:
@@ -64,9 +76,14 @@ def show(
     \b
     sojourn show RUN
     sojourn show RUN --transcript --last 5
+    sojourn show AGENT@SESSION --turn t4
     """
     if transcript + events + safeguards > 1:
         raise typer.BadParameter("give only one of --transcript, --events and --safeguards")
+    if (turn or draws_all) and (transcript or events or safeguards or as_json):
+        raise typer.BadParameter("--turn and --all say what is drawn; all else is whole without them")
+    if bool(turn) + draws_all + bool(last) > 1:
+        raise typer.BadParameter("give only one of --turn, --all and --last")
 
     async def print_run(client: "Client") -> int:
         run = client.get_run(run_id)
@@ -79,7 +96,7 @@ def show(
         elif as_json:
             await _print_json(run)
         else:
-            await _tree(client, run, last or LAST, full=full, verbose=verbose)
+            await _tree(client, run, _Part(last, turn, draws_all=draws_all), full=full, verbose=verbose)
         return OK
 
     return with_client(print_run)
@@ -92,34 +109,63 @@ async def _print_json(run: "Run") -> None:
     print(json.dumps({**status.model_dump(mode="json"), "output": output}, ensure_ascii=False))
 
 
-async def _tree(client: "Client", run: "Run", last: int, *, full: bool, verbose: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Which part of a run is drawn."""
+
+    last: int | None
+    """The last turns of a conversation, or the last calls of any other run."""
+    turn: str | None
+    draws_all: bool
+
+    def calls(self, status: "RunStatus") -> int | None:
+        """The last calls that are drawn, in a conversation of each turn; None means all."""
+        if self.draws_all or self.turn:
+            return None
+        return LAST if status.conversation else self.last or LAST
+
+    def turns(self) -> int | None:
+        """The last turns that are drawn whole; None means all."""
+        return None if self.draws_all else self.last or LAST_TURNS
+
+
+async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbose: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
     from sojourn.cli.screen.calls import Detail
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.text import Line
-    from sojourn.cli.screen.tree import RunTree
+    from sojourn.cli.screen.turn_trees import TurnTrees
     from sojourn.core.values.text import counted
 
     console = Console(highlight=False)
     status = await run.status()
-    console.print(Text(f"{_state(status)}, {_times(status)}", "bold"))
+    if part.turn and not status.conversation:
+        raise CommandError(f"{plain(run.id, 300)} is no conversation, and has no turns", exit_code=USAGE)
+    trees = TurnTrees(
+        whole=full,
+        detail=Detail(min(verbose, Detail.ALL)),
+        last=part.turns(),
+        only=part.turn,
+        is_conversation=status.conversation,
+    )
+    async for event in run.events(follow=False, children=True):
+        trees.feed(event)
+        if event.type == "run_completed" and event.run_id == run.id and event.output:
+            trees.say(Line(f"  {summed(event.output)}", "dim"))
+    if part.turn and not trees.has_drawn:
+        known = f"its last turn is {plain(trees.last_turn_id)}" if trees.last_turn_id else "it had none yet"
+        raise CommandError(f"{plain(run.id, 300)} has no turn {plain(part.turn)}; {known}")
+    console.print(Text(f"{_state(status, trees.last_turn_id)}, {_times(status)}", "bold"))
     if forks := await _forks(client, run.id):
         console.print(Text(f"forks: {', '.join(plain(each, 300) for each in forks)}", "dim"), soft_wrap=True)
-    tree = RunTree(whole=full, detail=Detail(min(verbose, Detail.ALL)))
-    async for event in run.events(follow=False, children=True):
-        tree.feed(event)
-        if event.type == "run_completed" and event.run_id == run.id and event.output:
-            tree.say(Line(f"  {summed(event.output)}", "dim"))
-    if left_out := tree.keep(last):
-        console.print(
-            Text(
-                f"{counted(left_out, 'call')} above {'is' if left_out == 1 else 'are'} left out; --last N draws more",
-                "dim",
-            )
-        )
-    console.print(tree.tree)
+    calls = part.calls(status)
+    if calls is not None and (left_out := trees.keep(calls)):
+        more = "--all" if status.conversation else "--last N"
+        text = f"{counted(left_out, 'call')} above {'is' if left_out == 1 else 'are'} left out; {more} draws more"
+        console.print(Text(text, "dim"))
+    console.print(trees)
     _below(console, run.id, status, full=full)
 
 
@@ -244,9 +290,25 @@ def _error_line(error: dict[str, Any]) -> str:
     return f"{text} ({plain(error.get('category', '') or 'of no class')}{by})"
 
 
-def _state(status: "RunStatus") -> str:
+def _state(status: "RunStatus", turn_id: str = "") -> str:
+    """Return the state of a run; of a conversation also the turn under way, or how many have ended.
+
+    Args:
+        status: The status.
+        turn_id: The last turn that began.
+    """
+    from sojourn.core.values.text import counted
+
     phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
-    return f"{status.status.replace('_', ' ')}{phase}"
+    state = f"{status.status.replace('_', ' ')}{phase}"
+    if not status.conversation:
+        return state
+    is_between = status.closed_at is not None or status.phase == "idle"
+    return (
+        f"{state} after {counted(status.turns, 'turn')}"
+        if is_between
+        else f"{state} in turn {plain(turn_id)}"
+    )
 
 
 def _times(status: "RunStatus") -> str:

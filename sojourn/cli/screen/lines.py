@@ -33,13 +33,18 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.run import RunOutput
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.run.state import INTERRUPTED
 from sojourn.core.values.text import counted
 
 __all__ = [
     "is_drawn",
     "lines_of",
+    "name_of",
     "summed",
 ]
+
+CLOSED = "closed"
+"""Why a conversation ended that somebody closed."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-])?")
 
@@ -162,6 +167,8 @@ def _received(event: MessageReceivedEvent) -> list[Line]:
 
 
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:
+    if event.error.code == INTERRUPTED:
+        return [Line(f"✗ {plain(event.error.message, 1_000)}", "bold red")]
     return chain_lines("✗ turn failed", event.error, "bold red", 1_000)
 
 
@@ -169,6 +176,9 @@ def _completed(event: RunCompletedEvent | TurnCompletedEvent) -> list[Line]:
     output = event.output
     if output is None:
         return [Line("= ended", "bold green")]
+    if output.reason == CLOSED:
+        why = f": {output.text}" if output.text else ""
+        return text_lines(f"the conversation was closed{why}", "bold green", "= ")
     limit = "" if output.reason == "answered" else f" ({plain(output.reason)})"
     return text_lines(output.text + limit, "bold green", "= ")
 
@@ -206,15 +216,15 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
 
 def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
     """The sender: the name given, and the identity that Temporal recorded."""
-    name = f" by {_name(event.by)}" if event.by else ""
+    name = f" by {name_of(event.by)}" if event.by else ""
     return f"{name} ({_identity(event.identity)})" if event.identity else name
 
 
 def _identity(identity: str) -> str:
-    return f"identity {_name(identity)}"
+    return f"identity {name_of(identity)}"
 
 
-def _name(name: str) -> str:
+def name_of(name: str) -> str:
     """A name; in quotes if it could be read as more than a name."""
     return plain(name) if _PLAIN_NAME.fullmatch(name) else plain(json.dumps(name, ensure_ascii=False))
 

@@ -34,6 +34,7 @@ from sojourn.contracts.event import (
     ToolRetryEvent,
     ToolStartEvent,
     ToolUpdateEvent,
+    TurnCompletedEvent,
 )
 
 __all__ = ["RunTree"]
@@ -48,6 +49,7 @@ DRAFT_ENDS = (
     "run_terminated",
     "run_timed_out",
     "stream_restarted",
+    "turn_failed",
 )
 """Types of events that end a draft: the text follows in full, or a new draft begins."""
 
@@ -92,6 +94,10 @@ class RunTree:
         """Add a line to the branch of a child run; of any other run, to the root."""
         self._branch(run_id).add(_text(Line(line.text.lstrip(), line.style)))
 
+    def draw(self, lines: list[Line]) -> None:
+        """Add lines to the root; an indented line belongs to the line before."""
+        _add(self.tree, lines)
+
     def keep(self, last: int) -> int:
         """Keep only the last lines and calls of the root, with what is below each; return how many calls are left out."""
         left_out = self.tree.children[:-last]
@@ -124,7 +130,7 @@ class RunTree:
                 child_run_id = event.run_link.run_id
                 self.above[child_run_id] = (event.run_id, event.tool_call_id)
                 _add(self._branch(child_run_id), lines_of(event))
-            case RunCompletedEvent():
+            case RunCompletedEvent() | TurnCompletedEvent():
                 self._complete(event)
             case _:
                 _add(branch, lines_of(event, whole=self._whole))
@@ -191,8 +197,8 @@ class RunTree:
                 spins=self._spins,
             )
 
-    def _complete(self, event: RunCompletedEvent) -> None:
-        """Draw the answer, that of the run itself as Markdown."""
+    def _complete(self, event: RunCompletedEvent | TurnCompletedEvent) -> None:
+        """Draw the answer, that of the run itself, or of its turn, as Markdown."""
         output = event.output
         if output is None or event.run_id in self.above or output.reason != "answered":
             _add(self._branch(event.run_id), lines_of(event, whole=self._whole))

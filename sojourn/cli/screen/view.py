@@ -3,10 +3,11 @@
 Text from models, tools and people is printed as text: without control characters, never as markup.
 """
 
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -14,14 +15,28 @@ from sojourn.cli.screen.calls import Detail, called, detailed, ended, in_flight,
 from sojourn.cli.screen.decisions import Decisions
 from sojourn.cli.screen.lines import is_drawn, lines_of
 from sojourn.cli.screen.text import Line, plain
-from sojourn.cli.screen.tree import RunTree
+from sojourn.cli.screen.turn_lines import (
+    heading,
+    joined_lines,
+    opening_lines,
+    received_line,
+    summary,
+    waiting_lines,
+)
+from sojourn.cli.screen.turn_trees import TurnTrees
+from sojourn.cli.screen.turns import Turn, Turns
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,
+    MessageReceivedEvent,
     ToolEndEvent,
     ToolRetryEvent,
     ToolStartEvent,
     ToolUpdateEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
 )
 
 __all__ = ["RunView"]
@@ -33,7 +48,8 @@ class RunView:
     Args:
         console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
         detail: How much of a call is shown.
-        is_tree: Whether a terminal gets a live tree; with False it gets lines too.
+        is_tree: Whether a terminal gets a live tree; with False it gets lines too, and a message of a conversation is
+            shown where it is accepted, not with its turn.
     """
 
     def __init__(
@@ -42,10 +58,13 @@ class RunView:
         self.console = console or Console(highlight=False)
         self._detail = detail
         self._decisions = Decisions()
-        self._tree = self._grown()
+        self._tree = TurnTrees(spins=True, detail=detail, decisions=self._decisions)
+        self._turns = Turns() if is_tree else None
+        self._is_held = False
         self._live = self._drawing() if self.console.is_terminal and is_tree else None
         self._depths: dict[str, int] = {}
         self._said: set[str] = set()
+        self._shown_turn: Turn | None = None
 
     @property
     def is_live(self) -> bool:
@@ -65,11 +84,23 @@ class RunView:
         if self._live:
             self._live.stop()
 
+    def hold(self, last: int) -> None:
+        """Draw nothing until `release`, or until a person is asked; then the last turns whole, those before on a line each."""
+        if self._live:
+            self._is_held = True
+            self._tree = TurnTrees(spins=True, detail=self._detail, decisions=self._decisions, last=last)
+
+    def release(self) -> None:
+        """Draw what was held, and from now on each event."""
+        self._is_held = False
+        self._print_done()
+
     def pause(self) -> None:
         """Stop drawing, so that a person can be asked; what was drawn stays."""
         if self._live:
+            self.release()
             self._live.stop()
-            self._tree = self._grown(before=self._tree)
+            self._tree.go_on()
 
     def resume(self) -> None:
         """Continue in a new tree, below what was asked."""
@@ -91,17 +122,49 @@ class RunView:
         """Draw one event."""
         if self._live:
             self._tree.feed(event)
+            self._print_done()
             return
         self._decisions.feed(event)
-        pad = "  " * self._depths.get(event.run_id, 0)
-        for line in self._lines(event):
+        turn = self._turns.feed(event) if self._turns else None
+        pad = "  " * (self._depths.get(event.run_id, 0) + (turn is not None))
+        if self._turns and turn and turn is not self._shown_turn:
+            self._shown_turn = turn
+            self._print(*heading(turn, self._detail))
+            for line in opening_lines(turn, self._detail):
+                self._print(pad + line.text, line.style)
+        for line in self._lines_in_turns(event, self._turns) if self._turns else self._lines(event):
             self._print(pad + line.text, line.style)
 
     def _drawing(self) -> Live:
-        return Live(get_renderable=lambda: self._tree.tree, console=self.console, refresh_per_second=8)
+        return Live(get_renderable=self._shown, console=self.console, refresh_per_second=8)
 
-    def _grown(self, before: RunTree | None = None) -> RunTree:
-        return RunTree(spins=True, detail=self._detail, decisions=self._decisions, before=before)
+    def _shown(self) -> RenderableType:
+        return Text("reading what was said before …", "dim") if self._is_held else self._tree
+
+    def _print_done(self) -> None:
+        """Print what changes no more above what is redrawn, which has to fit the screen."""
+        if self._live and not self._is_held and (done := self._tree.done()):
+            self.console.print(Group(*done))
+
+    def _lines_in_turns(self, event: Event, turns: Turns) -> Iterator[Line]:
+        """The lines of an event, where a message is shown with the turn that takes it."""
+        match event:
+            case MessageReceivedEvent():
+                if turns.present is not None:
+                    yield received_line(event, self._detail)
+            case TurnStartedEvent():
+                pass
+            case TurnSteeredEvent():
+                yield from joined_lines(turns.taken(event), self._detail)
+            case TurnCompletedEvent() | TurnFailedEvent():
+                yield from self._lines(event)
+                if self._shown_turn is not None:
+                    yield summary(self._shown_turn)
+            case _:
+                yield from self._lines(event)
+                if event.type == "run_stream_end" and event.parent_tool_call_id is None:
+                    waiting = [*turns.waiting.values()]
+                    yield from waiting_lines(waiting, len(waiting), self._detail, is_over=True)
 
     def _lines(self, event: Event) -> list[Line]:
         """Return the lines of an event for plain output, and note the depth of a child run that starts."""

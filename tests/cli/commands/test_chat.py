@@ -148,7 +148,7 @@ async def test_ctrl_c_ends_the_turn(desk):
     terminal.type("/steer be quick\r")
     await terminal.shows("steer")
     terminal.type("\x03")
-    await terminal.shows("turn failed: the turn was interrupted")
+    await terminal.shows("✗ the turn was interrupted")
     await terminal.shows("be quick")
     await desk.session.send("from elsewhere", by="bo")
     await terminal.shows("> from elsewhere(.|\n)*: from elsewhere")

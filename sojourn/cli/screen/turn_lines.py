@@ -1,0 +1,198 @@
+"""Lines about a turn of a conversation: its heading, its messages, what it used, and all of it on one line."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from sojourn.cli.screen.calls import Detail
+from sojourn.cli.screen.lines import name_of, summed
+from sojourn.cli.screen.text import Line, local, plain, text_lines, took
+from sojourn.cli.screen.turns import Turn
+from sojourn.contracts.event import MessageReceivedEvent, TurnCompletedEvent, TurnFailedEvent
+from sojourn.contracts.message import TextPart
+from sojourn.core.run.state import INTERRUPTED
+from sojourn.core.values.text import counted
+
+__all__ = [
+    "TurnLine",
+    "heading",
+    "joined_lines",
+    "opening_lines",
+    "received_line",
+    "summary",
+    "waiting_lines",
+]
+
+_NOTICEABLE = timedelta(seconds=1)
+"""How long a message waits for its turn before the heading says so."""
+
+_WIDE = 100
+"""Columns from which a line about a turn has room for the number of its calls."""
+
+_SHOWN = 1_000
+"""Most characters of a text that a line is made of."""
+
+
+class TurnLine:
+    """A turn that has ended, on one line: what opened it and how it ended, cut to the width, and what it used.
+
+    Args:
+        turn: The turn.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the line in the width there is; the longer of question and answer gives way first."""
+        turn, width = self._turn, options.max_width
+        mark, style = ("✗", "red") if isinstance(turn.end, TurnFailedEvent) else ("✓", "green")
+        when = turn.began.astimezone().strftime("%m-%d %H:%M")
+        head, tail = f"{mark} {plain(turn.turn_id):<4} {when}  ", f" ({_briefly(turn, width)})"
+        said, became = Text(_said(turn)), Text(_became(turn))
+        room = max(width - Text(head).cell_len - Text(tail).cell_len - 1, 2)
+        if said.cell_len + became.cell_len > room:
+            half = room // 2
+            said.truncate(max(half, room - became.cell_len), overflow="ellipsis")
+            became.truncate(max(room - said.cell_len, 1), overflow="ellipsis")
+        yield Text.assemble(
+            (head, style),
+            said.plain,
+            " ",
+            (became.plain, style),
+            (tail, "dim"),
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+
+
+def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
+    """Return the first line of a turn: its id, when it began, who wrote its message, and how long that had waited."""
+    senders = list(dict.fromkeys(filter(None, (_sender(each, detail) for each in turn.opening))))
+    parts = [f"{plain(turn.turn_id)}  {local(turn.began)}"]
+    if senders:
+        parts.append(f"by {', '.join(senders)}")
+    if turn.waited > _NOTICEABLE:
+        parts.append(f"waited {took(turn.waited)}")
+    return Line("  ".join(parts), "bold")
+
+
+def opening_lines(turn: Turn, detail: Detail = Detail.BRIEF) -> list[Line]:
+    """Return the messages that opened a turn; with several, who sent each."""
+    lines: list[Line] = []
+    for message in turn.opening:
+        lines += _message_lines(message)
+        who = _sender(message, detail)
+        if len(turn.opening) > 1 and who:
+            lines.append(Line(f"· by {who}", "dim"))
+    lines += [Line(f"· message {plain(each)}, whose text is not kept here", "dim") for each in turn.missing]
+    return lines
+
+
+def joined_lines(messages: Sequence[MessageReceivedEvent], detail: Detail = Detail.BRIEF) -> list[Line]:
+    """Return the messages that steer a turn, where they join it."""
+    lines: list[Line] = []
+    for message in messages:
+        lines += [*_message_lines(message), Line(f"· joins the turn{_by(message, detail)}", "dim")]
+    return lines
+
+
+def received_line(message: MessageReceivedEvent, detail: Detail = Detail.BRIEF) -> Line:
+    """Return the line about a message that is accepted while a turn is under way."""
+    what = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
+    head = f"· {what.get(message.mode, 'waits for its turn')}{_by(message, detail)}"
+    return Line(f"{head}: {plain(_one_line(message), 100)}", "dim")
+
+
+def summary(turn: Turn, now: datetime | None = None) -> Line:
+    """Return what a turn used, and how long it took, or has taken so far."""
+    if turn.end is None:
+        return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.began)}", "dim")
+    return Line(f"{_used(turn)}, took {took(turn.end.time - turn.began)}", "dim")
+
+
+def waiting_lines(
+    messages: Sequence[MessageReceivedEvent], most: int, detail: Detail = Detail.BRIEF, *, is_over: bool
+) -> list[Line]:
+    """Return the messages that have no turn, each on a line, the first ones.
+
+    Args:
+        messages: The messages.
+        most: Most lines.
+        detail: How much is shown of their senders.
+        is_over: Whether the conversation has ended, so that they get no turn.
+    """
+    if not messages:
+        return []
+    count = counted(len(messages), "message")
+    verb = "waits" if len(messages) == 1 else "wait"
+    first = f"{count} had no turn" if is_over else f"{count} {verb} for a turn"
+    lines = [Line(first, "bold")]
+    for message in messages[:most]:
+        who = _sender(message, detail)
+        by = f"by {who}, " if who else ""
+        to = {"steer": ", steers", "interrupt": ", interrupts"}.get(message.mode, "")
+        text = plain(_one_line(message), 100)
+        lines.append(Line(f"  > {text} ({by}{local(message.time)}{to})"))
+    if len(messages) > most:
+        lines.append(Line(f"  … {len(messages) - most} more", "dim"))
+    return lines
+
+
+def _sender(message: MessageReceivedEvent, detail: Detail) -> str:
+    """Return who sent a message: the name given; the identity that Temporal recorded in more detail, or where there is no name."""
+    name = name_of(message.by) if message.by else ""
+    if message.identity and (detail or not name):
+        identity = f"identity {name_of(message.identity)}"
+        return f"{name} ({identity})" if name else identity
+    return name
+
+
+def _by(message: MessageReceivedEvent, detail: Detail) -> str:
+    who = _sender(message, detail)
+    return f", by {who}" if who else ""
+
+
+def _message_lines(message: MessageReceivedEvent) -> list[Line]:
+    others = [f"({plain(part.type)})" for part in message.message.parts if not isinstance(part, TextPart)]
+    return text_lines("\n".join(filter(None, [message.message.text, *others])), mark="> ")
+
+
+def _one_line(message: MessageReceivedEvent) -> str:
+    return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
+
+
+def _said(turn: Turn) -> str:
+    return plain(" ".join(_one_line(each) for each in turn.opening), _SHOWN)
+
+
+def _became(turn: Turn) -> str:
+    """How a turn ended: its answer, or the root of its failure."""
+    if isinstance(turn.end, TurnFailedEvent):
+        error = turn.end.error
+        if error.code == INTERRUPTED:
+            return f"✗ {plain(error.message, _SHOWN)}"
+        return f"✗ {plain(list(error.chain())[-1].text, _SHOWN)}"
+    if isinstance(turn.end, TurnCompletedEvent):
+        output = turn.end.output
+        limit = "" if output.reason == "answered" else f" ({output.reason})"
+        return f"= {plain(' '.join(output.text.split()) + limit, _SHOWN)}"
+    return ""
+
+
+def _used(turn: Turn) -> str:
+    if isinstance(turn.end, TurnCompletedEvent):
+        return summed(turn.end.output)
+    parts = [counted(turn.calls, "call")]
+    if turn.tokens:
+        parts.append(f"{turn.tokens:,} tokens")
+    if turn.cost:
+        parts.append(f"${turn.cost:.4f}")
+    return ", ".join(parts)
+
+
+def _briefly(turn: Turn, width: int) -> str:
+    calls = [counted(turn.calls, "call")] if turn.calls and width >= _WIDE else []
+    return ", ".join([*calls, *([took(turn.end.time - turn.began)] if turn.end else [])])
