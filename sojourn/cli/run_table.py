@@ -12,18 +12,23 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.cli.screen.text import local, plain, took
+from sojourn.cli.screen.turn_lines import said_in
 
 if TYPE_CHECKING:
+    from sojourn.cli.last_messages import Said
     from sojourn.cli.stuck import Stuck
     from sojourn.contracts.run import RunStatus
 
 __all__ = ["duration_of", "run_table"]
 
 LEAST_ABOUT = 20
-"""Columns that are kept for what a run waits for, or for why it is stuck; a longer text is wrapped."""
+"""Columns that are kept for what a run waits for, or for why it is stuck, whose text is wrapped; and for a message, which is cut."""
+
+MAX_MESSAGE = 300
+"""Most characters of a message."""
 
 _GAP = 2
-_GIVE_WAY = ("FORK OF", "TOOK", "STARTED", "AGENT")
+_GIVE_WAY = ("LAST", "FORK OF", "TOOK", "STARTED", "AGENT")
 """Columns that are left out where there is no room, in this order."""
 
 _COLORS = {
@@ -41,11 +46,12 @@ class _Column:
     title: str
     cells: Sequence[Text]
     wraps: bool = False
+    is_cut: bool = False
 
     @property
     def width(self) -> int:
         longest = max(cell_len(text) for text in (self.title, *(cell.plain for cell in self.cells)))
-        return min(longest, LEAST_ABOUT) if self.wraps else longest
+        return min(longest, LEAST_ABOUT) if self.wraps or self.is_cut else longest
 
 
 def duration_of(run: "RunStatus", now: datetime | None = None) -> timedelta | None:
@@ -59,6 +65,7 @@ def run_table(
     width: int,
     *,
     sessions: Sequence[str] = (),
+    said: "Sequence[Said | None]" = (),
 ) -> RenderableType:
     """Return the table of these runs for a screen of this width; an id stands on a line of its own where the rest does not fit.
 
@@ -67,8 +74,11 @@ def run_table(
         why: With `--stuck`, why each is stuck, by run id.
         width: Columns of the screen. Print without cropping: an id can be longer than the screen is wide.
         sessions: For conversations, the names that stand for their run and agent.
+        said: For conversations, their turns and last messages, in place of what they wait for and of when they started.
     """
     ids, *others = _columns(runs, why)
+    if said:
+        others = [each for each in others if each.title in ("AGENT", "STATUS")] + _said_columns(said)
     if sessions:
         ids = _Column("SESSION", [Text(name, no_wrap=True, overflow="ignore") for name in sessions])
         others = [each for each in others if each.title != "AGENT"]
@@ -76,7 +86,7 @@ def run_table(
     for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
         if sum(each.width + _GAP for each in kept) + ids.width <= width:
-            return _drawn([ids, *kept], len(runs))
+            return _drawn([ids, *kept], range(len(runs)), width)
     for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
         if sum(each.width + _GAP for each in kept) <= width or gone == len(_GIVE_WAY):
@@ -85,7 +95,7 @@ def run_table(
         *(
             part
             for row, name in enumerate(ids.cells)
-            for part in (name, Padding(_drawn(kept, 1, row, heads=False), (0, 0, 0, _GAP)))
+            for part in (name, Padding(_drawn(kept, [row], width - _GAP, heads=False), (0, 0, 0, _GAP)))
         )
     )
 
@@ -122,13 +132,30 @@ def _about(run: "RunStatus", stuck: "Stuck | None") -> str:
     return f"attempt {stuck['attempt']}{since}: {reason} → {plain(stuck['next'], 500)}"
 
 
-def _drawn(columns: Sequence[_Column], count: int, first: int = 0, *, heads: bool = True) -> Table:
+def _said_columns(said: "Sequence[Said | None]") -> list[_Column]:
+    lasts = [each.last if each else None for each in said]
+    return [
+        _Column("TURNS", [Text(f"{each.turns:,}" if each else "") for each in said]),
+        _Column("LAST", [Text(local(last.time) if last else "") for last in lasts]),
+        _Column(
+            "MESSAGE",
+            [Text(plain(said_in(last), MAX_MESSAGE) if last else "") for last in lasts],
+            is_cut=True,
+        ),
+    ]
+
+
+def _drawn(columns: Sequence[_Column], rows: Sequence[int], width: int, *, heads: bool = True) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=heads, padding=(0, _GAP, 0, 0))
     for column in columns:
         if column.wraps:
             table.add_column(column.title, overflow="fold", min_width=column.width)
         else:
             table.add_column(column.title, no_wrap=True, min_width=column.width)
-    for row in range(first, first + count):
+    room = width - sum(column.width + _GAP for column in columns if not column.is_cut)
+    for row in rows:
+        for column in columns:
+            if column.is_cut:
+                column.cells[row].truncate(max(room, 1), overflow="ellipsis")
         table.add_row(*(column.cells[row] for column in columns))
     return table

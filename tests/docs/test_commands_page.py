@@ -124,6 +124,15 @@ async def test_talk(served, status_when):
     assert (await run.result()).reason == "closed"
 
 
+async def test_sessions(served, status_when):
+    """The lines list conversations; the last one has the columns of the page's table."""
+    session = served.client.session("desk.clerk", uuid.uuid4().hex)
+    await session.send("add")
+    await status_when(session.run, lambda status: status.status == "idle")
+    *_, listed = await all_well(served, lines_of("Sessions"))
+    assert listed.out.split("\n")[0].split() == PAGE.split("no worker:\n\n```\n")[1].split("\n")[0].split()
+
+
 async def test_schedules(served):
     """The lines create schedules, look at them, let one act, and delete them."""
     tag = uuid.uuid4().hex[:8]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["sessions"]
 
+MOST = 200
+"""Most conversations whose histories are read."""
+
 
 @connected
 def sessions(
@@ -47,6 +50,13 @@ def sessions(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of conversations.")
     ] = 50,
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long",
+            help=f"Read each one's history too: its turns, and its last message; of {MOST} at most.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """List conversations, newest first, by the names that chat, send, interrupt and close take.
@@ -58,6 +68,8 @@ def sessions(
     from sojourn.cli.listed import PLAIN_WIDTH, check_status, to_json
 
     check_status(status)
+    if long and limit > MOST:
+        raise typer.BadParameter(f"--long reads {MOST} histories at most; give a smaller --limit")
     wanted, start = read_labels(labels or ()), moment_since(since) if since else None
 
     async def main(client: "Client") -> int:
@@ -70,9 +82,13 @@ def sessions(
             found = [session async for session in listing]
         except InvalidInput as error:  # the search attributes are missing, which is not bad usage
             raise CommandError(str(error)) from error
+        from sojourn.cli.last_messages import last_messages, to_fields
+
+        said = await last_messages(client, found) if long else []
         if as_json:
-            for session in found:
-                print(json.dumps(to_json(session), ensure_ascii=False))
+            for place, session in enumerate(found):
+                more = to_fields(said[place]) if said else {}
+                print(json.dumps({**to_json(session), **more}, ensure_ascii=False))
             return OK
         from rich.console import Console
 
@@ -85,7 +101,9 @@ def sessions(
             print(f"no conversations found; {begin}" if sys.stdout.isatty() else "no conversations found")
             return OK
         names = [shell_word(f"{each.agent_id}@{each.session_id}") for each in found]
-        console.print(run_table(found, {}, console.width, sessions=names), crop=False)
+        console.print(run_table(found, {}, console.width, sessions=names, said=said), crop=False)
+        if unread := said.count(None):
+            console.print(f"{unread} could not be read")
         return OK
 
     return with_client(main)

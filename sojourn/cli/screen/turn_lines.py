@@ -21,6 +21,7 @@ __all__ = [
     "joined_lines",
     "opening_lines",
     "received_line",
+    "said_in",
     "summary",
     "waiting_lines",
 ]
@@ -103,7 +104,12 @@ def received_line(message: MessageReceivedEvent, detail: Detail = Detail.BRIEF) 
     """Return the line about a message that is accepted while a turn is under way."""
     what = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
     head = f"· {what.get(message.mode, 'waits for its turn')}{_by(message, detail)}"
-    return Line(f"{head}: {plain(_one_line(message), 100)}", "dim")
+    return Line(f"{head}: {plain(said_in(message), 100)}", "dim")
+
+
+def said_in(message: MessageReceivedEvent) -> str:
+    """Return a message on one line; images and documents by their kind."""
+    return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
 
 
 def summary(turn: Turn, now: datetime | None = None) -> Line:
@@ -134,7 +140,7 @@ def waiting_lines(
         who = _sender(message, detail)
         by = f"by {who}, " if who else ""
         to = {"steer": ", steers", "interrupt": ", interrupts"}.get(message.mode, "")
-        text = plain(_one_line(message), 100)
+        text = plain(said_in(message), 100)
         lines.append(Line(f"  > {text} ({by}{local(message.time)}{to})"))
     if len(messages) > most:
         lines.append(Line(f"  … {len(messages) - most} more", "dim"))
@@ -160,12 +166,8 @@ def _message_lines(message: MessageReceivedEvent) -> list[Line]:
     return text_lines("\n".join(filter(None, [message.message.text, *others])), mark="> ")
 
 
-def _one_line(message: MessageReceivedEvent) -> str:
-    return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
-
-
 def _said(turn: Turn) -> str:
-    return plain(" ".join(_one_line(each) for each in turn.opening), _SHOWN)
+    return plain(" ".join(said_in(each) for each in turn.opening), _SHOWN)
 
 
 def _became(turn: Turn) -> str:

@@ -1,10 +1,13 @@
 """`Client.list_sessions` and `sojourn sessions`: conversations by their state."""
 
+import re
 import uuid
 
 import pytest
 
-from sojourn import AwaitClarification, PlanResult, RunPolicy
+from sojourn import AwaitClarification, Message, PlanResult, RunPolicy, RunStatus
+from sojourn.cli.last_messages import last_messages, to_fields
+from sojourn.contracts.message import ImagePart
 
 
 async def plan(turn):
@@ -80,3 +83,46 @@ async def test_the_command(talks, command, temporal_address):
     wrong = await sojourn("sessions", "--status", "sleepy")
     assert wrong.code == 2
     assert "'sleepy' is not a status" in wrong.err
+
+
+async def test_the_histories_are_read_on_demand(talks, command, temporal_address):
+    """`--long` adds the turns and the last message, without a worker; `--json` has them as fields, and null for neither."""
+    client, tag, names = talks
+    png = Message(role="user", parts=[ImagePart(type="image", media_type="image/png", data="aGk=")])
+    turn = await client.session("test.agent", f"{tag} idle").send(png, message_id="picture", by="bo")
+    await turn.result()
+    env = {"TEMPORAL_ADDRESS": temporal_address}
+    sessions = ("sessions", "--agent", "test.agent", "--limit", "50", "--long")
+    table = (await command(*sessions, env=env)).out.splitlines()
+    assert table[0].split() == ["SESSION", "STATUS", "TURNS", "LAST", "MESSAGE"]
+    (row,) = [line for line in table if f"@{tag} idle'" in line]
+    assert re.search(r"' +idle +2 +\d{4}-\d\d-\d\d [0-9:]{8} +\(image\)$", row.rstrip())
+    done = await command(*sessions, "--json", env=env)
+    by_id = {one["run_id"]: one for one in done.objects}
+    asking, closed = (by_id[names[f"{tag}-{name}"]] for name in ("asking", "closed"))
+    assert (asking["turns"], asking["queued"], asking["last_message"]["text"]) == (0, 0, "ask")
+    assert (closed["turns"], closed["last_message"]["text"], closed["last_message"]["by"]) == (1, "hi", None)
+    last = by_id[names[f"{tag} idle"]]["last_message"]
+    assert (last["message_id"], last["text"], last["by"]) == ("picture", "", "bo")
+    short = await command("sessions", "--session", f"{tag}-closed", "--json", env=env)
+    assert "turns" not in short.objects[0]
+    many = await command(*sessions, "--limit", "201", env=env)
+    assert (many.code, "200 histories at most" in many.err) == (2, True)
+
+
+async def test_a_last_message_of_an_execution_before(serve, monkeypatch):
+    """A conversation that has just gone on in a new execution has its last message all the same; its turns are those of all."""
+    monkeypatch.setattr("workflows.room.CONTINUE_EVENTS", 15)
+    client = await serve(planner=plan)
+    session = client.session("test.agent", uuid.uuid4().hex[:8])
+    for text in ("one", "two", "three"):
+        await (await session.send(text)).result()
+    history = [
+        each async for each in client.temporal.get_workflow_handle(session.run.id).fetch_history_events()
+    ]
+    assert history[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    (said,) = await last_messages(client, [await session.status()])
+    assert (said.turns, said.last.message.text) == (3, "three")
+    gone = RunStatus(run_id="test.agent@nobody")
+    assert await last_messages(client, [gone]) == [None]
+    assert to_fields(None) == {"turns": None, "queued": None, "last_message": None}
