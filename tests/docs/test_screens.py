@@ -8,7 +8,7 @@ pytestmark = pytest.mark.durability
 
 
 async def test_the_screens_are_as_written(capturing, monkeypatch):
-    """New captures of `run`, `show`, `list`, `fork`, `retry`, `catalog` and `doctor` equal the files."""
+    """New captures of `run`, `show`, also of a conversation, `list`, `fork`, `retry`, `catalog` and `doctor` equal the files."""
     for name in ("TEMPORAL_ADDRESS", "SOJOURN_OPS_DB", "LOGNAME", "PYTHONPATH"):
         monkeypatch.setenv(
             name, os.environ.get(name, "") if name == "PYTHONPATH" else ""
