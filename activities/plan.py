@@ -101,7 +101,7 @@ class PlanActivity:
             is_local = agent.local and is_quick(agent.id, time.monotonic() - began)
             if info.is_local:
                 outcome = local_outcome(task, outcome)
-        if outcome.final or outcome.failure:
+        if (outcome.final or outcome.failure) and not task.conversation:
             self.transcripts.drop(key)
         else:
             self.transcripts.keep(
@@ -154,6 +154,8 @@ def _attempt(task: PlanTask) -> Attempt:
 
 def _assistant_messages(outcome: PlanOutcome) -> list[Message]:
     """The assistant message by which the workflow will extend the transcript, if any."""
+    if outcome.final:
+        return [outcome.final]
     if outcome.calls:
         return [outcome.message or Message.calls(outcome.calls)]
     return [question_message(outcome)] if outcome.await_ else []

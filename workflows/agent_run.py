@@ -390,6 +390,7 @@ class AgentRun(RunQueries, MessageHandlers):
             plan=self._state.plans,
             after=after,
             turn_start=self._state.turn_start,
+            conversation=run.conversation,
             new=[] if large else new,
             until=len(self._transcript) if large else None,
             accepted_attempt=state.accepted_attempt,

@@ -54,6 +54,8 @@ class PlanTask(Record):
     """Number of messages of the transcript before the new ones."""
     turn_start: int = 0
     """In a conversation: the index of the first message that opened the present turn."""
+    conversation: bool = False
+    """Whether further turns follow: the worker keeps the transcript after an answer too."""
     new: list[Message] = []
     """The new messages, when they are small together."""
     until: int | None = None

@@ -9,7 +9,7 @@ import sojourn.worker
 from activities.execute_tool import ExecuteToolActivity
 from activities.plan import PlanActivity
 from activities.transcripts import Transcripts
-from sojourn import Agent, App, Client, Message, PlanResult, Toolset, Worker
+from sojourn import Agent, App, Client, Message, PlanResult, RunFailed, Toolset, Worker
 from sojourn.contracts.tasks import PlanTask
 from sojourn.core.values.wire import size_of
 from sojourn.testing import ScriptedPlanner
@@ -202,3 +202,52 @@ async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
         assert received[run.id] == [[word, *wrote[:count]] for count in range(4)]
     assert transcripts.misses >= 3
     assert transcripts.hits + transcripts.misses == 6
+
+
+async def test_a_conversation_keeps_its_transcript_between_turns(temporal_address, monkeypatch):
+    """The planner of a later message gets the transcript from memory, also after a turn with calls, and one that failed by its planner's word."""
+    desk = Toolset("test.desk")
+
+    @desk.tool
+    async def write(text: str) -> str:
+        """Write a note."""
+        return f"wrote {text}"
+
+    async def plan(turn):
+        said = turn.messages[-1]
+        if said.role == "tool":
+            return PlanResult.final("written")
+        if said.text == "fail":
+            return PlanResult.fail("no")
+        if said.text == "write":
+            return PlanResult.calls(write.call(text="x"))
+        return PlanResult.final(
+            ", ".join(message.text for message in turn.messages if message.role == "user")
+        )
+
+    transcripts = Transcripts()
+    app = App(agents=[Agent("test.agent", planner=plan, uses=[desk])])
+    activities = [PlanActivity(app, transcripts).plan, ExecuteToolActivity(app).execute_tool]
+    monkeypatch.setattr(sojourn.worker, "shell", lambda app: Shell([AgentRun], activities))
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(app, client):
+        session = client.session("test.agent", "kept")
+        for text in ("hello", "write"):
+            await (await session.send(text)).result()
+        with pytest.raises(RunFailed, match="no"):
+            await (await session.send("fail")).result()
+        assert (await (await session.send("bye")).result()).text == "hello, write, fail, bye"
+        assert (transcripts.hits, transcripts.misses) == (4, 0)
+
+
+async def test_a_run_that_ends_leaves_nothing_behind(temporal_address, monkeypatch):
+    """The transcript of a run that has its answer is no longer kept."""
+    transcripts = Transcripts()
+    app = App(agents=[Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("done")]))])
+    monkeypatch.setattr(
+        sojourn.worker, "shell", lambda app: Shell([AgentRun], [PlanActivity(app, transcripts).plan])
+    )
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(app, client):
+        await (await client.start("test.agent", "hello")).result()
+    assert transcripts.bytes == 0
