@@ -1,9 +1,12 @@
-"""The start of a run's workflow, with what Temporal's screens and listings show of it."""
+"""The start of a run's workflow, alone or with a first update, and with what Temporal's screens and listings show of it."""
 
+import contextlib
+from functools import partial
 from typing import Any
 
-from temporalio.client import Client
-from temporalio.common import WorkflowIDReusePolicy
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from sojourn import search_attributes
@@ -14,8 +17,15 @@ __all__ = ["begin"]
 
 
 async def begin(
-    client: Client, run_id: str, run: RunInput, task_queue: str, *, listed: Any, unlisted: Any
-) -> None:
+    client: Client,
+    run_id: str,
+    run: RunInput,
+    task_queue: str,
+    *,
+    listed: Any,
+    unlisted: Any,
+    update: tuple[str, Any] | None = None,
+) -> Any:
     """Start the workflow of a run; where the namespace lacks search attributes, without them.
 
     Args:
@@ -25,10 +35,14 @@ async def begin(
         task_queue: The task queue of its workers.
         listed: The workflow's argument where search attributes are set.
         unlisted: The same where none are set.
+        update: The name and the value of an update that is sent in the same request; a run that is open gets it too, and
+            is not started. Its outcome is returned.
 
     Raises:
         RPCError: The server does not answer.
-        WorkflowAlreadyStartedError: A run of this id was started before.
+        WorkflowAlreadyStartedError: A run of this id was started before; with an update: and has ended.
+        WorkflowUpdateFailedError: The run refuses the update.
+        WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
     """
     introduction = introduce(run)
     options: dict[str, Any] = {
@@ -39,15 +53,32 @@ async def begin(
         "static_summary": introduction.summary,
         "static_details": introduction.details,
     }
+    start = client.start_workflow if update is None else partial(_start_with, client, *update)
     # A namespace of an earlier version has all attributes but that of forks.
     origins = [run.forked_from.run_id, ""] if run.forked_from else [""]
     for origin in origins:
         attributes = search_attributes.attributes_of(run.agent_id, run.session_id, origin)
         try:
-            await client.start_workflow("AgentRun", listed, search_attributes=attributes, **options)
+            return await start("AgentRun", listed, search_attributes=attributes, **options)
         except RPCError as error:
             if not search_attributes.is_unknown(error):
                 raise
-        else:
-            return
-    await client.start_workflow("AgentRun", unlisted, **options)
+    return await start("AgentRun", unlisted, **options)
+
+
+async def _start_with(
+    client: Client, name: str, value: Any, workflow: str, argument: Any, **options: Any
+) -> Any:
+    """Start a workflow unless it is open, with an update, whose outcome is returned."""
+    operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+        workflow, argument, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **options
+    )
+    try:
+        return await client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
+            name, value, start_workflow_operation=operation
+        )
+    except (RPCError, WorkflowAlreadyStartedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        # The error is in the operation too, and asyncio logs one there that nobody has read.
+        with contextlib.suppress(Exception):
+            await operation.workflow_handle()
+        raise

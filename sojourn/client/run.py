@@ -3,7 +3,6 @@
 import asyncio
 import builtins
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, overload
@@ -15,8 +14,6 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowQueryFailedError,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.exceptions import (
     ApplicationError,
@@ -27,6 +24,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access
+from sojourn.client.sending import Fields, send
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
@@ -38,16 +36,14 @@ from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
+from sojourn.core.awaits.confirmation import CONFIRMATION
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.core.run.inbox import CLOSE, INTERRUPT, SEND, Accepted, Inbox, read_send
 from sojourn.errors import (
-    ApprovalVoid,
     AwaitClosed,
     InvalidInput,
-    NoWorker,
     RunCanceled,
     RunError,
     RunFailed,
@@ -55,7 +51,6 @@ from sojourn.errors import (
     RunTerminated,
     RunTimedOut,
     ServerUnavailable,
-    SessionBusy,
 )
 from sojourn.events.cursor import position_of
 from sojourn.events.history import sender_of
@@ -74,9 +69,6 @@ QUERY_DEADLINE = timedelta(seconds=1)
 MAX_CHILDREN_ASKED = 20
 """Most child runs that a run's status reads."""
 
-ANSWER_DEADLINE = 30.0
-"""Seconds in which a worker must accept an answer."""
-
 WAITING_DEADLINE = timedelta(seconds=60)
 """How long `until_waiting` waits by default."""
 
@@ -85,14 +77,6 @@ OPEN = ("running", "waiting", "paused", "idle")
 
 MAX_QUOTED = 200
 """Most characters of an answer in an error."""
-
-ENDED = ("completed", "closing workflow")
-"""In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
-
-TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
-"""In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
-just as the run was going on in a new execution.
-"""
 
 _STATUS = {
     WorkflowExecutionStatus.RUNNING: "running",
@@ -107,24 +91,10 @@ _STATUS = {
 
 _ABSENT: Any = object()
 
-_REFUSALS: dict[str, type[RunError]] = {
-    "InvalidAnswer": InvalidInput,
-    "NotBound": InvalidInput,
-    "SessionBusy": SessionBusy,
-}
-"""The error of a refusal; of any other, `AwaitClosed`."""
-
 
 def _several(texts: Sequence[str] | str) -> list[str]:
     """The texts as a list; a single text becomes a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
-
-
-def _stop_if_cancelled(error: Exception) -> None:
-    """Raise the cancellation of this task, in whose place the SDK raises an error of its own."""
-    task = asyncio.current_task()
-    if task and task.cancelling():
-        raise asyncio.CancelledError from error
 
 
 def status_name(status: WorkflowExecutionStatus | None) -> str:
@@ -568,52 +538,13 @@ class Run:
         """End a run that is a conversation, once no message waits; raises as `Session.close`."""
         await self._send(CLOSE, {"reason": reason, "by": by})
 
-    async def _send(self, name: str, value: dict[str, Any] | Callable[[], Awaitable[dict[str, Any]]]) -> Any:
-        """Send an update and translate its refusal; a callable `value` is called again for each attempt."""
-        deadline: float | None = None
-        failing: float | None = None
-        while True:
-            message = await value() if callable(value) else value
-            fields = {name: each for name, each in message.items() if each not in (None, "")}
-            try:
-                async with asyncio.timeout(ANSWER_DEADLINE):
-                    return await self._handle.execute_update(name, fields)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            except WorkflowUpdateFailedError as error:
-                refused = getattr(error.cause, "type", None)
-                # An event stream shows a question before the run can accept its answer: by a few
-                # milliseconds, or, when its worker was lost just then, until another worker has the run.
-                deadline = deadline or time.monotonic() + 2.0
-                if refused in ("AwaitNotOpen", "NotBound") and time.monotonic() < deadline:
-                    await asyncio.sleep(0.05)
-                    continue
-                if refused == VOID:
-                    raise _void(
-                        f"{self.id}: {getattr(error.cause, 'message', '')}", self.id, error
-                    ) from error
-                kind = _REFUSALS.get(refused or "", AwaitClosed)
-                raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
-            except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-                _stop_if_cancelled(error)
-                queue = (await self._handle.describe()).task_queue
-                reason = f"no worker of task queue {queue} handled it within {ANSWER_DEADLINE:g} s"
-                raise NoWorker(
-                    f"{self.id}: {reason}; it can still take effect when one runs", run_id=self.id
-                ) from error
-            except RPCError as error:
-                if _says(error, ENDED) and not await self._is_open():
-                    raise AwaitClosed(
-                        f"{self.id} has ended; it accepts no answers", run_id=self.id
-                    ) from error
-                if _says(
-                    error, TASK_FAILS + ENDED
-                ):  # the server refuses at once, and attempts the task again
-                    failing = failing or time.monotonic() + ANSWER_DEADLINE
-                    if time.monotonic() < failing:
-                        await asyncio.sleep(0.5)
-                        continue
-                    reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
-                    raise NoWorker(f"{self.id}: {reason}", run_id=self.id) from error
-                raise translated(error, self.id) from error
+    async def _send(self, name: str, value: Fields | Callable[[], Awaitable[Fields]]) -> Any:
+        """Send an update, as `sending.send` does."""
+
+        async def update(fields: Fields) -> Any:
+            return await self._handle.execute_update(name, fields)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+        return await send(self._handle, update, value)
 
     async def cancel(self, reason: str | None = None) -> None:
         """Ask the run to cancel: calls in flight are cancelled and answered, child runs are asked too.
@@ -627,9 +558,6 @@ class Run:
             await self._handle.cancel(reason=reason or "")
         except RPCError as error:
             raise translated(error, self.id) from error
-
-    async def _is_open(self) -> bool:
-        return (await self._handle.describe()).status == WorkflowExecutionStatus.RUNNING
 
     async def _goes_on(self) -> bool:
         """Whether the terminated execution was only reset: a newer execution is open or has ended."""
@@ -666,18 +594,6 @@ class Run:
                 asked = event.workflow_execution_cancel_requested_event_attributes
                 return asked.cause or None, sender_of(asked, parent) or None
         return None, None
-
-
-def _void(message: str, run_id: str, error: WorkflowUpdateFailedError) -> ApprovalVoid:
-    """The error of an approval that its run reports as void."""
-    (details,) = getattr(error.cause, "details", ()) or ({},)
-    return ApprovalVoid(
-        message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
-    )
-
-
-def _says(error: RPCError, texts: Sequence[str]) -> bool:
-    return any(text in error.message for text in texts)
 
 
 def _id_of(wait: AwaitClarification | str | None) -> str:

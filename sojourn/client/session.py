@@ -5,13 +5,13 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
 from sojourn.client.opening import opened
 from sojourn.client.run import Run
+from sojourn.client.sending import Fields, send
 from sojourn.client.task_queue import no_worker, queue_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import (
@@ -27,7 +27,7 @@ from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.core.run.inbox import Accepted, Mode
+from sojourn.core.run.inbox import SEND, Accepted, Mode
 from sojourn.errors import InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
 from sojourn.events.stream import stream
@@ -190,7 +190,7 @@ class Session:
         mode: Mode = "queue",
         by: str | None = None,
     ) -> SessionTurn:
-        """Send a message; the first one starts the conversation.
+        """Send a message; the first one starts the conversation, in the same request, unless it is invalid.
 
         An accepted message is delivered once: one with the same `message_id` gives the same turn, whatever became of the first call.
 
@@ -217,28 +217,30 @@ class Session:
                     f"a message to a conversation has the role user, not {message.role[:40]!r}"
                 )
             content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
-        sent: dict[str, Any] = {"message_id": made, **content, "mode": mode, "by": by}
+        sent: Fields = {"message_id": made, **content, "mode": mode, "by": by}
         try:
-            return SessionTurn(self.run, await self.run.send(sent))
+            accepted = await self.run.send(sent)
         except RunNotFound:
-            await self._start()
-        return SessionTurn(self.run, await self.run.send(sent))
+            accepted = await self._begin(sent)
+        return SessionTurn(self.run, accepted)
 
-    async def _start(self) -> None:
-        """Start the conversation; where another program just did so, there is nothing to do."""
-        run = self._opening
+    async def _begin(self, message: Fields) -> Accepted:
+        """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""
+        temporal, run = self._client.temporal, self._opening
         try:
-            queue = self._client.task_queue or await queue_of(
-                self._client.temporal, self.agent_id, self.run.id
-            )
+            queue = self._client.task_queue or await queue_of(temporal, self.agent_id, self.run.id)
             if self._client.task_queue and not await self._client.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=self.run.id)
-            listed = run.model_copy(update={"listed": True})
-            await begin(self._client.temporal, self.run.id, run, queue, listed=listed, unlisted=run)
-        except WorkflowAlreadyStartedError:
-            return
         except RPCError as error:
             raise translated(error, self.run.id) from error
+        listed = run.model_copy(update={"listed": True})
+
+        async def update(fields: Fields) -> Any:
+            return await begin(
+                temporal, self.run.id, run, queue, listed=listed, unlisted=run, update=(SEND, fields)
+            )
+
+        return Accepted(**await send(temporal.get_workflow_handle(self.run.id), update, message))
 
     def events(
         self, *, after: str | None = None, follow: bool = True, children: bool = False, deltas: bool = False

@@ -1,12 +1,21 @@
 """TelemetryInterceptor: the interceptors of Temporal's client and worker that record runs, plans and tools."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from opentelemetry.trace import SpanKind
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
+from temporalio.client import (
+    Interceptor,
+    OutboundInterceptor,
+    StartWorkflowInput,
+    StartWorkflowUpdateWithStartInput,
+    UpdateWithStartStartWorkflowInput,
+    WorkflowHandle,
+    WorkflowUpdateHandle,
+)
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ContinueAsNewInput,
@@ -64,10 +73,23 @@ class _ClientTelemetry(OutboundInterceptor):
         self._recorder = recorder
 
     async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:
+        with self._starting(input):
+            return await super().start_workflow(input)
+
+    async def start_update_with_start_workflow(
+        self, input: StartWorkflowUpdateWithStartInput
+    ) -> WorkflowUpdateHandle[Any]:
+        with self._starting(input.start_workflow_input):
+            return await super().start_update_with_start_workflow(input)
+
+    @contextmanager
+    def _starting(self, input: StartWorkflowInput | UpdateWithStartStartWorkflowInput) -> Generator[None]:
+        """Record the span of a run's start, whose context the workflow gets."""
         run = input.args[0] if input.args else None
         if not isinstance(run, RunInput):
             input.headers = with_context(input.headers, None)
-            return await super().start_workflow(input)
+            yield
+            return
         attributes = names.of_run(
             "invoke_agent",
             agent_id=run.agent_id,
@@ -84,7 +106,7 @@ class _ClientTelemetry(OutboundInterceptor):
         ) as span:
             input.headers = with_context(input.headers, None)
             try:
-                return await super().start_workflow(input)
+                yield
             except Exception as error:
                 fail(span, type(error).__name__)
                 raise

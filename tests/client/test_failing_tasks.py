@@ -19,7 +19,7 @@ from sojourn import (
     RunPolicy,
     Worker,
 )
-from sojourn.client import run as client_run
+from sojourn.client import sending
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -101,7 +101,7 @@ async def test_an_answer_waits_for_a_version_that_works(asking, broken, has_fail
 
 async def test_a_version_that_never_works_is_no_worker(asking, broken, has_failed_often, monkeypatch):
     """After `ANSWER_DEADLINE` an answer raises `NoWorker`, whose text says how to find the reason."""
-    monkeypatch.setattr(client_run, "ANSWER_DEADLINE", 1.0)
+    monkeypatch.setattr(sending, "ANSWER_DEADLINE", 1.0)
     async with broken:
         await asking.client.temporal.get_workflow_handle(asking.id).signal("anything")
         await has_failed_often()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
-import sojourn.client.run
+import sojourn.client.sending
 from sojourn import (
     Agent,
     App,
@@ -464,7 +464,7 @@ async def test_a_wait_outlives_its_worker(left, depot, traces):
 
 async def test_an_answer_without_a_worker(left, monkeypatch):
     """An answer raises `NoWorker` if no worker accepts it in time."""
-    monkeypatch.setattr(sojourn.client.run, "ANSWER_DEADLINE", 0.3)
+    monkeypatch.setattr(sojourn.client.sending, "ANSWER_DEADLINE", 0.3)
     with pytest.raises(NoWorker):
         await left.answer(None, "5")
 

@@ -1,0 +1,140 @@
+"""Sending: an update of a run, sent again until the run accepts or refuses it, and its errors."""
+
+import asyncio
+import builtins
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from temporalio.client import (
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from sojourn.connection.rpc_errors import translated
+from sojourn.core.awaits.confirmation import VOID
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, NoWorker, RunError, SessionBusy
+
+__all__ = ["Fields", "Update", "send"]
+
+ANSWER_DEADLINE = 30.0
+"""Seconds in which a worker must accept an update."""
+
+ENDED = ("completed", "closing workflow")
+"""In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
+
+TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
+"""In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
+just as the run was going on in a new execution.
+"""
+
+Fields = dict[str, Any]
+"""What an update takes; fields that are None or empty are left out."""
+
+Update = Callable[[Fields], Awaitable[Any]]
+"""One attempt at an update, as Temporal's client makes it; returns the outcome."""
+
+_REFUSALS: dict[str, type[RunError]] = {
+    "InvalidAnswer": InvalidInput,
+    "NotBound": InvalidInput,
+    "SessionBusy": SessionBusy,
+}
+"""The error of a refusal; of any other, `AwaitClosed`."""
+
+
+async def send(
+    handle: WorkflowHandle[Any, Any], update: Update, value: Fields | Callable[[], Awaitable[Fields]]
+) -> Any:
+    """Send an update, and return its outcome.
+
+    Args:
+        handle: The run.
+        update: Makes one attempt.
+        value: What the update takes; a callable is called again for each attempt.
+
+    Raises:
+        ApprovalVoid: The run reports an approval as void.
+        AwaitClosed: The run has ended, or refuses for a reason that another attempt does not change.
+        InvalidInput: The run refuses what is sent.
+        NoWorker: No worker accepted it within 30 s.
+        RunNotFound: There is no such run.
+        ServerUnavailable: The server does not answer.
+        SessionBusy: 100 messages wait already.
+    """
+    run_id = handle.id
+    deadline: float | None = None
+    failing: float | None = None
+    while True:
+        message = await value() if callable(value) else value
+        fields = {name: each for name, each in message.items() if each not in (None, "")}
+        try:
+            async with asyncio.timeout(ANSWER_DEADLINE):
+                return await update(fields)
+        except WorkflowUpdateFailedError as error:
+            refused = getattr(error.cause, "type", None) or ""
+            # An event stream shows a question before the run can accept its answer: by a few
+            # milliseconds, or, when its worker was lost just then, until another worker has the run.
+            deadline = deadline or time.monotonic() + 2.0
+            if refused in ("AwaitNotOpen", "NotBound") and time.monotonic() < deadline:
+                await asyncio.sleep(0.05)
+                continue
+            raise _refusal(error, refused, run_id) from error
+        except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+            _stop_if_cancelled(error)
+            raise await _nobody(handle) from error
+        except WorkflowAlreadyStartedError as error:
+            raise _ended(run_id) from error
+        except RPCError as error:
+            if _says(error, ENDED) and not await _is_open(handle):
+                raise _ended(run_id) from error
+            if _says(error, TASK_FAILS + ENDED):  # the server refuses at once, and attempts the task again
+                failing = failing or time.monotonic() + ANSWER_DEADLINE
+                if time.monotonic() < failing:
+                    await asyncio.sleep(0.5)
+                    continue
+                reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
+                raise NoWorker(f"{run_id}: {reason}", run_id=run_id) from error
+            raise translated(error, run_id) from error
+
+
+async def _is_open(handle: WorkflowHandle[Any, Any]) -> bool:
+    return (await handle.describe()).status == WorkflowExecutionStatus.RUNNING
+
+
+async def _nobody(handle: WorkflowHandle[Any, Any]) -> RunError:
+    try:
+        queue = (await handle.describe()).task_queue
+    except RPCError as error:  # the server itself did not answer, and perhaps started nothing
+        return translated(error, handle.id)
+    reason = f"no worker of task queue {queue} handled it within {ANSWER_DEADLINE:g} s"
+    return NoWorker(f"{handle.id}: {reason}; it can still take effect when one runs", run_id=handle.id)
+
+
+def _ended(run_id: str) -> AwaitClosed:
+    return AwaitClosed(f"{run_id} has ended; it accepts no answers", run_id=run_id)
+
+
+def _stop_if_cancelled(error: Exception) -> None:
+    """Raise the cancellation of this task, in whose place the SDK raises an error of its own."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError from error
+
+
+def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str) -> RunError:
+    """The error of an update that the run refuses, for a reason of this type."""
+    message = f"{run_id}: {getattr(error.cause, 'message', error)}"
+    if refused != VOID:
+        return _REFUSALS.get(refused, AwaitClosed)(message, run_id=run_id)
+    (details,) = getattr(error.cause, "details", ()) or ({},)
+    return ApprovalVoid(
+        message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
+    )
+
+
+def _says(error: RPCError, texts: Sequence[str]) -> bool:
+    return any(text in error.message for text in texts)
