@@ -11,6 +11,7 @@ from sojourn.contracts.tasks import Archived, ArchiveTask
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import executions_before, records_of
 
+from .heartbeat import beating
 from .storage import storage_of
 from .wrong_worker import pass_on
 
@@ -38,7 +39,8 @@ class ArchiveEventsActivity:
         if storage is None:
             return Archived(claim=task.claim, until=task.after)
         run_id, execution = info.workflow_id or "", info.workflow_run_id or ""
-        return await _archived(activity.client(), storage, run_id, execution, task)
+        with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
+            return await _archived(activity.client(), storage, run_id, execution, task)
 
 
 async def _archived(

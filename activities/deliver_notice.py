@@ -5,6 +5,7 @@ from temporalio import activity
 from sojourn.authoring.app import App
 from sojourn.contracts.notice import Notice
 
+from .heartbeat import beating
 from .wrong_worker import pass_on
 
 __all__ = ["DeliverNoticeActivity"]
@@ -28,4 +29,5 @@ class DeliverNoticeActivity:
             await pass_on(notice.agent_id)
         tell = self._app.notices.get(notice.kind)
         if tell is not None:
-            await tell(notice)
+            with beating(who={"agent_id": notice.agent_id, "run_id": notice.run_id}):
+                await tell(notice)

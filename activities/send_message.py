@@ -8,6 +8,8 @@ from sojourn.client.session import Session
 from sojourn.contracts.schedule import ScheduledMessage
 from sojourn.errors import AwaitClosed, InvalidInput
 
+from .heartbeat import beating
+
 __all__ = ["SendMessageActivity"]
 
 
@@ -26,7 +28,8 @@ class SendMessageActivity:
         access = Access(activity.client(), task_queue=info.task_queue)
         try:
             session = Session(access, task.agent_id, task.session_id, labels=task.labels, policy=task.policy)
-            await session.send(task.message, message_id=info.workflow_id, by=task.by)
+            with beating(who={"agent_id": task.agent_id, "run_id": session.run.id}):
+                await session.send(task.message, message_id=info.workflow_id, by=task.by)
         except (AwaitClosed, InvalidInput) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None
         finally:

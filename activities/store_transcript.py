@@ -9,6 +9,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.tasks import Stored, StoreTask
 from sojourn.segments import store_segment
 
+from .heartbeat import beating
 from .storage import storage_of
 from .transcripts import ask
 from .wrong_worker import pass_on
@@ -37,6 +38,7 @@ class StoreTranscriptActivity:
         if storage is None:
             return Stored()
         run_id = info.workflow_id or ""
-        messages = await ask((run_id, info.workflow_run_id or ""), task.after, task.until)
-        claim = await store_segment(activity.client(), storage, run_id, messages)
+        with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
+            messages = await ask((run_id, info.workflow_run_id or ""), task.after, task.until)
+            claim = await store_segment(activity.client(), storage, run_id, messages)
         return Stored(claim=claim, archives=self._app.archive)

@@ -253,6 +253,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 StoreTask(agent_id=self._state.opening.agent_id, after=after, until=until),
                 result_type=_STORED,
                 start_to_close_timeout=STORE_LIMIT,
+                heartbeat_timeout=HEARTBEAT,
                 retry_policy=store_retry(self._state),
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 summary="store the transcript",

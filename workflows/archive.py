@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
+from sojourn.contracts.dispatch import HEARTBEAT
 from sojourn.contracts.tasks import Archived, ArchiveTask
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
@@ -67,6 +68,7 @@ class Archive:
                 task,
                 result_type=_ARCHIVED,
                 start_to_close_timeout=STORE_LIMIT,
+                heartbeat_timeout=HEARTBEAT,
                 retry_policy=store_retry(state),
                 summary="archive events",
             )

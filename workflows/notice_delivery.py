@@ -6,6 +6,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
+from sojourn.contracts.dispatch import HEARTBEAT
 from sojourn.contracts.notice import Notice
 
 from .unread import read_one
@@ -33,6 +34,7 @@ class NoticeDelivery:
             "DeliverNoticeActivity",
             read_one(Notice, "unread-notice", values),
             start_to_close_timeout=ATTEMPT_LIMIT,
+            heartbeat_timeout=HEARTBEAT,
             schedule_to_close_timeout=GIVES_UP,
             retry_policy=RetryPolicy(maximum_interval=LONGEST_INTERVAL),
         )

@@ -6,6 +6,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
+from sojourn.contracts.dispatch import HEARTBEAT
 from sojourn.contracts.schedule import ScheduledMessage
 
 from .unread import read_one
@@ -31,6 +32,7 @@ class ScheduledMessageRun:
             read_one(ScheduledMessage, "unread-message", values),
             result_type=str,
             start_to_close_timeout=ATTEMPT_LIMIT,
+            heartbeat_timeout=HEARTBEAT,
             schedule_to_close_timeout=GIVES_UP,
             retry_policy=RetryPolicy(maximum_interval=timedelta(minutes=1)),
         )
