@@ -6,12 +6,13 @@ The workflow and the fold read them by the same functions; a message's parts are
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
 from sojourn.core.awaits.sent import Refused, by_of
+from sojourn.core.run.known import DIGEST_BYTES, packed, unpacked
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo, is_writable
 from sojourn.core.values.unread import unread_in
@@ -92,7 +93,9 @@ class Inbox:
     """The messages that wait, in the order of acceptance, and the ids of the last 10,000; a frozen value."""
 
     waiting: tuple[Sent, ...] = ()
-    known: Mapping[str, str] = field(default_factory=dict[str, str])
+    known: Annotated[Mapping[str, str], BeforeValidator(unpacked), PlainSerializer(packed)] = field(
+        default_factory=dict[str, str]
+    )
     """For each id, as a digest: where the events of its message begin."""
     count: int = 0
     """Number of messages accepted."""
@@ -226,4 +229,4 @@ def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, 
 
 
 def _digest(message_id: str) -> str:
-    return hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()

@@ -1,0 +1,74 @@
+"""The ids of known messages on the wire: few bytes, and nothing is lost."""
+
+import json
+import zlib
+from base64 import b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from sojourn.contracts.message import Message
+from sojourn.core.run.inbox import MAX_KNOWN, Inbox, Sent
+from sojourn.core.run.known import packed, unpacked
+
+INBOX = TypeAdapter(Inbox)
+EACH = 14
+"""Bytes of an id on the wire; an execution that goes on is told of 10,000, and its predecessor's last event too."""
+
+
+def after(messages: int, *, a_run: int = 130) -> Inbox:
+    """An inbox that has accepted so many messages, 23 events apart, in executions of so many."""
+    inbox = Inbox()
+    for n in range(messages):
+        place = f"{n // a_run}-{n % a_run * 23 + 3:06d}-00000"
+        inbox, _ = inbox.accepted(Sent(f"message {n}", Message.user("x")), place)
+        inbox, _ = inbox.opening()
+    return inbox
+
+
+def test_an_id_takes_few_bytes():
+    """Also the last of 10,000."""
+    inbox = after(MAX_KNOWN)
+    data = INBOX.dump_json(inbox, exclude_defaults=True)
+    assert len(data) <= EACH * MAX_KNOWN
+    assert INBOX.validate_json(data) == inbox
+
+
+@given(
+    st.dictionaries(
+        st.binary(min_size=8, max_size=8).map(bytes.hex),
+        st.from_regex(r"\d+-\d{6}-\d{5}", fullmatch=True),
+    )
+)
+def test_what_is_packed_is_read_back(known):
+    """In its order, since the oldest is forgotten first."""
+    assert list(unpacked(json.loads(json.dumps(packed(known)))).items()) == list(known.items())
+
+
+def test_an_inbox_that_an_earlier_version_wrote_is_read():
+    """A place for each digest."""
+    known = {"0444cc705e1aa5d0": "0-000003-00000", "d11f79d4b490b654": "0-000026-00000"}
+    assert INBOX.validate_python({"known": known, "count": 2}) == Inbox(known=known, count=2)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        ["!", "!"],
+        ["AAAA", "AAAA"],
+        [b64encode(bytes(16)).decode(), b64encode(zlib.compress(b"1-2-3")).decode()],
+        [b64encode(bytes(8)).decode(), b64encode(zlib.compress(b"\xff")).decode()],
+        {"zz": "1-000002-00000"},
+        {"aa": "1-000002-00000"},
+        {"0444cc705e1aa5d0": "a b"},
+        {"0444cc705e1aa5d0": 3},
+        ["one"],
+        3,
+    ],
+)
+def test_what_somebody_made_up_is_refused(known):
+    """It could not be written again when the run goes on."""
+    with pytest.raises(ValueError, match="known"):
+        INBOX.validate_python({"known": known})
