@@ -28,6 +28,7 @@ __all__ = ["Key", "Transcripts", "ask"]
 
 @dataclass(slots=True)
 class _Entry:
+    execution: str
     messages: list[Message]
     plan: int
     attempt: int
@@ -37,8 +38,8 @@ class _Entry:
 class Transcripts:
     """A bounded, least-recently-used cache of transcripts, one entry per run.
 
-    An entry is used only when its length matches the plan's input and it was made by the previous plan, in
-    the attempt whose result the workflow accepted: the entry of a late first attempt must not be used after
+    An entry is used only by the execution that made it, when its length matches the plan's input and it was made by the
+    previous plan, in the attempt whose result the workflow accepted: the entry of a late first attempt must not be used after
     the second attempt was accepted.
 
     Args:
@@ -54,7 +55,8 @@ class Transcripts:
         storage: Callable[[], StorageDriver | None] = lambda: None,
     ) -> None:
         self._storage = storage
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        """By workflow id: a run that has gone on leaves no entry of its earlier execution behind."""
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self.bytes = 0
@@ -78,11 +80,12 @@ class Transcripts:
 
     def keep(self, key: Key, messages: Sequence[Message], *, plan: int, attempt: int) -> None:
         """Keep a run's transcript as it will be once this attempt's plan is accepted."""
-        size = self._size(self._entries.get(key), messages)
+        run_id, execution = key
+        size = self._size(self._entries.get(run_id), messages)
         self.drop(key)
         if size > self._max_bytes:
             return
-        self._entries[key] = _Entry(list(messages), plan, attempt, size)
+        self._entries[run_id] = _Entry(execution, list(messages), plan, attempt, size)
         self.bytes += size
         while len(self._entries) > self._max_entries or self.bytes > self._max_bytes:
             _, oldest = self._entries.popitem(last=False)
@@ -98,7 +101,7 @@ class Transcripts:
 
     def drop(self, key: Key) -> None:
         """Remove a run."""
-        entry = self._entries.pop(key, None)
+        entry = self._entries.pop(key[0], None)
         if entry:
             self.bytes -= entry.size
 
@@ -107,7 +110,7 @@ class Transcripts:
             return []
         entry = self._accepted(key, task)
         if entry:
-            self._entries.move_to_end(key)
+            self._entries.move_to_end(key[0])
             self.hits += 1
             return entry.messages
         self.misses += 1
@@ -115,9 +118,10 @@ class Transcripts:
 
     def _accepted(self, key: Key, task: PlanTask) -> _Entry | None:
         """The entry of the plan that the workflow accepted before this one."""
-        entry = self._entries.get(key)
-        accepted = (task.after, task.plan - 1, task.accepted_attempt)
-        return entry if entry and (len(entry.messages), entry.plan, entry.attempt) == accepted else None
+        entry = self._entries.get(key[0])
+        accepted = (key[1], task.after, task.plan - 1, task.accepted_attempt)
+        is_it = entry and (entry.execution, len(entry.messages), entry.plan, entry.attempt) == accepted
+        return entry if is_it else None
 
     async def _ask(self, key: Key, after: int, until: int) -> list[Message]:
         """Read the messages `after` to `until`; a retried plan reads exactly what its first attempt did.

@@ -78,7 +78,8 @@ class Reading:
             used = add_usage(used, by_summary)
             message = message and with_compaction(message, part)
             final = final and with_compaction(final, part)  # for a fork that goes on after the answer
-        if plan.final_response or plan.failure:
+        is_conversation = self._turn.turn_start > 0  # of a first turn there is little to keep
+        if plan.failure or (plan.final_response and not is_conversation):
             self._conversations.drop(self._turn.run.run_id)
         return plan.model_copy(
             update={

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Message, PlanInput, RunContext, ToolError, ToolRequest, ToolResult
+from sojourn import Message, PlanInput, PlanResult, RunContext, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import CompactionPart
 from sojourn.contracts.plan import Usage
 from sojourn.core.values.wire import decode_messages, encode
@@ -94,8 +94,24 @@ def test_a_turn_converts_the_results_of_its_last_step_alone(monkeypatch):
     assert set(counts[2:]) == {2}
 
 
-def turn(transcript: list[Message]) -> PlanInput:
-    return PlanInput(run=RunContext(run_id="r", agent_id="test.agent"), messages=transcript, tools=[])
+def turn(transcript: list[Message], *, start: int = 0) -> PlanInput:
+    run = RunContext(run_id="r", agent_id="test.agent")
+    return PlanInput(run=run, messages=transcript, tools=[], turn_start=start)
+
+
+@pytest.mark.parametrize(("start", "converted"), [(0, 6), (9, 2)], ids=["run", "later turn"])
+def test_an_answer_ends_a_run_but_no_conversation(start, converted):
+    """From its second turn on the next one converts only the last steps; a run that has ended is dropped."""
+    made = []
+    conversations = Conversations(lambda result, _: made.append(result.tool_call_id) or text(result))
+    transcript = steps(5)
+    reading = Reading(conversations, turn(transcript, start=start), None)
+    reading.messages()
+    reading.recorded(PlanResult.final("done"), Usage())
+    made.clear()
+    transcript = [*transcript, Message.assistant("done"), Message.user("more"), called("d"), answered("d")]
+    Reading(conversations, turn(transcript, start=start), None).messages()
+    assert len(set(made)) == converted
 
 
 def test_runs_are_dropped_by_use_and_by_size(monkeypatch):
