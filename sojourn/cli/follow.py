@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sojourn.cli.client import by_or_user
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
-from sojourn.cli.options import connection_options
+from sojourn.cli.options import LAST_TURNS, connection_options
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.prompt import ask_approval, ask_person
@@ -23,12 +23,9 @@ from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
 
-__all__ = ["LAST_TURNS", "code_of", "follow", "follow_as_json", "show_end", "until_end"]
+__all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
 
 Line = TypeVar("Line")
-
-LAST_TURNS = 3
-"""Turns of a conversation that are drawn whole, the last ones."""
 
 _CODES = {
     "run_completed": OK,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sojourn.authoring.app import App
 
 __all__ = [
+    "LAST_TURNS",
     "By",
     "Deltas",
     "Detach",
@@ -29,6 +30,9 @@ __all__ = [
     "queue_for",
     "server_options",
 ]
+
+LAST_TURNS = 3
+"""Turns of a conversation that are drawn whole, the last ones."""
 
 COMPLETION_PATIENCE = 2.0
 """Longest completion of a run's id, in seconds."""

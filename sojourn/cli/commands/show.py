@@ -10,7 +10,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, RunId, Verbose, connected, connection_options
+from sojourn.cli.options import LAST_TURNS, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import local, plain, shell_word, took
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sojourn.contracts.run import RunStatus, Safeguards
 
 __all__ = ["show"]
-
-LAST_TURNS = 3
-"""Turns of a conversation that are drawn whole, the last ones."""
 
 LAST = 200
 """Lines and calls of a run itself that are drawn, the last ones."""
