@@ -26,7 +26,7 @@ from sojourn import Agent, App, AwaitClarification, Client, PlanResult, Run, Run
 from sojourn.server import Server
 from sojourn.worker import MAX_CACHED_RUNS
 
-__all__: list[str] = []
+__all__ = ["WorkerProcess", "is_well", "serve", "some_at_once", "worker_of"]
 
 CACHES = (MAX_CACHED_RUNS, 100)
 AT_ONCE = 16
@@ -86,8 +86,8 @@ class Evictions(logging.Handler):
         self.count += "cache full" in record.getMessage()
 
 
-async def serve(address: str, cache: int) -> None:
-    """Serve as the worker process until standard input ends, then print the number of evictions."""
+async def serve(address: str, cache: int, app: App) -> None:
+    """Serve an app as the worker process until standard input ends, then print the number of evictions."""
     evictions = Evictions()
     log = logging.getLogger("temporalio.worker._workflow")
     log.setLevel(logging.DEBUG)
@@ -130,10 +130,10 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def worker_of(address: str, cache: int) -> AsyncGenerator[WorkerProcess]:
-    """A worker process that serves, and ends at the exit."""
+async def worker_of(address: str, cache: int, module: str = "bench.waiting") -> AsyncGenerator[WorkerProcess]:
+    """A worker process that serves the app of a module, and ends at the exit."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.waiting", "--serve", address, "--caches", str(cache),
+        sys.executable, "-m", module, "--serve", address, "--caches", str(cache),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout
@@ -243,4 +243,4 @@ if __name__ == "__main__":
     parser.add_argument("--caches", type=int, nargs="+", default=CACHES)
     parser.add_argument("--serve", metavar="ADDRESS", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    asyncio.run(serve(chosen.serve, chosen.caches[0]) if chosen.serve else main(chosen))
+    asyncio.run(serve(chosen.serve, chosen.caches[0], app) if chosen.serve else main(chosen))
