@@ -1,6 +1,12 @@
-"""An app to talk with: its agent answers each message with the messages that it has read so far."""
+"""An app to talk with: its agent answers each message with the messages that it has read so far.
 
+Its conversations go on in a new execution after 60 events.
+"""
+
+import workflows.room
 from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
+
+workflows.room.CONTINUE_EVENTS = 60
 
 tools = Toolset("talk.tools")
 

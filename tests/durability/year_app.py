@@ -1,0 +1,30 @@
+"""An app to talk with for a year: each turn calls a tool once, and its answer says how much of the conversation the planner has.
+
+Conversations go on after the number of events in YEAR_EVENTS.
+"""
+
+import os
+
+import workflows.room
+from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
+
+workflows.room.CONTINUE_EVENTS = int(os.environ["YEAR_EVENTS"])
+
+tools = Toolset("year.tools")
+
+
+@tools.tool(idempotent=True)
+async def note(text: str) -> str:
+    """Note a text."""
+    return text.upper()
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Note the message, then answer with the number of messages so far and the result."""
+    if not turn.results:
+        return PlanResult.calls(note.call(text=turn.messages[-1].text))
+    said = sum(message.role == "user" for message in turn.messages)
+    return PlanResult.final(f"{said} {turn.results[-1].result}")
+
+
+app = App(agents=[Agent("year.agent", planner=plan, uses=[tools], policy=RunPolicy(interrupts_allowed=True))])
