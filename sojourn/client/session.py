@@ -30,6 +30,7 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SEND, Accepted, Mode
 from sojourn.errors import InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
+from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 
 __all__ = ["Session", "SessionTurn", "conversation_id"]
@@ -51,14 +52,16 @@ class SessionTurn:
     Args:
         run: The conversation's run.
         accepted: What the conversation said of the message.
+        kept: The reading of the conversation that its handle keeps between turns.
     """
 
-    def __init__(self, run: Run, accepted: Accepted) -> None:
+    def __init__(self, run: Run, accepted: Accepted, kept: Kept | None = None) -> None:
         self.run = run
         self.message_id = accepted.message_id
         self.turn_id = ""
         """The user turn that took the message; empty until `events` or `result` has seen it begin."""
         self._after = accepted.after
+        self._kept = kept
 
     def __repr__(self) -> str:
         """The conversation and the message."""
@@ -93,7 +96,7 @@ class SessionTurn:
                 return
 
     def _events(self, *, children: bool, deltas: bool) -> AsyncGenerator[Event]:
-        """The events of the run from the message on; the executions before it are not read."""
+        """The events of the run from the message on; what is before it is read only where the handle has not read it for an earlier turn."""
         client = self.run.client
         return stream(
             client.temporal,
@@ -103,7 +106,8 @@ class SessionTurn:
             children=children,
             live=client.live if deltas else None,
             storage=client.storage,
-            since=int(self._after.split("-")[0]),
+            since=self._after,
+            kept=self._kept,
         )
 
     async def result(self) -> RunOutput:
@@ -168,6 +172,7 @@ class Session:
         self.session_id = session_id
         self.run = Run(client, conversation_id(agent_id, session_id))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
+        self._kept = Kept()
         self._opening = opened(
             self.run.id,
             agent_id=agent_id,
@@ -222,7 +227,7 @@ class Session:
             accepted = await self.run.send(sent)
         except RunNotFound:
             accepted = await self._begin(sent)
-        return SessionTurn(self.run, accepted)
+        return SessionTurn(self.run, accepted, self._kept)
 
     async def _begin(self, message: Fields) -> Accepted:
         """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""

@@ -11,7 +11,8 @@ from typing import Any, cast
 from google.protobuf.json_format import ParseError
 from temporalio.client import Client, WorkflowHistory
 
-from sojourn.events.one_run import MAX_CHAIN, executions_before, present_execution
+from sojourn.events.one_run import executions_before, present_execution
+from sojourn.events.reading import MAX_CHAIN
 
 __all__ = ["exported", "fetch_histories", "histories_in"]
 

@@ -11,6 +11,7 @@ from temporalio.api.history.v1 import (
     WorkflowExecutionCancelRequestedEventAttributes,
     WorkflowExecutionSignaledEventAttributes,
 )
+from temporalio.api.update.v1 import Request
 from temporalio.converter import DataConverter
 
 from sojourn.contracts.record import Record
@@ -78,6 +79,8 @@ class HistoryReader:
         """Why the run's input, which anybody may have written, cannot be decoded here; empty when it could be."""
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
+        self._admitted: dict[str, Request] = {}
+        """The updates that a reset has sent anew and that are not accepted yet, by id."""
         self._canceled_by = ""
         self._parent = ""
 
@@ -202,13 +205,18 @@ class HistoryReader:
         return read_spent(await self._value(details, dict[str, Any])) if details.payloads else None
 
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read a signal, or an accepted update; a refused update leaves no trace."""
+        """Read a signal, or an accepted update; a refused update leaves no trace, and one that a reset sends anew is recorded with its admission."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
             name, sent, judged = signal.signal_name, signal.input, False
             identity = sender_of(signal, self._parent)
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ADMITTED:
+            admitted = event.workflow_execution_update_admitted_event_attributes.request
+            self._admitted[admitted.meta.update_id] = admitted
+            return None
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-            request = event.workflow_execution_update_accepted_event_attributes.accepted_request
+            accepted = event.workflow_execution_update_accepted_event_attributes
+            request = self._admitted.pop(accepted.protocol_instance_id, accepted.accepted_request)
             name, sent, identity, judged = request.input.name, request.input.args, request.meta.identity, True
         else:
             return None

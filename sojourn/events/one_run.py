@@ -9,7 +9,7 @@ from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.archive import archived_events
-from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated, unreadable
+from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
@@ -24,10 +24,10 @@ from sojourn.core.run.transcript import Packed
 from sojourn.errors import RunUnreadable
 from sojourn.events.archived import beginning_of, unreadable_archive
 from sojourn.events.history import HistoryReader
+from sojourn.events.reading import MAX_CHAIN, Kept, Reading
 from sojourn.segments import load_segments
 
 __all__ = [
-    "MAX_CHAIN",
     "events_of",
     "executions_before",
     "first_execution",
@@ -40,9 +40,6 @@ __all__ = [
     "transcript_of",
 ]
 
-MAX_CHAIN = 1_000
-"""Most executions of one run that are followed."""
-
 
 async def events_of(
     client: Client,
@@ -52,7 +49,8 @@ async def events_of(
     after: str = "",
     follow: bool,
     anew: bool = True,
-    since: int | None = None,
+    since: str = "",
+    kept: Kept | None = None,
 ) -> AsyncIterator[Event]:
     """The events of a run after an event id; with `follow`, until the run ends.
 
@@ -62,7 +60,8 @@ async def events_of(
     reset parent starts anew has no history yet: its events come from the beginning, with the ids of the beginning.
     With `anew=False` they do not come: the parent's own events tell of the new start, and the events end here.
 
-    With `since` the events begin with the last execution that has at most so many before it, so that those are not read.
+    With `since`, a place in the history, they begin with its execution, so that those before it are not read; or with the
+    kept reading, where there is one that goes no further. A reading that is left is kept.
 
     Raises:
         RunNotFound: There is no such run.
@@ -70,16 +69,14 @@ async def events_of(
         ServerUnavailable: The server does not answer; with `follow`, it did not answer for a minute.
     """
     last, outage, execution, gone = after, OutageRetry(), "", ""
+    known = kept.take(since) if kept else None
     while True:
         try:
             gone, execution = execution, ""
-            execution = (
-                await first_execution(client, run_id)
-                if since is None
-                else await execution_after(client, run_id, since)
-            )
+            reading, known = known or await _begun(client, run_id, since, follow=follow), None
+            execution = reading.execution
             outage.answered()
-            async for event in _folded(client, run_id, execution, storage, follow=follow):
+            async for event in _folded(client, storage, reading, kept):
                 if follow and event.type == "run_terminated":
                     newer = await first_execution(client, run_id)
                     is_reset = await _origin(client, run_id, newer) == await _origin(
@@ -194,40 +191,41 @@ async def records_of(
     client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
     """The records of an execution and of those that continue it, each with its events."""
-    reader, run_id = HistoryReader(client.data_converter), fold.run_id
-    for _ in range(MAX_CHAIN):
-        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
-        continued, last = "", ""
-        async for history_event in handle.fetch_history_events(wait_new_event=follow):
-            record = await reader.record(history_event)
-            if reader.unreadable:
-                raise unreadable(run_id, reader.unreadable)
-            if record is None:
-                continue
-            continued, last = record.name if record.kind == "continued" else "", record.kind
-            yield record, fold.feed(record)
-        if reader.opening_unreadable and last != "run_failed":
-            raise unreadable(run_id, reader.opening_unreadable)
-        if not continued:
-            return
-        execution = continued
+    async for each in Reading(client, fold, execution, follow=follow).records():
+        yield each
+
+
+async def _begun(client: Client, run_id: str, since: str, *, follow: bool) -> Reading:
+    """A reading from the oldest execution that is left; with `since`, from that of the place."""
+    execution = (
+        await execution_after(client, run_id, place_of(since)[0])
+        if since
+        else await first_execution(client, run_id)
+    )
+    return Reading(client, Fold(run_id), execution, follow=follow)
 
 
 async def _folded(
-    client: Client, run_id: str, execution: str, storage: StorageDriver | None, *, follow: bool
+    client: Client, storage: StorageDriver | None, reading: Reading, kept: Kept | None
 ) -> AsyncIterator[Event]:
-    fold = Fold(run_id)
-    begins = await beginning_of(client, storage, run_id, execution)
+    run_id = reading.fold.run_id
+    begins = None if reading.place else await beginning_of(client, storage, run_id, reading.execution)
     if begins and storage:
         try:
             async for event in archived_events(client, storage, run_id, begins.last):
                 yield event
         except Exception as error:
             raise unreadable_archive(run_id, error) from error
-        fold, execution = Fold(run_id, chain=begins.last.chain), begins.execution
-    async for _, events in records_of(client, fold, execution, follow=follow):
-        for event in events:
-            yield event
+        reading = Reading(
+            client, Fold(run_id, chain=begins.last.chain), begins.execution, follow=reading.follow
+        )
+    try:
+        async for _, events in reading.records():
+            for event in events:
+                yield event
+    finally:
+        if kept:
+            kept.put(reading)
 
 
 async def first_execution(client: Client, run_id: str) -> str:

@@ -14,6 +14,7 @@ from sojourn.events.cursor import Position
 from sojourn.events.live_text import LiveText
 from sojourn.events.one_run import events_of
 from sojourn.events.pending import PendingActivities
+from sojourn.events.reading import Kept
 from sojourn.live import LiveTransport
 from sojourn.live.transport import topic_of
 
@@ -32,14 +33,17 @@ async def stream(
     children: bool,
     live: LiveTransport | None = None,
     storage: StorageDriver | None = None,
-    since: int | None = None,
+    since: str = "",
+    kept: Kept | None = None,
 ) -> AsyncGenerator[Event]:
     """The events of a run; see `Run.events`. With `live`, the stream includes its deltas; the storage has archived events.
 
-    With `since` they begin with the last execution that has at most so many before it.
+    With `since` they begin with the execution of this place; `kept` has the reading to go on with.
     """
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
-    source = _Source(client, run_id, queue, after, children=children, live=live, storage=storage, since=since)
+    source = _Source(
+        client, run_id, queue, after, children=children, live=live, storage=storage, since=since, kept=kept
+    )
 
     async def fill_queue() -> None:
         try:
@@ -73,11 +77,13 @@ class _Source:
         live: LiveTransport | None,
         storage: StorageDriver | None,
         is_root: bool = True,
-        since: int | None = None,
+        since: str = "",
+        kept: Kept | None = None,
     ) -> None:
         self._client = client
         self._is_root = is_root
         self._since = since
+        self._kept = kept
         self._run_id = run_id
         self._queue = queue
         self._after = after
@@ -103,6 +109,7 @@ class _Source:
                 follow=follow,
                 anew=self._is_root,
                 since=self._since,
+                kept=self._kept,
             ):
                 if live:
                     live.feed(event)

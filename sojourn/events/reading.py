@@ -1,0 +1,95 @@
+"""Reading: how far the history of a run was read; and the one that a program which talks goes on with, turn after turn."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle, WorkflowHistoryEventAsyncIterator
+
+from sojourn.connection.rpc_errors import unreadable
+from sojourn.contracts.event import Event
+from sojourn.contracts.ids import place_of
+from sojourn.core.history.fold import Fold
+from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.known_ids import place_in
+from sojourn.events.history import HistoryReader
+
+__all__ = ["MAX_CHAIN", "Kept", "Reading"]
+
+MAX_CHAIN = 1_000
+"""Most executions of one run that are followed."""
+
+
+class Reading:
+    """An execution and those that continue it, read up to some event.
+
+    Args:
+        client: The client.
+        fold: The fold that takes the records.
+        execution: The execution to begin with.
+        follow: Whether to wait for further records, until the run ends.
+    """
+
+    def __init__(self, client: Client, fold: Fold, execution: str, *, follow: bool) -> None:
+        self.fold = fold
+        self.execution = execution
+        self.is_whole = True
+        """Whether every event that was taken from a page is in the fold."""
+        self.place = ""
+        """The place of the last record in the history."""
+        self._client = client
+        self.follow = follow
+        self._reader = HistoryReader(client.data_converter)
+        self._pages: WorkflowHistoryEventAsyncIterator | None = None
+        self._continued, self._last = "", ""
+
+    def _pages_of(self, execution: str) -> WorkflowHistoryEventAsyncIterator:
+        handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(
+            self.fold.run_id, run_id=execution
+        )
+        return handle.fetch_history_events(wait_new_event=self.follow)
+
+    async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
+        """The further records, each with its events; where this was cancelled, a second call goes on, if the reading `is_whole`."""
+        self._pages = self._pages or self._pages_of(self.execution)
+        for _ in range(MAX_CHAIN):
+            async for history_event in self._pages:
+                self.is_whole = False
+                record = await self._reader.record(history_event)
+                if self._reader.unreadable:
+                    raise unreadable(self.fold.run_id, self._reader.unreadable)
+                events = self.fold.feed(record) if record else []
+                self.is_whole = True
+                if record is None:
+                    continue
+                self.place = place_in(self.fold.chain, record.id)
+                self._continued, self._last = record.name if record.kind == "continued" else "", record.kind
+                yield record, events
+            if self._reader.opening_unreadable and self._last != "run_failed":
+                raise unreadable(self.fold.run_id, self._reader.opening_unreadable)
+            if not self._continued:
+                return
+            self._pages = self._pages_of(self._continued)
+            self._continued, self._last = "", ""
+
+
+class Kept:
+    """The reading of a conversation that a program keeps between two turns; one at most, and used by one reader at a time.
+
+    Between turns nothing is under way: whoever goes on from there misses nothing of what is.
+    """
+
+    def __init__(self) -> None:
+        self._reading: Reading | None = None
+
+    def take(self, after: str) -> Reading | None:
+        """The kept reading, where it goes no further than this place; whoever takes it has it alone."""
+        reading = self._reading
+        if reading is None or place_of(reading.place) > place_of(after):
+            return None
+        self._reading = None
+        return reading
+
+    def put(self, reading: Reading) -> None:
+        """Keep a reading that nobody goes on with now."""
+        if reading.is_whole and reading.place and reading.fold.state.is_idle:
+            self._reading = reading
