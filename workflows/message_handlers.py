@@ -13,6 +13,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
+from sojourn.contracts.ids import place_in
 from sojourn.core.awaits.clarification import CLARIFICATION
 from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
@@ -240,7 +241,7 @@ class MessageHandlers(ABC):
         state = self.current.state
         after = state.inbox.where(sent.message_id)
         if after is None:
-            after = f"{state.executions}-{workflow.info().get_current_history_length():06d}-00000"
+            after = place_in(state.executions, workflow.info().get_current_history_length())
             self.current.state, sent = state.received(sent, after)
             if sent.mode == "interrupt":
                 self.conversation.interrupt()

@@ -18,6 +18,7 @@ __all__ = [
     "WORKERS_QUEUE",
     "ToolId",
     "matches_any",
+    "place_in",
     "place_of",
     "run_id_fault",
     "task_queue_fault",
@@ -103,6 +104,11 @@ class ToolId(str):
 def place_of(event_id: str) -> tuple[int, ...]:
     """The place of an event in its run, for comparison: as texts, the ids of a tenth execution come before those of a ninth."""
     return tuple(int(number) for number in event_id.split("-")) if event_id else ()
+
+
+def place_in(executions: int, length: int, k: int = 0) -> str:
+    """The id of the kth event of a record of a run's history, after so many executions; `length` is the id of the record in its own."""
+    return f"{executions}-{length:06d}-{k:05d}"
 
 
 def run_id_fault(run_id: str) -> str | None:

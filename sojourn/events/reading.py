@@ -7,10 +7,9 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistoryEventAsyncI
 
 from sojourn.connection.rpc_errors import unreadable
 from sojourn.contracts.event import Event
-from sojourn.contracts.ids import place_of
+from sojourn.contracts.ids import place_in, place_of
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.run.known_ids import place_in
 from sojourn.events.history import HistoryReader
 
 __all__ = ["MAX_CHAIN", "Kept", "Reading"]

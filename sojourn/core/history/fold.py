@@ -35,6 +35,7 @@ from sojourn.contracts.event import (
     TurnSteeredEvent,
     UsageEvent,
 )
+from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
@@ -148,7 +149,7 @@ class Fold:
 
     def place_of(self, record: HistoryRecord, k: int = 0) -> str:
         """The id of the kth event of a record."""
-        return f"{self._chain}-{record.id:06d}-{k:05d}"
+        return place_in(self._chain, record.id, k)
 
     @property
     def waits_for(self) -> PlanOutcome | None:

@@ -12,6 +12,7 @@ from sojourn.contracts.event import (
     RunPausedEvent,
     RunResumedEvent,
 )
+from sojourn.contracts.ids import place_in
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against
@@ -99,7 +100,7 @@ class WaitFold:
             return
         if state.inbox.where(sent.message_id) is not None:
             return
-        after = f"{state.executions}-{record.id:06d}-00000"
+        after = place_in(state.executions, record.id)
         received, sent = state.received(sent, after)
         self._go_on_with(record, received)
         yield self._fold.event(
