@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunInput, RunPolicy, Toolset, Turn
 from tests.programs.terminal import Terminal
 
 tools = Toolset("talk.tools")
@@ -245,7 +245,9 @@ async def test_the_result_of_a_conversation_is_that_of_its_last_turn(desk, comma
 
 
 async def test_a_conversation_without_a_turn_has_no_result(desk, command):
-    await desk.session._start()
+    client, run = desk.session.run.client, desk.session.run
+    opening = RunInput(agent_id=desk.session.agent_id, messages=[], conversation=True)
+    await client.temporal.start_workflow("AgentRun", opening, id=run.id, task_queue=client.task_queue)
     done = await command("result", desk.session.run.id, env=desk.env)
     assert done.code == 1
     assert "has had no turn yet" in done.err
