@@ -46,6 +46,7 @@ from sojourn import (  # noqa: E402
     Worker,
     data_converter,
 )
+from sojourn.client.begin import begin  # noqa: E402
 from sojourn.events.one_run import first_execution  # noqa: E402
 from sojourn.server import Server, start_dev  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
@@ -127,7 +128,11 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
         messages=[] if scenario.conversation else [Message.user(f"play {name}")],
         conversation=scenario.conversation,
     )
-    await client.temporal.start_workflow("AgentRun", opening, id=name, task_queue=QUEUE)
+    if scenario.first:
+        update = ("send", {"text": scenario.first, "message_id": scenario.first})
+        await begin(client.temporal, name, opening, QUEUE, listed=opening, unlisted=opening, update=update)
+    else:
+        await client.temporal.start_workflow("AgentRun", opening, id=name, task_queue=QUEUE)
     return client.get_run(name)
 
 

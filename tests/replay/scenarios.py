@@ -69,6 +69,8 @@ class Scenario:
     """Whether the run is started without Sojourn's client, and so without search attributes."""
     conversation: bool = False
     """Whether the run is a conversation, to which the deed sends every message."""
+    first: str | None = None
+    """The message that starts the conversation, in the same request."""
 
 
 # Tools.
@@ -542,6 +544,13 @@ async def talk_on(run: Run) -> None:
     await run.close()
 
 
+async def talk_briefly(run: Run) -> None:
+    """Send the second message after the first turn, and close the conversation."""
+    await say(run, "first")
+    await say(run, "second")
+    await run.close()
+
+
 async def say(run: Run, text: str, **more: str) -> None:
     """Send a message, and wait until its turn has ended."""
     turn = SessionTurn(run, await run.send({"text": text, "message_id": text, **more}))
@@ -661,6 +670,10 @@ SCENARIOS = {
     ),
     "continued_conversation": Scenario(
         [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True
+    ),
+    "continued_ids": Scenario([PlanResult.final("hello")] * 14, deed=talk_on, conversation=True),
+    "first_message": Scenario(
+        [PlanResult.final("hello")] * 2, deed=talk_briefly, conversation=True, first="first"
     ),
     "continued_sleep": Scenario(
         [lambda turn: FINAL if turn.messages[-1].role == "system" else PlanResult.wait(timedelta(seconds=3))],
