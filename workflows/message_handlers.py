@@ -24,6 +24,7 @@ from sojourn.core.awaits.steering import (
     STOP_ASKING,
     Paused,
     Resumed,
+    idle_fault,
     not_understood,
     read_pause,
     read_release,
@@ -33,6 +34,7 @@ from sojourn.core.awaits.waits import Released
 from sojourn.core.run.inbox import (
     CLOSE,
     INTERRUPT,
+    NO_CONVERSATION,
     SEND,
     Accepted,
     Interruption,
@@ -52,7 +54,7 @@ from .unread import as_before, taken
 
 _Steering = Paused | Resumed | Released | Refused
 
-_NO_CONVERSATION = Refused("the run is no conversation; pause it, and resume it with messages")
+_NO_CONVERSATION = Refused(NO_CONVERSATION)
 
 
 class MessageHandlers(ABC):
@@ -217,7 +219,10 @@ class MessageHandlers(ABC):
         self._closed(received if isinstance(received, Refused) else self._read_close(received))
 
     def _read_send(self, values: Sequence[Any]) -> Sent | Refused:
-        return read_send(values, self.current.state.inbox) if self._is_open else self._not_open
+        sent = read_send(values, self.current.state.inbox)
+        if self._is_open or (isinstance(sent, Sent) and self.current.state.inbox.where(sent.message_id)):
+            return sent
+        return self._not_open
 
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
@@ -281,7 +286,8 @@ class MessageHandlers(ABC):
     # Shared by all handlers.
 
     def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
-        return read_resume(values, is_paused=self.current.state.paused is not None)
+        message = read_resume(values, is_paused=self.current.state.paused is not None)
+        return idle_fault(message) if self.current.state.is_idle else message
 
     @staticmethod
     def _check(judged: object) -> None:

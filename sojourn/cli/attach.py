@@ -13,13 +13,22 @@ __all__ = ["attach"]
 
 
 async def attach(
-    run: Run, *, as_json: bool, deltas: bool, verbose: int, after: str | None = None, is_old: bool = False
+    run: Run,
+    *,
+    as_json: bool,
+    deltas: bool,
+    verbose: int,
+    after: str | None = None,
+    is_old: bool = False,
+    one_turn: bool = False,
 ) -> int:
     """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
     try:
         if as_json:
-            return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
-        return await follow(run, after=after, detail=Detail(min(verbose, Detail.ALL)), is_old=is_old)
+            events = run.events(after=after, children=True, deltas=deltas)
+            return await follow_as_json(run, events, one_turn=one_turn)
+        detail = Detail(min(verbose, Detail.ALL))
+        return await follow(run, after=after, detail=detail, is_old=is_old, one_turn=one_turn)
     except asyncio.CancelledError:
         line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
         text = f"interrupted; the run continues; follow it with: {line}"

@@ -18,7 +18,7 @@ from sojourn.cli.screen.wait_views import view_of
 from sojourn.cli.waits import answer_lines
 from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import Event, TurnCompletedEvent, TurnFailedEvent
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
@@ -42,8 +42,18 @@ def code_of(event: Event, run: Run) -> int | None:
     return _CODES.get(event.type) if event.run_id == run.id else None
 
 
+def ends_turn(event: Event, run: Run) -> bool:
+    """Whether an event ends a turn of the conversation itself."""
+    return isinstance(event, TurnCompletedEvent | TurnFailedEvent) and event.run_id == run.id
+
+
 async def follow(
-    run: Run, *, after: str | None = None, detail: Detail = Detail.BRIEF, is_old: bool = False
+    run: Run,
+    *,
+    after: str | None = None,
+    detail: Detail = Detail.BRIEF,
+    is_old: bool = False,
+    one_turn: bool = False,
 ) -> int:
     """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code.
 
@@ -52,6 +62,7 @@ async def follow(
         after: The event after which it is printed.
         detail: How much of a call is shown.
         is_old: Whether the run was not just started: on a terminal only the last turns of a conversation are drawn whole then.
+        one_turn: Whether the end of a conversation's turn is the end.
     """
     code = OK
     shown: set[tuple[str, str]] = set()
@@ -68,6 +79,8 @@ async def follow(
                 ended = code_of(event, run)
                 code = code if ended is None else ended
                 show_end(view, event, run)
+                if one_turn and ends_turn(event, run):
+                    return FAILED if event.type == "turn_failed" else OK
                 wait = wait_in(event)
                 if wait is None or not await _is_open(run, event.run_id, wait, view):
                     continue
@@ -102,17 +115,19 @@ async def _from_last_turns(run: Run, view: RunView) -> AsyncGenerator[Event]:
             yield event
 
 
-async def follow_as_json(run: Run, events: AsyncGenerator[Event]) -> int:
+async def follow_as_json(run: Run, events: AsyncGenerator[Event], *, one_turn: bool = False) -> int:
     """Print each event as a line of JSON, until the run ends or waits for a person; return the exit code."""
 
     def show(event: Event) -> None:
         print(event_line(event), flush=True)
 
-    return await until_end(run, events, show)
+    return await until_end(run, events, show, one_turn=one_turn)
 
 
-async def until_end(run: Run, events: AsyncGenerator[Event], show: Callable[[Event], None]) -> int:
-    """Show each event, until the run ends or waits for a person; return the exit code."""
+async def until_end(
+    run: Run, events: AsyncGenerator[Event], show: Callable[[Event], None], *, one_turn: bool = False
+) -> int:
+    """Show each event, until the run, or with `one_turn` a turn of it, ends, or it waits for a person; return the exit code."""
     code = OK
     shown: set[tuple[str, str]] = set()
     async with aclosing(events):
@@ -120,6 +135,8 @@ async def until_end(run: Run, events: AsyncGenerator[Event], show: Callable[[Eve
             show(event)
             ended = code_of(event, run)
             code = code if ended is None else ended
+            if one_turn and ends_turn(event, run):
+                return FAILED if event.type == "turn_failed" else OK
             wait = wait_in(event)
             if wait is None or not await _is_open(run, event.run_id, wait):
                 continue

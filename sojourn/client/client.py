@@ -9,7 +9,6 @@ async with Client.connect() as client:
 ```
 """
 
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
@@ -27,7 +26,7 @@ from sojourn.client.connecting import Connecting
 from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_histories
 from sojourn.client.labels import with_labels
 from sojourn.client.listing import Selection, listed
-from sojourn.client.opening import RUN_ID_RULE, as_messages, opened
+from sojourn.client.opening import RUN_ID_RULE, as_messages, generated_id, opened
 from sojourn.client.run import Run
 from sojourn.client.schedule import Schedule, create_schedule, list_schedules, scheduled_message, spec_of
 from sojourn.client.session import Session
@@ -154,7 +153,7 @@ class Client(Access):
             RunAlreadyExists: A run of this id was started before.
             ServerUnavailable: The server does not answer.
         """
-        run_id = run_id or _generated_id(agent_id)
+        run_id = run_id or generated_id(agent_id)
         run = opened(
             run_id,
             agent_id=agent_id,
@@ -212,7 +211,8 @@ class Client(Access):
             approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it.
             by: Name of the person who decides with `approve`, recorded unchecked.
             history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
-            new_run_id: The id of the fork; generated when left out.
+            new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
+                `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
@@ -230,8 +230,8 @@ class Client(Access):
         asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve)
         exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage)
-        agent_id = fork.begins.state.opening.agent_id
-        new = self.get_run(new_run_id or _generated_id(agent_id))
+        fork = fork.named(new_run_id)
+        new = self.get_run(new_run_id or fork.run_id)
         if not RUN_ID.match(new.id):
             raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)
         queue = self.task_queue or fork.task_queue
@@ -401,7 +401,7 @@ class Client(Access):
             ServerUnavailable: The server does not answer.
         """
         spec = spec_of(every, cron, time_zone)
-        schedule_id = schedule_id or _generated_id(agent_id)
+        schedule_id = schedule_id or generated_id(agent_id)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
         run = opened(
@@ -478,7 +478,3 @@ class Client(Access):
         if labels:
             return with_labels(self.temporal, listed(self.temporal, selection, None), labels, limit)
         return listed(self.temporal, selection, limit)
-
-
-def _generated_id(agent_id: str) -> str:
-    return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"

@@ -1,5 +1,6 @@
 """Forking: what a fork begins with, from a run's history and the change that was asked for."""
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +12,8 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
+from sojourn.client.opening import generated_id
+from sojourn.client.session import conversation_id
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.fork import ForkedFrom
@@ -33,6 +36,9 @@ from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_serv
 from sojourn.segments import store_segment
 
 __all__ = ["MISSING", "Fork", "ForkRequest", "fork_of", "read_histories"]
+
+MAX_ORIGIN = 150
+"""Most characters of the session's id that the session's id of its fork begins with."""
 
 MISSING: Any = object()
 """In place of a result that is not replaced, since a result may be None."""
@@ -65,6 +71,31 @@ class Fork:
         state = self.begins.state
         transcript = Packed.unpacked(self.begins.transcript).messages()
         return state.opening.model_copy(update={"messages": [*transcript, *state.new]})
+
+    @property
+    def run_id(self) -> str:
+        """The id of the new run, where the caller gives none: that of the fork's session, or a generated one."""
+        opening = self.begins.state.opening
+        if opening.conversation:
+            return conversation_id(opening.agent_id, opening.session_id)
+        return generated_id(opening.agent_id)
+
+    def named(self, run_id: str | None) -> "Fork":
+        """This fork, of a conversation with a session of its own.
+
+        Args:
+            run_id: The id of the new run, where the caller gives one.
+        """
+        opening = self.begins.state.opening
+        if not opening.conversation:
+            return self
+        agent_id, _, session_id = (run_id or "").partition("@")
+        if run_id is None:
+            session_id = f"{opening.session_id[:MAX_ORIGIN]}-fork-{uuid.uuid4().hex[:8]}".lstrip("-")
+        elif agent_id != opening.agent_id or not session_id:
+            return self
+        state = changed(self.begins.state, opening=opening.model_copy(update={"session_id": session_id}))
+        return replace(self, begins=changed(self.begins, state=state))
 
     async def fitting(self, client: Client, storage: StorageDriver | None, run_id: str) -> "Fork":
         """This fork, with a transcript that is too large for a start in external storage.

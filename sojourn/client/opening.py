@@ -1,5 +1,6 @@
 """The opening of a run, validated before the start: a run with an invalid opening should not exist."""
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from sojourn.core.run.opening import labels_fault, messages_fault, opening_fault
 from sojourn.core.values.wire import encode_readable
 from sojourn.errors import InvalidInput
 
-__all__ = ["RUN_ID_RULE", "as_messages", "opened"]
+__all__ = ["RUN_ID_RULE", "as_messages", "generated_id", "opened"]
 
 RUN_ID_RULE = (
     "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
@@ -24,6 +25,11 @@ def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
     if isinstance(messages, str):
         return [Message.user(messages)]
     return [messages] if isinstance(messages, Message) else list(messages)
+
+
+def generated_id(agent_id: str) -> str:
+    """An id of a new run."""
+    return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
 
 
 def opened(run_id: str, **fields: Any) -> RunInput:

@@ -28,8 +28,9 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SEND, Accepted, Mode
-from sojourn.errors import InvalidInput, NoWorker, RunFailed, RunNotFound
+from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
+from sojourn.events.one_run import place_of_message
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 
@@ -227,7 +228,19 @@ class Session:
             accepted = await self.run.send(sent)
         except RunNotFound:
             accepted = await self._begin(sent)
+        except AwaitClosed:
+            known = await self._known(message_id)
+            if known is None:
+                raise
+            accepted = known
         return SessionTurn(self.run, accepted, self._kept)
+
+    async def _known(self, message_id: str | None) -> Accepted | None:
+        """The message of this id, where the conversation has accepted it before it ended."""
+        if not message_id:
+            return None
+        after = await place_of_message(self._client.temporal, self.run.id, message_id)
+        return None if after is None else Accepted(message_id, after)
 
     async def _begin(self, message: Fields) -> Accepted:
         """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""

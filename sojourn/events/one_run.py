@@ -32,6 +32,7 @@ __all__ = [
     "executions_before",
     "first_execution",
     "memory_in_history",
+    "place_of_message",
     "present_execution",
     "records_of",
     "status_in_history",
@@ -174,6 +175,11 @@ async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
 async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
     """The recorded memory of a run; raises as `status_in_history`."""
     return (await _fold_of_present(client, run_id)).state.memory
+
+
+async def place_of_message(client: Client, run_id: str, message_id: str) -> str | None:
+    """Where the events of a message begin that a conversation has accepted; None for one that it does not know. Raises as `status_in_history`."""
+    return (await _fold_of_present(client, run_id)).state.inbox.where(message_id)
 
 
 async def _fold_of_present(client: Client, run_id: str) -> Fold:

@@ -671,8 +671,8 @@ SCENARIOS = {
     "continued_conversation": Scenario(
         [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True
     ),
-    "continued_ids": Scenario([PlanResult.final("hello")] * 14, deed=talk_on, conversation=True),
-    "first_message": Scenario(
+    "continued_conversation_ids": Scenario([PlanResult.final("hello")] * 14, deed=talk_on, conversation=True),
+    "conversation_by_message": Scenario(
         [PlanResult.final("hello")] * 2, deed=talk_briefly, conversation=True, first="first"
     ),
     "continued_sleep": Scenario(

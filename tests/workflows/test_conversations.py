@@ -15,7 +15,9 @@ from sojourn import (
     RunPolicy,
     SessionBusy,
     SessionTurn,
+    ToolRequest,
     Toolset,
+    Turn,
 )
 from sojourn.events.one_run import status_in_history
 
@@ -297,6 +299,11 @@ async def test_a_fork_of_a_conversation_is_one(client, traces):
             assert event.output.text == "2: what else?"
             break
     idle = await client.fork(session.run.id, at=first)
+    assert [run.id.partition("-fork-")[0] for run in (told, idle)] == ["test.agent@origin"] * 2
+    other = client.session("test.agent", (await told.status()).session_id)
+    assert other.run.id == told.id
+    received = [event async for event in told.events(follow=False) if event.type == "message_received"]
+    assert [event.message.text for event in received] == ["what else?"]
     for run, text in ((told, "3: on"), (idle, "2: on")):
         turn = SessionTurn(run, await run.send({"text": "on", "message_id": "on"}))
         assert (await turn.result()).text == text
@@ -317,3 +324,93 @@ async def test_a_megabyte_of_messages_can_wait(client):
     for turn in turns:
         await turn.result()
     assert (await small.result()).text == "6: small"
+
+
+async def test_a_message_to_a_fork_opens_a_turn_of_its_own(serve):
+    """Its planner gets `plan_start`, no result of the turn before, and the message as the first one of the turn."""
+    tools, seen = Toolset("test.fork"), []
+
+    @tools.tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def plan(turn: Turn) -> PlanResult:
+        seen.append((type(turn).__name__, turn.messages[turn.turn_start].text, len(turn.results)))
+        if not turn.results:
+            return PlanResult.calls(ToolRequest(name="test.fork.look"))
+        return PlanResult.final(f"about {turn.messages[turn.turn_start].text}")
+
+    client = await serve(planner=plan, uses=(tools,))
+    session = client.session("test.agent", "forked")
+    await (await session.send("hello")).result()
+    ends = [event async for event in session.events(follow=False) if event.type == "turn_completed"]
+    seen.clear()
+    fork = await client.fork(
+        session.run.id, at=ends[0].event_id, message="what now", new_run_id="test.agent@forked-2"
+    )
+    async for event in fork.events():
+        if event.type == "turn_completed":
+            assert event.output.text == "about what now"
+            break
+    assert seen == [("PlanInput", "what now", 0), ("PlanResumeInput", "what now", 1)]
+    again = await client.session("test.agent", "forked-2").send("and now?")
+    assert (await again.result()).text == "about and now?"
+    status = await fork.status()
+    assert status.session_id == "forked-2"
+
+
+async def test_an_accepted_message_is_known_after_somebody_has_closed(client):
+    """Sent again with its id it gives its turn, before the conversation ends; a new message is refused."""
+    session = client.session("test.agent", "closing")
+    first = await slow_turn(session)
+    await session.send("second", message_id="m2")
+    await session.close("enough")
+    again = await session.send("second", message_id="m2")
+    with pytest.raises(AwaitClosed, match="closed"):
+        await session.send("third", message_id="m3")
+    release.set()
+    await first.result()
+    assert "second" in (await again.result()).text
+    await session.run.result()
+    after = await client.session("test.agent", "closing").send("second", message_id="m2")
+    assert "second" in (await after.result()).text
+    with pytest.raises(AwaitClosed):
+        await session.send("third", message_id="m3")
+    events = [event async for event in session.events()]
+    assert sum(event.type == "message_received" for event in events) == 2
+
+
+async def test_a_resume_of_an_idle_conversation_takes_no_messages(client):
+    """There is no turn that they could join; the refusal says what to do, and a resume without messages holds."""
+    session = client.session("test.agent", "idle-resume")
+    await (await session.send("hello")).result()
+    await session.run.pause("wait")
+    with pytest.raises(InvalidInput, match="send them"):
+        await session.run.resume(messages=["lost?"])
+    await session.run.resume()
+    assert "on" in (await (await session.send("on")).result()).text
+    assert not any("lost?" in message.text for message in await session.transcript())
+
+
+async def test_errors_that_stopped_a_turn_do_not_stop_the_next_one(serve):
+    """Three strikes count over turns; once they have stopped one, and the person knows, the next message begins anew."""
+    tools, plans = Toolset("test.strikes"), []
+
+    @tools.tool
+    async def reach() -> str:
+        """Reach a service that is away at first."""
+        if len(plans) <= 6:
+            raise OSError("connection refused")
+        return "reached"
+
+    async def plan(turn: Turn) -> PlanResult:
+        plans.append(turn)
+        if turn.finalize or turn.results:
+            return PlanResult.final(turn.finalize.reason if turn.finalize else "ok")
+        return PlanResult.calls(ToolRequest(name="test.strikes.reach"))
+
+    client = await serve(planner=plan, uses=(tools,))
+    session = client.session("test.agent", "strikes")
+    said = [(await (await session.send(f"m{n}")).result()).reason for n in range(6)]
+    assert said == ["answered", "answered", "retries_stopped", *["answered"] * 3]

@@ -96,7 +96,21 @@ def fork(
             **given,
         )
         await _print_new("forked", run_id, new, detach=detach, as_json=as_json)
-        return OK if detach else await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
+        if detach:
+            return OK
+        status = await new.status()
+        is_idle = status.conversation and status.phase == "idle" and not status.queued
+        code = (
+            OK
+            if is_idle
+            else await attach(
+                new, as_json=as_json, deltas=deltas, verbose=verbose, one_turn=status.conversation
+            )
+        )
+        if status.conversation and not as_json:
+            session = f"{shell_word(status.agent_id)} --session {shell_word(status.session_id)}"
+            print(f"talk to it with: sojourn chat {session}{connection_options()}", flush=True)
+        return code
 
     return with_client(start)
 

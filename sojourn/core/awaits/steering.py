@@ -20,6 +20,7 @@ __all__ = [
     "STOP_ASKING",
     "Paused",
     "Resumed",
+    "idle_fault",
     "is_overtaken",
     "not_understood",
     "read_pause",
@@ -125,6 +126,15 @@ def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
         return note
     messages = _texts(fields.get("messages"))
     return messages if isinstance(messages, Refused) else Resumed(note, by, messages, number)
+
+
+def idle_fault(message: Resumed | Refused) -> Resumed | Refused:
+    """A resume of a conversation between two turns, which takes no messages: there is no turn that they could join."""
+    if isinstance(message, Resumed) and message.messages:
+        return Refused(
+            "no turn is under way that its messages could join; resume without them, and send them"
+        )
+    return message
 
 
 def read_release(values: Sequence[Any]) -> Released | Refused:

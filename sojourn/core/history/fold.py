@@ -16,6 +16,7 @@ from sojourn.contracts.event import (
     Event,
     LimitReachedEvent,
     MemoryChangedEvent,
+    MessageReceivedEvent,
     PlannerNoteEvent,
     PlanStartedEvent,
     PolicyDecisionEvent,
@@ -212,6 +213,15 @@ class Fold:
         added = next((m for m in reversed(state.new) if m.role == "user"), None)
         origin = state.opening.forked_from
         yield self._fold.event(record, RunStartedEvent, message=added, forked_from=origin)
+        for sent in state.inbox.waiting:
+            yield self._fold.event(
+                record,
+                MessageReceivedEvent,
+                message_id=sent.message_id,
+                message=sent.message,
+                mode=sent.mode,
+                by=sent.by,
+            )
         yield from self._waits.still_open(record)
         if begins.waits_for and begins.waits_for.calls:
             yield from self._carried_on(record, begins.waits_for)
@@ -361,18 +371,18 @@ class Fold:
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or state.limit):
             # The plan came too late to be carried out; its usage counts.
             plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
-        self._fold.state = state.plan_refused(plan) if plan.fault else state
+        self._fold.state = state if plan.fault is None else state.plan_refused(plan)
         if plan.decision:
             yield self._fold.event(record, PolicyDecisionEvent, decision=plan.decision)
         for note in plan.notes:
             yield self._fold.event(record, PlannerNoteEvent, text=note)
-        if plan.fault:
+        if plan.fault is not None:
             yield self._fold.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
         if usage:
             yield self._fold.event(record, UsageEvent, usage=usage)
-        if plan.memory and not plan.fault:
+        if plan.fault is None:
             yield from self._remembered(record, plan)
-        yield from self._carried_on(record, plan)
+            yield from self._carried_on(record, plan)
 
     def _remembered(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         """Apply what a plan that is carried out changes in the memory."""

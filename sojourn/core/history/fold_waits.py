@@ -25,6 +25,7 @@ from sojourn.core.awaits.steering import (
     STOP_ASKING,
     Paused,
     Resumed,
+    idle_fault,
     not_understood,
     read_pause,
     read_release,
@@ -34,7 +35,16 @@ from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.run.inbox import CLOSE, INTERRUPT, SEND, read_close, read_interrupt, read_send
+from sojourn.core.run.inbox import (
+    CLOSE,
+    INTERRUPT,
+    NO_CONVERSATION,
+    SEND,
+    Sent,
+    read_close,
+    read_interrupt,
+    read_send,
+)
 from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES
@@ -91,14 +101,17 @@ class WaitFold:
 
     def _received(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
-        if not state.opening.conversation or state.closing is not None:
-            yield self._note(record, f"{SEND} refused: the conversation is not open")
-            return
         sent = read_send(record.value, state.inbox)
+        if isinstance(sent, Sent) and state.inbox.where(sent.message_id) is not None:
+            return
+        if not state.opening.conversation:
+            yield self._note(record, f"{SEND} refused: {NO_CONVERSATION}")
+            return
+        if state.closing is not None:
+            yield self._note(record, f"{SEND} refused: the conversation is closed")
+            return
         if isinstance(sent, Refused):
             yield self._note(record, f"{SEND} refused: {sent.reason}")
-            return
-        if state.inbox.where(sent.message_id) is not None:
             return
         after = place_in(state.executions, record.id)
         received, sent = state.received(sent, after)
@@ -210,14 +223,16 @@ class WaitFold:
 
     def _steered(self, record: HistoryRecord) -> Iterator[Event]:
         values, name = record.value, record.name
-        is_paused = self._fold.state.paused is not None
+        state = self._fold.state
         message = (
             read_pause(values)
             if name == PAUSE
             else read_release(values)
             if name == STOP_ASKING
-            else read_resume(values, is_paused=is_paused)
+            else read_resume(values, is_paused=state.paused is not None)
         )
+        if name == RESUME and state.is_idle and not isinstance(message, (Paused, Released)):
+            message = idle_fault(message)
         if isinstance(message, Refused):
             yield self._note(record, f"{name} refused: {message.reason}")
             return

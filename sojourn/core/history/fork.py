@@ -14,6 +14,7 @@ from typing import Any
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
@@ -26,11 +27,13 @@ from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.inbox import Sent
 from sojourn.core.run.outcomes import failed
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
+from sojourn.core.values.wire import size_of
 
 __all__ = ["Change", "forked", "reopened"]
 
@@ -75,15 +78,22 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
             return "the planner waits for the answer to a question here; give an answer in place of a message"
         state, waits_for = state.slept(waits_for.wait_, now, is_over=False), None
     state = _as_begun(state, origin, waits_for)
-    if change.message is not None:
-        phase = "planning" if state.is_idle else state.phase
-        state = changed(state, new=(*state.new, Message.user(change.message)), phase=phase)
+    if change.message is not None and state.is_idle:
+        state = _received(state, Message.user(change.message))
+    elif change.message is not None:
+        state = changed(state, new=(*state.new, Message.user(change.message)))
         state = state.turn_begun() if state.plans else state
     packed = Packed()
     packed.extend(messages)
     return Continuation(
         state, packed.segments(), waits_for, now if waits_for and not waits_for.calls else None
     )
+
+
+def _received(state: RunState, message: Message) -> RunState:
+    """The state of a conversation with a message that opens its next turn."""
+    received, _ = state.received(Sent("", message, size=size_of(message)), place_in(0, 1))
+    return received
 
 
 def reopened(step: StepSoFar, call_id: str) -> AwaitConfirmation | None:

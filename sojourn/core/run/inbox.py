@@ -21,6 +21,7 @@ from sojourn.core.values.wire import size_of
 __all__ = [
     "CLOSE",
     "INTERRUPT",
+    "NO_CONVERSATION",
     "SEND",
     "Accepted",
     "Inbox",
@@ -35,6 +36,9 @@ __all__ = [
 SEND = "send"
 INTERRUPT = "interrupt"
 CLOSE = "close"
+
+NO_CONVERSATION = "the run is no conversation; pause it, and resume it with messages"
+"""Why a run refuses messages."""
 
 Mode = Literal["queue", "steer", "interrupt"]
 """`queue`: the message opens a turn of its own; `steer`: the next plan of the present turn sees it; `interrupt`: the

@@ -414,7 +414,7 @@ class RunState:
             new=(*self.new, *(sent.message for sent in opening)),
             turn=self.turn if is_first else self.turn + 1,
             totals=RunTotals(),
-            safeguards=self.safeguards if is_first else self.safeguards.new_turn(),
+            safeguards=self.safeguards if is_first else self.safeguards.after_stop().new_turn(),
             active=ActiveTime(budget=budget, paused=self.active.paused),
             limit=None,
             unanswered_for=None,

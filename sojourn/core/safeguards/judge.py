@@ -58,6 +58,12 @@ class SafeguardState:
         """The state after a person's message: repeating a step for a new request is not a loop (ME-25)."""
         return changed(self, calls=ToolCalls())
 
+    def after_stop(self) -> "SafeguardState":
+        """The state in which the next turn of a conversation begins: errors that have stopped a turn, and were told, do not stop the next one."""
+        if not self.stops:
+            return self
+        return changed(self, patterns=self.patterns.reset(), first_patterns=self.first_patterns.reset())
+
     @property
     def stops(self) -> bool:
         """Whether retrying has to stop."""
