@@ -19,6 +19,7 @@ async def test_the_program_and_the_commands(serve, blocks, shell, until):
     assert await scope["change_of_mind"](other) == "1: No: only look at order 9"
     assert not await scope["stop"](other)
     assert await scope["show"](other, "iVBORw0KGgo=") == "2: What is this?"
+    assert await scope["try_another_question"](client, other) == "3: And order 10?"
     bounded = scope["bounded"](client)
     assert (await (await bounded.send("hi")).result()).text == "1: hi"
 

@@ -1,5 +1,7 @@
 """`sojourn fork` and `sojourn retry` on real runs."""
 
+import uuid
+
 import pytest
 
 from sojourn import RunFailed
@@ -87,3 +89,24 @@ async def test_a_wrong_option_is_refused(served, options, code, sentence):
     done = await served.sojourn("fork", run.id, *options)
     assert (done.code, done.out) == (code, "")
     assert sentence in done.err
+
+
+async def test_a_fork_of_a_conversation_ends_with_its_turn(served):
+    """Its message opens a turn, with which the command ends; it says how to talk to the fork, which `sessions` lists and `send` takes."""
+    session = served.client.session("desk.clerk", f"desk-{uuid.uuid4().hex[:8]}")
+    await (await session.send("talk")).result()
+    (end,) = [event async for event in session.events(follow=False) if event.type == "turn_completed"]
+    name = f"{session.run.id}-2"
+    done = await served.sojourn(
+        "fork", session.run.id, "--at", end.event_id, "--message", "talk", "--run-id", name
+    )
+    assert done.code == 0
+    assert done.out.startswith(f"forked: {name} goes on from {session.run.id} at {end.event_id}\n")
+    assert done.out.endswith(f"talk to it with: sojourn chat desk.clerk --session {session.session_id}-2\n")
+    assert (await served.client.get_run(name).status()).turns == 1  # a fork counts from zero
+    done = await served.sojourn("send", name, "talk", "--wait")
+    assert done.code == 0
+    idle = await served.sojourn("fork", session.run.id, "--at", end.event_id, "--json", "--detach")
+    assert idle.objects[0]["run_id"].startswith(f"{session.run.id}-fork-")
+    done = await served.sojourn("fork", session.run.id, "--at", end.event_id)
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
