@@ -165,7 +165,8 @@ class Run:
 
         Args:
             after: An event_id of this run, after which the events begin; with `children`, the text of a
-                `sojourn.events.Cursor`, or an event_id for each run, by run id.
+                `sojourn.events.Cursor`, or an event_id for each run, by run id. A child run without one has all of its
+                events, unless its call had ended by then.
             follow: Wait for more events until the run ends.
             children: Include the events of child runs, each with its own `run_id` and `parent_tool_call_id`: after
                 the `agent_run_started` of their call and before its `tool_end`.

@@ -113,27 +113,32 @@ class _Source:
             ):
                 if live:
                     live.feed(event)
-                await self._before(event)
-                is_new = place_of(event.event_id) > place_of(self._after.of(self._run_id))
+                place, after = place_of(event.event_id), place_of(self._after.of(self._run_id))
+                is_new = place > after
+                await self._before(event, is_new=is_new)
                 if text:
                     await text.feed(event, is_new=is_new)
                 elif is_new:
                     await self._queue.put(event)
                 self._read = event.event_id
                 if self._follows and isinstance(event, AgentRunStartedEvent):
-                    await self._begin(event, self._after.below(event, is_new=is_new), follow=follow)
+                    await self._begin(event, self._after.below(event, is_new=is_new))
+                if follow and place >= after:
+                    for child in self._children.values():
+                        child.follow()
         finally:
             if live:
                 await live.close()
             if text:
                 await text.close()
 
-    async def _begin(self, event: AgentRunStartedEvent, after: Position | None, *, follow: bool) -> None:
+    async def _begin(self, event: AgentRunStartedEvent, after: Position | None) -> None:
+        """Take up a child run; it is followed once the position is reached, for before that its call may have ended."""
         if before := self._children.pop(event.tool_call_id, None):
             await before.close()  # the parent run was reset, and has started the child run again
         if after is None:
             return  # all of its events were delivered before
-        child = _Source(
+        self._children[event.tool_call_id] = _Source(
             self._client,
             event.run_link.run_id,
             self._queue,
@@ -143,25 +148,27 @@ class _Source:
             storage=self._storage,
             is_root=False,
         )
-        self._children[event.tool_call_id] = child
-        if follow:
-            child.follow()
 
     def follow(self) -> None:
-        """Queue events in the background, until the run ends."""
-        self._task = asyncio.create_task(self._quietly(follow=True), name=f"events of {self._run_id}")
+        """Queue events in the background, until the run ends; a second call changes nothing."""
+        self._task = self._task or asyncio.create_task(
+            self._quietly(follow=True), name=f"events of {self._run_id}"
+        )
 
-    async def _before(self, event: Event) -> None:
-        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run."""
+    async def _before(self, event: Event, *, is_new: bool) -> None:
+        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run.
+
+        Where that end is not new, neither are they.
+        """
+        ended: list[str] = []
         if isinstance(event, ToolResultReceivedEvent):
-            child = self._children.get(event.tool_call_id)
-            if child:
-                await child.finish()
-                del self._children[event.tool_call_id]
+            ended = [event.tool_call_id] if event.tool_call_id in self._children else []
         elif event.type == END:
-            for call_id, child in list(self._children.items()):
-                await child.finish()
-                del self._children[call_id]
+            ended = list(self._children)
+        for call_id in ended:
+            if is_new:
+                await self._children[call_id].finish()
+            del self._children[call_id]
 
     async def finish(self) -> None:
         """Queue all recorded events that are not queued yet; never waits for more.

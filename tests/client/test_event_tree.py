@@ -1,6 +1,7 @@
 """Events of a run and its child runs in one stream, and events that only followers get."""
 
 import asyncio
+import uuid
 
 import pytest
 from pydantic import BaseModel
@@ -141,6 +142,66 @@ async def test_a_tree_resumes_by_one_text(serve):
         assert after.isascii()
         assert " " not in after
     assert after == f"{whole[-1].event_id};"
+
+
+async def test_an_event_of_the_run_leaves_the_child_runs_that_had_ended_behind(serve):
+    """After an event_id come all events of the child runs whose calls are open there, and none of the others'."""
+    client = await serve(tree())
+    run = await client.start("test.agent", "go")
+    whole = [event async for event in run.events(children=True) if event.event_id]
+    own = by_run(whole)[run.id]
+    for cut, seen in enumerate(own, start=1):
+        ended = [
+            f"{run.id}/{event.tool_call_id}" for event in own[:cut] if event.type == "tool_result_received"
+        ]
+        expected = {
+            child: own[cut:] if child == run.id else events
+            for child, events in by_run(whole).items()
+            if not any(child == each or child.startswith(f"{each}/") for each in ended)
+        }
+        for follow in (True, False):
+            later = run.events(after=seen.event_id, children=True, follow=follow)
+            rest = by_run([event async for event in later if event.event_id])
+            assert rest == {child: events for child, events in expected.items() if events}
+
+
+async def test_a_child_run_that_is_open_at_the_last_event_is_followed(serve, until):
+    """Its events come at once, although the run itself has no further one before the child is answered."""
+    client = await serve(tree(asks=True))
+    run = await client.start("test.agent", "go")
+
+    async def ask() -> bool:
+        return len((await run.status()).child_awaits) == 2
+
+    await until(ask)
+    last = [event async for event in run.events(follow=False)][-1]
+    async for event in run.events(after=last.event_id, children=True):
+        if event.type == "await_clarification":
+            await client.get_run(event.run_id).answer(event.question.id, "this")
+    assert (await run.result()).text == "done"
+
+
+async def test_a_turn_has_the_child_runs_of_its_own_calls_alone(serve):
+    """A turn of a conversation has no events of an earlier turn's child runs, also for a program that comes back."""
+    leaf = Agent("test.leaf", planner=ScriptedPlanner([PlanResult.final("leaf")]))
+    leaves = leaf.export("test.leaves", tools=[AgentTool("ask", args=Question)])
+
+    async def plan(turn):
+        if turn.messages[-1].role == "tool" or turn.messages[-1].text != "go":
+            return PlanResult.final("done")
+        return PlanResult.calls(call("test.leaves.ask", f"c{len(turn.messages)}", text="?"))
+
+    top = Agent("test.agent", planner=plan, uses=[leaves])
+    client = await serve(App(agents=[top, leaf]))
+    session = client.session("test.agent", uuid.uuid4().hex)
+    runs = []
+    for again in (session, session, client.session("test.agent", session.session_id)):
+        for text in ("go", "hello"):
+            events = [event async for event in (await again.send(text)).events(children=True, earlier=True)]
+            runs += [set(by_run(events)) - {session.run.id}]
+    links = [event async for event in session.events(follow=False) if event.type == "agent_run_started"]
+    assert len(links) == 3
+    assert runs == [found for link in links for found in ({link.run_link.run_id}, set())]
 
 
 async def test_a_question_of_a_child_run_can_be_answered(serve):
