@@ -30,7 +30,7 @@ from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.introduction import introduce
-from sojourn.core.values.text import clip
+from sojourn.core.values.text import clip, counted
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
 
 __all__ = ["Schedule", "create_schedule", "list_schedules", "scheduled_message", "spec_of"]
@@ -287,5 +287,14 @@ def _run_of(result: ScheduleActionResult) -> ScheduledRun:
 
 def _timing(spec: ScheduleSpec) -> str:
     if spec.intervals:
-        return f"every {spec.intervals[0].every}"
+        return f"every {_period(spec.intervals[0].every)}"
     return " ".join(filter(None, ["; ".join(spec.cron_expressions), spec.time_zone_name]))
+
+
+def _period(every: timedelta) -> str:
+    """An interval in words, such as `1 day 12 hours`."""
+    left, parts = int(every.total_seconds()), list[str]()
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        count, left = divmod(left, size)
+        parts += [counted(count, unit)] if count else []
+    return " ".join(parts)

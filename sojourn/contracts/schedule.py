@@ -47,7 +47,7 @@ class ScheduleStatus(Record):
     message: str = ""
     """The beginning of the message."""
     timing: str = ""
-    """When it acts, in words: `every 1 day, 0:00:00`, or `0 8 * * 1-5 Europe/Berlin`."""
+    """When it acts, in words: `every 1 day`, or `0 8 * * 1-5 Europe/Berlin`."""
     paused: bool = False
     """Whether it is paused."""
     note: str = ""

@@ -80,7 +80,7 @@ async def test_a_schedule_starts_runs(client, schedule, until):
     assert (status.agent_id, status.message, status.timing, status.note) == (
         "test.agent",
         "report",
-        "every 1 day, 0:00:00",
+        "every 1 day",
         "for the morning",
     )
     assert (status.count, status.paused, len(status.next_times) > 0) == (1, False, True)

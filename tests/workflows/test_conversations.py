@@ -229,7 +229,7 @@ async def test_messages_before_the_end_are_answered(client):
     release.set()
     assert [(await turn.result()).text for turn in turns] == ["slow: 1", "2: last"]
     assert (await session.run.result()).reason == "closed"
-    with pytest.raises(AwaitClosed, match="has ended"):
+    with pytest.raises(AwaitClosed, match="has ended; it accepts no answers and no messages"):
         await session.send("much too late")
 
 
