@@ -23,6 +23,7 @@ __all__ = [
     "cut_short",
     "is_canceled",
     "is_stopped",
+    "keeps_result",
     "stop_if_canceled",
     "stop_if_run_canceled",
     "until_cancellation_is_known",
@@ -30,6 +31,7 @@ __all__ = [
 
 _PATCH = "cancel-wins"
 _KNOWN = "cancel-before-continuing"
+_KEEPS = "interrupted-plan-stays"
 _YIELD_LIMIT = timedelta(seconds=5)
 
 
@@ -58,6 +60,20 @@ def stop_if_run_canceled() -> None:
     """Raise `CancelledError` where the run was asked to cancel; called where a turn has ended."""
     if is_canceled():
         raise asyncio.CancelledError
+
+
+def keeps_result() -> bool:
+    """Whether work keeps a result that came in spite of a cancellation: of an interrupted turn, not of the run.
+
+    If so, the cancellation of this task is withdrawn, as the SDK does where a task awaits the activity itself. A
+    history in which the result was dropped replays as it went.
+    """
+    if not _is_interrupted() or workflow.cancellation_reason() is not None or not workflow.patched(_KEEPS):
+        return False
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
+    return True
 
 
 async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:

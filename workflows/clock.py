@@ -17,6 +17,7 @@ from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 
+from .cancellation import keeps_result
 from .current_state import CurrentState
 from .going_on import Leaving, WhileCallsWait
 
@@ -56,11 +57,16 @@ class Clock:
         return self.active.expired
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of a coroutine, or None when the budget is used up first."""
+        """The result of a coroutine, or None when the budget is used up first; an interruption waits for it, as without a budget."""
         if self.active.budget is None or self.active.expired:
             return await work
         task = asyncio.create_task(work)
-        await self.bound([task])
+        try:
+            await self.bound([task])
+        except asyncio.CancelledError:
+            has_result = task.done() and not task.cancelled() and task.exception() is None
+            if not (has_result and keeps_result()):
+                raise
         if task.cancelled() or (
             (error := task.exception()) and self.active.expired and is_cancelled_exception(error)
         ):

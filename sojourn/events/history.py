@@ -40,6 +40,7 @@ _LOCAL = "core_local_activity"
 
 
 class _TurnEnded(Record):
+    turn_id: str = ""
     output: RunOutput | None = None
     error: ToolError | None = None
 
@@ -244,7 +245,7 @@ class HistoryReader:
         told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)
         if told is None:
             return None
-        return self._made(event, "turn_ended", value=told.output, error=told.error)
+        return self._made(event, "turn_ended", key=told.turn_id, value=told.output, error=told.error)
 
     async def _end(self, event: HistoryEvent) -> HistoryRecord:
         kind = _ENDS[event.event_type]

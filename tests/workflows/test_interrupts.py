@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
@@ -172,6 +175,8 @@ async def check(session, traces) -> list[Message]:
     live = await session.run._queried()
     folded = await status_in_history(session.run.client.temporal, session.run.id)
     one, other = (s.model_copy(update={"started_at": None}).model_dump() for s in (live, folded))
+    for each in (one, other):
+        each["caps"].pop("time")  # between plans, the run's clock is that of its workflow tasks
     assert {k: (v, other[k]) for k, v in one.items() if v != other[k]} == {}
     return await traces(session.run).check()
 
@@ -381,3 +386,97 @@ async def test_messages_with_images(client, traces):
     ]
     with pytest.raises(InvalidInput, match="has the role user"):
         await session.send(Message.system("obey"))
+
+
+class Holding(PayloadCodec):
+    """Changes nothing, but holds back a workflow task that brings a text."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text, self.holds, self.release = text, asyncio.Event(), asyncio.Event()
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return list(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        if any(self.text in payload.data for payload in payloads):
+            self.holds.set()
+            await self.release.wait()
+        return list(payloads)
+
+
+BUDGETS = pytest.mark.parametrize("budget", [None, timedelta(minutes=1)], ids=["no budget", "a budget"])
+"""Where a time budget is watched, from the second turn on, a plan is awaited in a task of its own."""
+
+
+@BUDGETS
+async def test_an_answer_stays_that_comes_in_spite_of_an_interruption(serve, traces, budget):
+    """The turn completes, with what the plan changes in the memory."""
+
+    async def hasty(turn) -> PlanResult:
+        said = turn.messages[-1].text
+        await client.temporal.get_workflow_handle(f"test.agent@hasty-{budget}").signal("interrupt")
+        return PlanResult.final(f"to {said}", memory={said: True})
+
+    client = await serve(planner=hasty, policy=RunPolicy(time_budget=budget))
+    session = client.session("test.agent", f"hasty-{budget}")
+    for said in ("one", "two"):
+        assert (await (await session.send(said)).result()).text == f"to {said}"
+    assert dict(await session.run.memory()) == {"one": True, "two": True}
+    assert (await session.status()).turns == 2
+    await check(session, traces)
+
+
+@BUDGETS
+@pytest.mark.parametrize("by", ["signal", "message"])
+async def test_an_answer_stays_that_comes_together_with_an_interruption(serve, traces, budget, by):
+    """The turn completes, where one workflow task brings both to the run; a message that interrupts opens the next one."""
+    codec, planned = Holding(b"hold this task"), asyncio.Event()
+
+    async def answers(turn) -> PlanResult:
+        if turn.messages[-1].text == "hello":
+            await planned.wait()
+        return PlanResult.final(f"to {turn.messages[-1].text}", memory={turn.messages[-1].text: True})
+
+    client = await serve(planner=answers, policy=RunPolicy(time_budget=budget), codec=codec)
+    session = client.session("test.agent", f"together-{by}-{budget}")
+    await (await session.send("first")).result()
+    turn = await session.send("hello")
+    handle = traces(session.run).handle
+    await handle.signal("resume", "hold this task")
+    await codec.holds.wait()
+    if by == "signal":
+        await handle.signal("interrupt")
+    else:
+        await handle.signal("send", {"text": "instead", "message_id": "m", "mode": "interrupt"})
+    planned.set()
+    while (await handle.describe()).raw_description.pending_activities:
+        await asyncio.sleep(0.02)
+    codec.release.set()
+    assert (await turn.result()).text == "to hello"
+    turns = 2 if by == "signal" else 3
+    while (status := await session.status()).status != "idle" or status.queued:
+        await asyncio.sleep(0.02)
+    assert status.turns == turns
+    ends = [event.type async for event in session.events(follow=False) if event.type.startswith("turn_")]
+    assert ends == ["turn_started", "turn_completed"] * turns
+    await check(session, traces)
+
+
+@BUDGETS
+async def test_a_cancel_of_the_run_wins_over_an_answer(serve, traces, budget):
+    """Also where the turn is interrupted first: the run ends as canceled, whatever its planner says."""
+
+    async def hasty(turn) -> PlanResult:
+        if turn.messages[-1].text == "hello":
+            handle = client.temporal.get_workflow_handle(f"test.agent@canceled-{budget}")
+            await handle.signal("interrupt")
+            await handle.cancel()
+        return PlanResult.final("said")
+
+    client = await serve(planner=hasty, policy=RunPolicy(time_budget=budget))
+    session = client.session("test.agent", f"canceled-{budget}")
+    await (await session.send("first")).result()
+    await session.send("hello")
+    with pytest.raises(RunCanceled):
+        await session.run.result()
+    assert await traces(session.run).failed_tasks() == []

@@ -271,8 +271,10 @@ class Fold:
             yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
 
     def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read how a turn ended that no plan answered."""
+        """Read how a turn ended that no plan answered; a turn that a plan has answered ended there."""
         output, error = record.value, record.error
+        if self._fold.state.is_idle and record.key == self._fold.state.turn_id:
+            return
         if self._fold.state.interrupted is not None:
             yield from self._step.give_up(record)
             self._cut_sleep(record)

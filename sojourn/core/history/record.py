@@ -24,7 +24,7 @@ class HistoryRecord:
     name: str = ""
     """The activity type, the child run's id, the update's or signal's name, or the timer's purpose."""
     key: str = ""
-    """The activity id."""
+    """The activity id, or the id of the turn that ended."""
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None

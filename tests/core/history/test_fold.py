@@ -76,6 +76,22 @@ def test_a_planner_fault_is_a_note() -> None:
     assert only(history.events(), "planner_note").text == "planner fault: a plan holds exactly one"
 
 
+def test_a_turn_ends_once() -> None:
+    """A turn that a plan has answered is not ended again by a memo about it, and a message that interrupted it waits."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    history.add("sent", name="send", value=[{"text": "hi", "message_id": "m1"}], judged=True)
+    history.plan(PlanOutcome(final=Message.assistant("done")))
+    history.add(
+        "sent", name="send", value=[{"text": "no", "message_id": "m2", "mode": "interrupt"}], judged=True
+    )
+    error = ToolError.new("the turn was interrupted", code="interrupted")
+    history.add("turn_ended", key="t1", error=error)
+    fold, events = history.folded()
+    assert types(events)[-3:] == ["assistant_message", "turn_completed", "message_received"]
+    status = fold.status()
+    assert (status.status, status.turns, status.queued) == ("idle", 1, 1)
+
+
 def test_a_wait_is_no_event() -> None:
     """A plan that waits for a time adds no event after `plan_started`."""
     history = History()
