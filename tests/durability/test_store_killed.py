@@ -18,7 +18,7 @@ async def test_a_worker_dies_while_it_stores(stage, activity):
     stage.hold(activity)
     worker = await stage.worker("storing_app:app")
     stage.client.storage = FolderStorage(stage.folder / "storage")
-    session = stage.client.session("storing.agent", "desk")
+    session = stage.client.session("storing.agent", f"desk-{activity}")
     turns = [await session.send(f"message {number}") for number in range(8)]
     await stage.reached(activity)
     worker.kill()
