@@ -263,7 +263,8 @@ async def screens() -> dict[str, str]:
             absent = await asyncio.gather(*(away(env, Path(folder), columns) for columns in WIDTHS))
             for columns, screen in zip(WIDTHS, absent, strict=True):
                 shown[f"run-away-{columns}"] = screen
-    with tempfile.TemporaryDirectory() as folder:  # of its own: the runs above have registered the contact that it asks for
+    # On one of its own: the runs above have registered the contact that it asks for.
+    with tempfile.TemporaryDirectory() as folder:
         async with deployment(Path(folder)) as env:
             shown["show-talk"] = await talk(env)
     return shown
