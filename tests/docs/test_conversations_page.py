@@ -1,6 +1,11 @@
 """docs/conversations.md: its program works as written, and so do its commands of Temporal's CLI."""
 
-from sojourn import Agent, App, PlanResult, ToolRequest
+from datetime import timedelta
+
+import pytest
+
+from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, ToolRequest
+from sojourn.testing import skip_time
 
 
 async def clerk(turn):
@@ -66,3 +71,58 @@ async def test_the_memory_of_the_page(serve, blocks):
     ]
     assert await session.memory() == {"visits": 2, "customer": {"name": "ana"}}
     assert asked[-1].endswith('{"visits": 1, "customer": {"name": "ana"}}')
+
+
+async def test_what_happens_inside_a_turn(serve, blocks):
+    """The page's planner reads an answer, a steer and an expired question, and the note of an interrupted turn comes before the next."""
+    scope: dict = {}
+    for program in blocks("conversations.md"):
+        exec(program, scope)
+    seen: list = []
+
+    async def plan(turn):
+        seen.append(turn)
+        return await scope["find_order"](turn)
+
+    may_ask = RunPolicy(interrupts_allowed=True)
+    client = await serve(App(agents=[Agent("shop.finder", planner=plan, policy=may_ask)]))
+    session = client.session("shop.finder", "inside")
+    answered = await session.send("Where is my order?")
+    (question,) = await session.run.until_waiting()
+    await session.run.answer(question.id, "7")
+    assert (await answered.result()).text == "Order 7 is on its way."
+    assert [message.role for message in seen[-1].messages] == ["user", "assistant", "user"]
+    assert (seen[-1].turn_start, seen[-1].reminders) == (0, [])
+
+    expired = await session.send("And the other?")
+    await session.run.until_waiting()
+    await skip_time(session.run, timedelta(days=2))
+    assert (await expired.result()).text.startswith("I looked for no order. Nobody answered within")
+    assert seen[-1].messages[-1].text == seen[-1].reminders[0]
+
+    declined = await session.send("And that one?")
+    (question,) = await session.run.until_waiting()
+    await session.run.decline(question.id)
+    assert (await declined.result()).text == "I looked for no order. The question was declined."
+    assert seen[-1].messages[-1].text == seen[-1].reminders[0]
+
+    steered = await session.send("And mine?")
+    (question,) = await session.run.until_waiting()
+    steer = await session.send("it is 9", mode="steer")
+    await session.run.answer(question.id, "I do not know")
+    assert (await steered.result()).text == (await steer.result()).text == "Order 9 is on its way."
+    assert (seen[-1].messages[-1].text, seen[-1].reminders) == ("it is 9", [])
+
+    stopped = await session.send("And hers?")
+    await session.run.until_waiting()
+    last = await session.send("order 10", mode="interrupt")
+    assert (await last.result()).text == "Order 10 is on its way."
+    with pytest.raises(RunFailed, match="interrupted"):
+        await stopped.result()
+    note = seen[-1].messages[seen[-1].turn_start - 1]
+    assert (note.role, note.text) == ("system", "The last turn failed: the turn was interrupted")
+    assert note.text in seen[-1].reminders
+    assert (answered.turn_id, expired.turn_id) == ("t1", "t3")
+    assert (steered.turn_id, steer.turn_id) == ("t6", "t7")
+    status = await session.status()
+    assert status.turns == 6 < int(status.turn_id.removeprefix("t"))

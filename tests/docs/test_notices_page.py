@@ -2,7 +2,11 @@
 
 import re
 
-from sojourn import Notice
+import pytest
+from standardwebhooks.webhooks import WebhookVerificationError
+
+from sojourn import Notice, Webhook
+from tests.test_webhook import NOTICE, SECRET, Receiver
 
 
 async def test_the_program_of_the_page(serve, module_of, until):
@@ -25,3 +29,20 @@ def test_the_fields_of_a_notice(rows):
         for name in re.findall(r"`(\w+)`", cells[0])
     }
     assert named == set(Notice.model_fields)
+
+
+async def test_a_webhook_is_verified_by_the_library_and_by_hand(module_of):
+    """Both ways of the page accept what is sent, and refuse it changed; the same notice comes with the same ids."""
+    page = module_of("notices.md", "receiver")
+    with Receiver() as receiver:
+        for _ in range(2):
+            await Webhook(receiver.url, SECRET)(NOTICE)
+        (headers, body), (again, _) = receiver.got
+    assert page.verified(SECRET, headers, body)["data"]["id"] == NOTICE.id
+    assert page.is_genuine(SECRET, headers, body)
+    changed = body.replace(b"r-1", b"r-2")
+    assert not page.is_genuine(SECRET, headers, changed)
+    assert not page.is_genuine(SECRET, {**headers, "webhook-timestamp": "1"}, body)
+    with pytest.raises(WebhookVerificationError):
+        page.verified(SECRET, headers, changed)
+    assert headers["webhook-id"] == again["webhook-id"] != NOTICE.id
