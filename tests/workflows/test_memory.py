@@ -144,8 +144,8 @@ async def test_planners_and_tools_read_what_they_have_changed(serve):
         ({"a": None}, ids[3]),
         ({"done": [1, {"x": None}]}, None),
     ]
-    results = [event.result.result for event in events if event.type == "tool_end"]
-    assert results == ["kept a", "kept b", first, "kept a", 2, ["b", "who"]]
+    results = {e.result.tool_call_id: e.result.result for e in events if e.type == "tool_end"}
+    assert [results[call_id] for call_id in ids] == ["kept a", "kept b", first, "kept a", 2, ["b", "who"]]
     assert await run.memory() == {**second, "done": [1, {"x": None}]}
     transcript = await run.transcript()
     assert not any(result.memory for message in transcript for result in message.tool_results)

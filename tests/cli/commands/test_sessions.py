@@ -19,7 +19,7 @@ async def plan(turn):
 
 @pytest.fixture
 async def talks(serve, until):
-    """A client, a tag, and three sessions with it in their ids: idle, waiting and closed; and a run and a fork that are none."""
+    """A client, a tag, and three sessions with it in their ids: idle, waiting and closed; and a run, and a fork with an id of another form, that are none."""
     client = await serve(planner=plan, policy=RunPolicy(interrupts_allowed=True))
     tag = uuid.uuid4().hex[:8]
     idle = client.session("test.agent", f"{tag} idle", labels={"tag": tag})
@@ -31,7 +31,7 @@ async def talks(serve, until):
     await closed.run.result()
     plain = await client.start("test.agent", "hi", session_id=f"{tag} idle")
     await plain.result()
-    await client.fork(idle.run.id)
+    await client.fork(idle.run.id, new_run_id=f"fork-{tag}")
     names = {session.session_id: session.run.id for session in (idle, asking, closed)}
 
     async def are_listed() -> bool:
