@@ -16,7 +16,6 @@ from sojourn.contracts.event import (
     Event,
     LimitReachedEvent,
     MemoryChangedEvent,
-    MessageReceivedEvent,
     PlannerNoteEvent,
     PlanStartedEvent,
     PolicyDecisionEvent,
@@ -214,14 +213,7 @@ class Fold:
         origin = state.opening.forked_from
         yield self._fold.event(record, RunStartedEvent, message=added, forked_from=origin)
         for sent in state.inbox.waiting:
-            yield self._fold.event(
-                record,
-                MessageReceivedEvent,
-                message_id=sent.message_id,
-                message=sent.message,
-                mode=sent.mode,
-                by=sent.by,
-            )
+            yield self._waits.told_of(record, sent)
         yield from self._waits.still_open(record)
         if begins.waits_for and begins.waits_for.calls:
             yield from self._carried_on(record, begins.waits_for)

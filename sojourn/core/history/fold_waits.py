@@ -116,7 +116,11 @@ class WaitFold:
         after = place_in(state.executions, record.id)
         received, sent = state.received(sent, after)
         self._go_on_with(record, received)
-        yield self._fold.event(
+        yield self.told_of(record, sent)
+
+    def told_of(self, record: HistoryRecord, sent: Sent) -> Event:
+        """The event of a message that a conversation has accepted, or that its fork begins with."""
+        return self._fold.event(
             record,
             MessageReceivedEvent,
             message_id=sent.message_id,
