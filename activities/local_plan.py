@@ -39,15 +39,15 @@ def within_local_limit(limits: Limits) -> Limits:
     return limits.model_copy(update={"plan_timeout": min(limits.plan_timeout, LOCAL_PLAN_LIMIT)})
 
 
-def local_outcome(task: PlanTask, outcome: PlanOutcome) -> PlanOutcome:
-    """The outcome of a local activity, with its input, which Temporal does not record.
+def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanOutcome:
+    """The outcome of a local activity that took so long, with its input, which Temporal does not record.
 
     Raises:
         ApplicationError: `NOT_LOCAL`: the plan is too large to be sent with the results of its calls.
     """
     if size_of(outcome) > MAX_LOCAL_BYTES:
         raise ApplicationError("the plan is large", type=NOT_LOCAL, non_retryable=True)
-    return outcome.model_copy(update={"task": task.recorded()})
+    return outcome.model_copy(update={"task": task.recorded(), "spent_ms": round(seconds * 1_000)})
 
 
 def is_quick(agent_id: str, seconds: float) -> bool:

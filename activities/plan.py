@@ -98,9 +98,10 @@ class PlanActivity:
             began = time.monotonic()
             async with telling(self._app.live, _attempt(task)):
                 outcome = await planning.outcome()
-            is_local = agent.local and is_quick(agent.id, time.monotonic() - began)
+            took = time.monotonic() - began
+            is_local = agent.local and is_quick(agent.id, took)
             if info.is_local:
-                outcome = local_outcome(task, outcome)
+                outcome = local_outcome(task, outcome, took)
         if (outcome.final or outcome.failure) and not task.conversation:
             self.transcripts.drop(key)
         else:
@@ -109,6 +110,8 @@ class PlanActivity:
             )
         self._first_time.planned(key[1], outcome)
         changes: dict[str, Any] = {"local": True} if is_local else {}
+        if task.version:
+            changes["version"] = task.version
         if self._app.notices:
             changes["notices"] = list(self._app.notices)
         if policy is not None or info.attempt > 1:

@@ -68,6 +68,7 @@ from .queries import RunQueries
 from .step import Step
 from .tool_activity import is_at_wrong_worker, may_move
 from .unread import WRONG_FIGURES, refused_by_hand, taken
+from .versions import VERSION, patched
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close time-out of a plan, as a fallback; `PlanActivity` enforces the policy's `plan_timeout` itself."""
@@ -114,7 +115,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self.awaits = OpenAwaits(self.current, Listed(is_listed=state.opening.listed), self.notices)
         self.children = Children()
         self._clock = Clock(self.current)
-        self._local_plans = LocalPlans()
+        self._local_plans = LocalPlans(self.current, self.awaits.room)
         self._archive = Archive(self.current)
         idle_since = opening.since if isinstance(opening, Continuation) and state.is_idle else None
         go_on = partial(self._go_on, None)
@@ -245,7 +246,7 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _store_transcript(self) -> None:
         """Move the messages of this execution to external storage, where the run's workers have one that takes them."""
         after, until = self._transcript.stored_count, len(self._transcript)
-        if after == until or not workflow.patched("transcript-stored"):
+        if after == until or not patched("transcript-stored"):
             return
         try:
             stored = await workflow.execute_activity(
@@ -264,6 +265,8 @@ class AgentRun(RunQueries, MessageHandlers):
                 raise
             self._state = self._state.storing(fails=True)
             return
+        finally:
+            self.awaits.room.look()
         if isinstance(stored, Stored):
             self._state = self._state.archiving(stored.archives).storing(fails=False)
         if isinstance(stored, Stored) and stored.claim:
@@ -281,6 +284,7 @@ class AgentRun(RunQueries, MessageHandlers):
         await self.awaits.while_paused()
         if self._state.is_idle:
             self._state = self._state.turn_opened()
+            self._local_plans.waited()
             self.awaits.show()
         if not self._state.limit and self.awaits.room.is_full:
             self._state = self._state.history_full()
@@ -339,6 +343,7 @@ class AgentRun(RunQueries, MessageHandlers):
             )
             if local is not None:
                 return local
+        task = task if self.current.version else task.model_copy(update={"version": VERSION})
         while True:
             try:
                 result: PlanOutcome | Unread = await workflow.execute_activity(
@@ -352,9 +357,12 @@ class AgentRun(RunQueries, MessageHandlers):
                     summary=f"plan {task.plan}",
                 )
             except ActivityError as error:
+                self.awaits.room.look()
                 if not may_move(error):
                     raise
             else:
+                self.awaits.room.look()
+                self.current.follow(result)
                 self._local_plans.begin(result)
                 return result
 
@@ -365,7 +373,7 @@ class AgentRun(RunQueries, MessageHandlers):
         if why is not None or isinstance(plan, Unread):
             return no_plan(why or "")
         usage = plan.usage and right_usage(plan.usage)
-        if usage is plan.usage or not workflow.patched(WRONG_FIGURES):
+        if usage is plan.usage or not patched(WRONG_FIGURES):
             return plan
         return plan.model_copy(update={"usage": usage})
 
@@ -479,7 +487,7 @@ class AgentRun(RunQueries, MessageHandlers):
     @staticmethod
     def _judged(safeguards: SafeguardState) -> SafeguardState:
         """The safeguards by the current rules; by version 1 where that decides otherwise and the history was made with it."""
-        if safeguards.is_judged_otherwise and not workflow.patched(SECOND_RULES):
+        if safeguards.is_judged_otherwise and not patched(SECOND_RULES):
             return safeguards.by_first_rules()
         return safeguards
 
@@ -504,6 +512,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 await self._clock.bound([sleeping])
         else:
             await sleeping
+        self._local_plans.waited()
         is_over = not sleeping.cancelled() and sleeping.result()
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
@@ -527,6 +536,7 @@ class AgentRun(RunQueries, MessageHandlers):
             if self._state.interrupted is not None:
                 self._state = self._state.question_closed(plan)
             raise
+        self._local_plans.waited()
         self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
 
     def steer(self, message: Paused | Resumed | Released) -> None:

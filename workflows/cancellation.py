@@ -19,6 +19,8 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run import outcomes
 
+from .versions import patched
+
 __all__ = [
     "cut_short",
     "is_canceled",
@@ -39,7 +41,7 @@ def is_canceled() -> bool:
     """Whether the run was asked to cancel; a history in which the request was overlooked replays as it went."""
     if workflow.cancellation_reason() is None:
         return False
-    if workflow.patched(_PATCH):
+    if patched(_PATCH):
         return True
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
@@ -68,7 +70,7 @@ def keeps_result() -> bool:
     If so, the cancellation of this task is withdrawn, as the SDK does where a task awaits the activity itself. A
     history in which the result was dropped replays as it went.
     """
-    if not _is_interrupted() or workflow.cancellation_reason() is not None or not workflow.patched(_KEEPS):
+    if not _is_interrupted() or workflow.cancellation_reason() is not None or not patched(_KEEPS):
         return False
     task = asyncio.current_task()
     while task is not None and task.uncancel():
@@ -84,7 +86,7 @@ async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:
     in the same workflow task.
     """
     await workflow.wait_condition(is_ready)
-    while workflow.patched(_KNOWN):
+    while patched(_KNOWN):
         await workflow.execute_local_activity(
             "YieldActivity", start_to_close_timeout=_YIELD_LIMIT, summary="go on"
         )

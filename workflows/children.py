@@ -17,6 +17,8 @@ from sojourn.contracts.spent import Spent
 from sojourn.core.awaits.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
 from sojourn.core.run.spent import SPENT
 
+from .versions import patched
+
 
 class Children:
     """The child runs, by id, while they are open."""
@@ -39,7 +41,7 @@ class Children:
 
     def started(self, run_id: str) -> None:
         """Signal a child run that this run was paused while the child run was being started."""
-        if isinstance(self._last, Paused) and workflow.patched("told-again"):
+        if isinstance(self._last, Paused) and patched("told-again"):
             self._send(run_id, self._last)
 
     def record_spent(self, run_id: str, spent: Spent) -> None:
@@ -83,7 +85,7 @@ async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:
     parent = workflow.info().parent
     if not (link and parent and parent.workflow_id == link.parent_run_id):
         return
-    if spent is None or not workflow.patched(PATCH):
+    if spent is None or not patched(PATCH):
         return
     handle = workflow.get_external_workflow_handle(parent.workflow_id)
     with contextlib.suppress(FailureError):  # the parent run has ended

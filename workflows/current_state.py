@@ -3,7 +3,11 @@
 A transition is applied at once: nothing is awaited between reading the state and replacing it.
 """
 
+from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.state import RunState
+from sojourn.core.values.unread import Unread
+
+from .versions import VERSION
 
 
 class CurrentState:
@@ -11,3 +15,10 @@ class CurrentState:
 
     def __init__(self, state: RunState) -> None:
         self.state = state
+        self.version = 0
+        """The version of the workflow's code that began the execution; 0 until its first plan tells."""
+
+    def follow(self, plan: PlanOutcome | Unread) -> None:
+        """Follow the changes up to the version that a plan tells, if this code has it."""
+        if isinstance(plan, PlanOutcome) and 0 < plan.version <= VERSION:
+            self.version = plan.version

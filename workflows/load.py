@@ -12,6 +12,8 @@ from temporalio import workflow
 
 from sojourn.core.values.wire import size_of
 
+from .versions import patched
+
 __all__ = ["Load"]
 
 MOST = 1_800_000
@@ -27,7 +29,7 @@ class Load:
     async def of(self, value: object) -> AbstractContextManager[None]:
         """Wait until an input fits together with the others in flight; it is in flight during the body of a `with`."""
         size = size_of(value)
-        while not self._fits(size) and workflow.patched("large-inputs-in-turn"):
+        while not self._fits(size) and patched("large-inputs-in-turn"):
             await workflow.wait_condition(lambda: self._fits(size))  # several waiters wake at once
         return self._on_its_way(size)
 

@@ -22,24 +22,41 @@ from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import size_of
 
 from .cancellation import is_stopped
+from .current_state import CurrentState
+from .room import Room
 
 __all__ = ["LocalPlans"]
 
 LONGEST = timedelta(seconds=1)
-"""Time from a workflow task's beginning, after which a turn is no longer planned locally."""
+"""Time that local activities of one workflow task take, after which a turn is no longer planned locally."""
+
+OVERHEAD = timedelta(milliseconds=3)
+"""Time that a local plan and its step take beside the planner and the tools, about."""
 
 MOST_BYTES = 250_000
 """Bytes of plans and results of one workflow task, above which a turn is no longer planned locally: a step's 64 results come on top."""
 
 _PLAN: Any = OrUnread(PlanOutcome)
+_MOST_MS = 60_000
 
 
 class LocalPlans:
-    """Plans turns locally while the agent is local, and the workflow task is short."""
+    """Plans turns locally while the agent is local, and the workflow task is short.
 
-    def __init__(self) -> None:
+    The time is that which the local activities report. A replay may deliver their results in an earlier workflow task, at an
+    earlier time.
+
+    Args:
+        current: The run's state.
+        room: Told of each local activity.
+    """
+
+    def __init__(self, current: CurrentState, room: Room) -> None:
+        self._current = current
+        self._room = room
         self._is_local = False
         self._since = datetime.min.replace(tzinfo=UTC)
+        self._spent = timedelta(0)
         self._bytes = 0
 
     def begin(self, plan: PlanOutcome | Unread | None = None) -> None:
@@ -48,9 +65,13 @@ class LocalPlans:
         Args:
             plan: The plan of the ordinary activity that has ended it, if one did.
         """
-        self._since, self._bytes = workflow.now(), 0
+        self._since, self._spent, self._bytes = workflow.now(), timedelta(0), 0
         if plan is not None:
             self._is_local = isinstance(plan, PlanOutcome) and plan.local
+
+    def waited(self) -> None:
+        """Have an ordinary activity plan next: the run has waited, and who has woken it learns so once a workflow task ends."""
+        self._spent = LONGEST
 
     def add(self, size: int) -> None:
         """Count bytes that the workflow task records."""
@@ -60,6 +81,7 @@ class LocalPlans:
         """Take in the end of a step; one with a call that is not local has ended the workflow task."""
         if any(dispatch.kind not in ("local", "answered") for dispatch in dispatches):
             self.begin()
+        self._spent += max(map(_duration_of, results), default=timedelta(0))
         self.add(MAX_LOCAL_BYTES * sum(bool(result.artifacts) for result in results))
 
     def takes(self, task: PlanTask) -> bool:
@@ -69,21 +91,22 @@ class LocalPlans:
             and task.finalize is None
             and task.until is None
             and self._bytes < MOST_BYTES
-            and workflow.now() - self._since < LONGEST
+            and (self._spent if self._current.version else workflow.now() - self._since) < LONGEST
         )
 
     async def planned(self, turn: PlanTask) -> PlanOutcome | Unread | None:
         """The plan of a local activity; None where it failed, for whatever reason: an ordinary one plans the turn again."""
         try:
-            plan: PlanOutcome | Unread = await workflow.execute_local_activity(
-                "PlanActivity",
-                turn,
-                result_type=_PLAN,
-                start_to_close_timeout=LOCAL_PLAN_LIMIT + TIMEOUT_MARGIN,
-                retry_policy=RetryPolicy(maximum_attempts=1),
-                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=f"plan {turn.plan}",
-            )
+            with self._room.local():
+                plan: PlanOutcome | Unread = await workflow.execute_local_activity(
+                    "PlanActivity",
+                    turn,
+                    result_type=_PLAN,
+                    start_to_close_timeout=LOCAL_PLAN_LIMIT + TIMEOUT_MARGIN,
+                    retry_policy=RetryPolicy(maximum_attempts=1),
+                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    summary=f"plan {turn.plan}",
+                )
         except (ActivityError, ApplicationError) as error:
             task = asyncio.current_task()
             if is_cancelled_exception(error) or is_stopped() or (task and task.cancelling()):
@@ -91,5 +114,12 @@ class LocalPlans:
             return None
         if isinstance(plan, PlanOutcome):
             self._is_local = plan.local
+            self._spent += timedelta(milliseconds=plan.spent_ms) + OVERHEAD
             self.add(size_of(plan))
         return plan
+
+
+def _duration_of(result: ToolResult) -> timedelta:
+    """Duration of a call, as its worker measured it; bounded, since a tool may report one of its own."""
+    measured = result.telemetry.duration_ms if result.telemetry else 0
+    return timedelta(milliseconds=min(max(measured, 0), _MOST_MS))

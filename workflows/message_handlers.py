@@ -241,6 +241,7 @@ class MessageHandlers(ABC):
         return _NO_CONVERSATION
 
     def _accepted(self, sent: Sent | Refused) -> Accepted:
+        self.awaits.room.look()
         self._check(sent)
         assert isinstance(sent, Sent)
         state = self.current.state
@@ -253,6 +254,7 @@ class MessageHandlers(ABC):
         return Accepted(sent.message_id, after)
 
     def _interrupted(self, message: Interruption | Refused) -> bool:
+        self.awaits.room.look()
         if isinstance(message, Refused):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
             return False
@@ -264,14 +266,16 @@ class MessageHandlers(ABC):
         return True
 
     def _closed(self, reason: str | Refused) -> None:
+        self.awaits.room.look()
         if isinstance(reason, Refused):
             self.awaits.note(f"{CLOSE} refused: {reason.reason}")
         else:
             self.current.state = changed(self.current.state, closing=reason)
 
-    @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")  # noqa: B027 - that is all
+    @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")
     async def ignore_unknown(self, _name: str, _values: Sequence[RawValue]) -> None:
         """Ignore a signal with an unknown name; a waiting run checks the length of its history with each signal."""
+        self.awaits.room.look()
 
     # Child runs.
 
@@ -301,6 +305,7 @@ class MessageHandlers(ABC):
         self._check(not_understood(kind, values))
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
+        self.awaits.room.look()
         answer = self.awaits.receive(kind, as_before(values), "accepted")
         self._check(answer)
         assert not isinstance(answer, Refused)
@@ -326,10 +331,12 @@ class MessageHandlers(ABC):
 
     def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
         """The values of a signal, after counting it, or a refusal."""
+        self.awaits.room.look()
         self._signals += 1
         return taken(f"unread-{self._signals}", values)
 
     def _steered(self, message: _Steering) -> None:
+        self.awaits.room.look()
         self._check(message)
         assert not isinstance(message, Refused)
         self.steer(message)

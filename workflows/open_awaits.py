@@ -27,6 +27,7 @@ from .going_on import GoOn
 from .listed import Listed
 from .notices import Notices
 from .room import Room
+from .versions import patched
 
 _Part = tuple[str, str]
 """The id of an external wait, and of one of its calls."""
@@ -46,7 +47,7 @@ class OpenAwaits:
         self.notices = notices
         self._details = Details(workflow.info().workflow_id)
         self.listed = listed
-        self.room = Room()
+        self.room = Room(current)
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
@@ -375,7 +376,7 @@ class OpenAwaits:
             if is_left or (future and not future.done()):
                 if future:
                     future.set_result(answer)
-                if isinstance(answer, Decided) and answer.approved and workflow.patched("approval-checked"):
+                if isinstance(answer, Decided) and answer.approved and patched("approval-checked"):
                     self._approvals[answer.await_id] = asyncio.get_running_loop().create_future()
             return
         for call_id, result in answer.results.items():

@@ -7,8 +7,12 @@ in flight.
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 
 from temporalio import workflow
+
+from .current_state import CurrentState
+from .versions import patched
 
 MAX_EVENTS = 45_000
 """Number of events from which on nothing new begins; 32 calls in flight write 400 more."""
@@ -38,10 +42,30 @@ LARGEST_ANSWER = 1_850_000
 """Largest answer in bytes: a result with its artifacts."""
 
 
-class Room:
-    """Decides whether anything may begin; the same in a replay, since the server sends the numbers with each task."""
+class _Length(NamedTuple):
+    """How long the history is, as the server told with a workflow task."""
 
-    def __init__(self) -> None:
+    events: int
+    bytes: int
+    is_suggested: bool
+    """Whether the server suggests to go on in a new execution."""
+
+
+class Room:
+    """Decides whether anything may begin; the same in a replay, since the server sends the numbers with each task.
+
+    But the result of a local activity may reach the workflow in another task than its replay. So the numbers that were true
+    when the local activity began hold until something else wakes the run.
+
+    Args:
+        current: The run's state, and the version of its code.
+    """
+
+    def __init__(self, current: CurrentState) -> None:
+        self._current = current
+        self._held: _Length | None = None
+        self._local = 0
+        """Number of local activities in progress."""
         self._is_ignored = False
         self._in_flight = 0
         self._long_from = 0
@@ -53,34 +77,48 @@ class Room:
 
         A run that an earlier version let grow beyond that stays in its execution.
         """
-        info = workflow.info()
-        if info.get_current_history_length() < self._long_from:
+        length = self._length
+        if length.events < self._long_from:
             return False
-        if info.get_current_history_length() >= CONTINUE_EVENTS and workflow.patched("continues-at-3000"):
+        if length.events >= CONTINUE_EVENTS and patched("continues-at-3000"):
             return True
-        is_long = (
-            info.get_current_history_length() >= CONTINUED_BEFORE
-            or info.get_current_history_size() >= CONTINUE_BYTES
-            or info.is_continue_as_new_suggested()
-        )
-        return is_long and workflow.patched("continues")
+        is_long = length.events >= CONTINUED_BEFORE or length.bytes >= CONTINUE_BYTES or length.is_suggested
+        return is_long and patched("continues")
+
+    @contextmanager
+    def local(self) -> Generator[None]:
+        """Hold the numbers from before a local activity, which runs during the body of a `with`."""
+        if self._held is None and self._current.version:
+            self._held = self._length
+        self._local += 1
+        try:
+            yield
+        finally:
+            self._local -= 1
+
+    def look(self) -> None:
+        """Take the present numbers: an event of the history, and not a local result, has woken the run."""
+        self._held = _present_length() if self._held and self._local else None
+
+    @property
+    def _length(self) -> _Length:
+        return self._held or _present_length()
 
     def stays(self) -> None:
         """Let the run stay in its execution for a while, since it cannot go on now."""
-        self._long_from = workflow.info().get_current_history_length() + TRY_AGAIN_EVENTS
+        self._long_from = self._length.events + TRY_AGAIN_EVENTS
 
     @property
     def looks_full(self) -> bool:
         """Whether the history's numbers are near the limit."""
         if self._is_ignored:
             return False
-        info = workflow.info()
-        return info.get_current_history_length() >= MAX_EVENTS or info.get_current_history_size() >= MAX_BYTES
+        return self._length.events >= MAX_EVENTS or self._length.bytes >= MAX_BYTES
 
     @property
     def is_full(self) -> bool:
         """Whether nothing new may begin; a run that an earlier version let continue past the limit continues."""
-        if self.looks_full and not workflow.patched("history-limit"):
+        if self.looks_full and not patched("history-limit"):
             self._is_ignored = True
         return self.looks_full
 
@@ -89,7 +127,7 @@ class Room:
 
         A new history has room for 26 at a time, one near its limit for 16.
         """
-        while not self._has_place() and workflow.patched("answers-in-turn"):
+        while not self._has_place() and patched("answers-in-turn"):
             await workflow.wait_condition(self._has_place)  # several waiters wake at once
         return self._placed()
 
@@ -104,5 +142,14 @@ class Room:
     def _has_place(self) -> bool:
         if self._in_flight == 0:
             return True
-        filled = workflow.info().get_current_history_size() + self._in_flight * LARGEST_ANSWER
+        filled = self._length.bytes + self._in_flight * LARGEST_ANSWER
         return filled + LARGEST_ANSWER <= MOST_BYTES
+
+
+def _present_length() -> _Length:
+    info = workflow.info()
+    return _Length(
+        info.get_current_history_length(),
+        info.get_current_history_size(),
+        info.is_continue_as_new_suggested(),
+    )

@@ -74,6 +74,7 @@ from .tool_activity import (
     is_at_wrong_worker,
 )
 from .unread import WRONG_FIGURES, refused_by_hand
+from .versions import patched
 
 
 class Step:
@@ -251,7 +252,7 @@ class Step:
 
     def _is_overtime(self) -> bool:
         """Whether the time budget was used up while a call ran that ended in spite of its cancellation."""
-        return self._clock.is_expired and workflow.patched("overtime-asks-nobody")
+        return self._clock.is_expired and patched("overtime-asks-nobody")
 
     def _cut_short(self, call: ToolRequest) -> ToolResult:
         return outcomes.overtime(call) if self._clock.is_expired else cut_short(call)
@@ -268,7 +269,7 @@ class Step:
                     self._void(first)
                 return result
             result, asked, times = result.model_copy(update={"confirm": None}), result.confirm, times + 1
-            if first is None or times > MAX_ASKED_AGAIN or not workflow.patched("asked-again"):
+            if first is None or times > MAX_ASKED_AGAIN or not patched("asked-again"):
                 self._void(first)
                 return result
             if self._is_overtime():
@@ -302,7 +303,8 @@ class Step:
             self._keep(call, Past())
             return None
         try:
-            found = await check_approval(await_id, task)
+            with self._awaits.room.local():
+                found = await check_approval(await_id, task)
         except asyncio.CancelledError:
             self._awaits.judge(await_id, None)
             raise
@@ -312,7 +314,7 @@ class Step:
 
     def _asks(self, confirm: AwaitConfirmation) -> bool:
         waits = self._awaits.waits
-        return waits.asks(confirm) and (not waits.names(confirm) or workflow.patched("released-as-shown"))
+        return waits.asks(confirm) and (not waits.names(confirm) or patched("released-as-shown"))
 
     def _asked_again(
         self, call: ToolRequest, asked: AwaitConfirmation, first: AwaitConfirmation
@@ -367,7 +369,7 @@ class Step:
                 return outcomes.too_much_input(call, needed.server)
             self._show(call, "waiting")
             answers = await self._input(call, needed)
-            if size_of(answers) > MAX_FORMS_BYTES and workflow.patched("answers-bounded-together"):
+            if size_of(answers) > MAX_FORMS_BYTES and patched("answers-bounded-together"):
                 return outcomes.too_long_input(call, needed.server)
             self._show(call, "running")
             task = task.model_copy(update={"input": answers})
@@ -393,8 +395,12 @@ class Step:
     async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         with self._clock.busy():
             try:
-                made = execute_locally if dispatch.kind == "local" else execute
-                result = await made(call, dispatch, task)
+                if dispatch.kind == "local":
+                    with self._awaits.room.local():
+                        result = await execute_locally(call, dispatch, task)
+                else:
+                    result = await execute(call, dispatch, task)
+                    self._awaits.room.look()
             except (
                 ActivityError,
                 ApplicationError,
@@ -418,7 +424,7 @@ class Step:
         if why is not None or isinstance(result, Unread):
             return no_result(call, why or "")
         right = right_result(result)
-        return right if right is result or workflow.patched(WRONG_FIGURES) else result
+        return right if right is result or patched(WRONG_FIGURES) else result
 
     def _task(self, call: ToolRequest, dispatch: Dispatch) -> ToolTask:
         run, link = self._run, self._run.parent
@@ -460,7 +466,7 @@ class Step:
             room, is_read = self._awaits.room, True
             if sent is None:
                 result = outcomes.not_read(call) if room.is_full else not_supplied(call)
-            elif room.looks_full and workflow.patched("checks-need-room"):
+            elif room.looks_full and patched("checks-need-room"):
                 result, is_read = outcomes.not_read(call), False
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": sent})
@@ -515,7 +521,9 @@ class Step:
                     )
                 self._children.started(link.run_id)
                 output: RunOutput = await handle
+                self._awaits.room.look()
         except ChildWorkflowError as error:
+            self._awaits.room.look()
             if is_cancelled_exception(error):
                 spent = self._children.spent(link.run_id)
                 self._child_time.ended(began, spent and spent.active_time)

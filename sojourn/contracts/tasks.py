@@ -78,6 +78,8 @@ class PlanTask(Record):
     """The run's memory, when it is small, or the task is that of a local activity."""
     asks_memory: bool = False
     """Whether the memory is larger, and the activity reads it by query."""
+    version: int = 0
+    """In the first plan of an execution: the version of the workflow's code, which the result repeats."""
     unseen: int | None = None
     """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
     between.
@@ -151,6 +153,10 @@ class PlanOutcome(Record):
     """The attempt that made this result."""
     overtime: bool = False
     """Whether the time budget was used up before the planner answered."""
+    version: int = 0
+    """The version of the workflow's code that the task told."""
+    spent_ms: int = 0
+    """Of a plan made by a local activity: how long it took, in milliseconds."""
     notices: list[NoticeKind] = []
     """The kinds of notices for which the app has functions."""
     local: bool = False

@@ -1,0 +1,104 @@
+"""Queries while local activities run: each may split a workflow task, and the history replays all the same.
+
+The SDK answers a query that comes while a local activity runs by ending the workflow task with the result recorded, and not
+yet delivered. The workflow gets the result in the next task; a replay delivers it in the one before.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import os
+import random
+from datetime import timedelta
+
+from temporalio.service import RPCError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn, data_converter
+from sojourn.contracts.run import RunStatus
+from sojourn.events.one_run import executions_before, present_execution
+from sojourn.worker import shell
+
+local_plan = importlib.import_module("workflows.local_plan")
+room = importlib.import_module("workflows.room")
+
+CASES = int(os.environ.get("SOJOURN_CASES", "4"))
+ROUNDS = 60
+
+tools = Toolset("test.near")
+
+
+@tools.tool(local=True, read_only=True)
+async def pause(seconds: float) -> float:
+    """Return after some time."""
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+@tools.tool
+async def far(seconds: float) -> float:
+    """Return after some time, in an ordinary activity."""
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Call one to three tools, mostly local ones, sixty times."""
+    done = sum(message.role == "tool" for message in turn.messages)
+    if done == ROUNDS:
+        return PlanResult.final(f"{done} rounds")
+    dice = random.Random(f"{turn.run.run_id} {done}")
+    calls = [
+        (pause if dice.random() < 0.7 else far).call(seconds=dice.choice([0, 0, 0.001, 0.004]))
+        for _ in range(dice.randint(1, 3))
+    ]
+    return PlanResult.calls(*calls)
+
+
+async def test_a_run_that_is_asked_all_the_time_replays(serve, monkeypatch):
+    """Each execution of a run of local turns and calls replays, whichever of its workflow tasks a query has split."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 40)
+    monkeypatch.setattr(local_plan, "LONGEST", timedelta(seconds=0.1))
+    policy = RunPolicy(max_tool_rounds=1_000, max_tool_calls=1_000)
+    app = App(
+        agents=[
+            Agent("test.agent", planner=plan, uses=[tools], policy=policy, local=True),
+            Agent("test.other", planner=plan, uses=[tools], policy=policy),
+        ]
+    )
+    client = await serve(app)
+
+    async def asked(run, is_over: asyncio.Event) -> None:
+        handle = client.temporal.get_workflow_handle(run.id)
+        while not is_over.is_set():
+            with contextlib.suppress(RPCError):  # a query that waits for too long
+                await handle.query("status", result_type=RunStatus)
+            await asyncio.sleep(random.random() / 200)
+
+    faults: list[str] = []
+    for case in range(CASES):
+        run = await client.start("test.agent" if case % 2 else "test.other", "go")
+        is_over = asyncio.Event()
+        asking = [asyncio.create_task(asked(run, is_over)) for _ in range(8)]
+        assert (await run.result()).text == f"{ROUNDS} rounds"
+        is_over.set()
+        await asyncio.gather(*asking)
+        faults += await not_replayed(client, app, run.id)
+    assert faults == []
+
+
+async def not_replayed(client, app: App, run_id: str) -> list[str]:
+    """The executions of a run that do not replay, with the reason of each."""
+    replayer = Replayer(
+        workflows=list(shell(app).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=data_converter,
+    )
+    last = await present_execution(client.temporal, run_id)
+    faults: list[str] = []
+    for execution in [last, *await executions_before(client.temporal, run_id, last, 1_000)]:
+        history = await client.temporal.get_workflow_handle(run_id, run_id=execution).fetch_history()
+        result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+        if result.replay_failure:
+            faults.append(f"{execution}: {result.replay_failure}"[:300])
+    return faults

@@ -1,0 +1,27 @@
+"""Versions: which changes of the workflow's code an execution follows.
+
+`workflow.patched` answers wrongly after a local activity whose workflow task was split by a query: the SDK delivers the
+result in the next task, a replay delivers it in the one before, and the replay asks before it reaches the marker. So the
+first plan of an execution records the version of the code that began it: the workflow sends `VERSION` with the plan's task,
+and the activity returns it. A change up to that version is followed without a marker; a later one is a patch.
+"""
+
+from typing import Any
+
+from temporalio import workflow
+
+__all__ = ["VERSION", "patched"]
+
+VERSION = 1
+"""The present version. Changes after it are patches, until a release raises it."""
+
+
+def patched(change: str, since: int = 1) -> bool:
+    """Whether the execution follows a change: its version has the change, or its history a marker.
+
+    Args:
+        change: The id of the change, as Temporal's patches have.
+        since: The version that has the change.
+    """
+    run: Any = workflow.instance()
+    return run.current.version >= since or workflow.patched(change)
