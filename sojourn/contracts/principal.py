@@ -1,0 +1,27 @@
+"""Principal: who asked for a run, as the program that started it had found out."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from sojourn.contracts.record import Record
+
+__all__ = ["ROLES", "Principal", "Role"]
+
+Role = Literal["viewer", "user", "approver", "operator"]
+"""`viewer` reads; `user` starts runs and sends messages and answers; `approver` decides on calls; `operator` pauses, cancels and forks."""
+
+ROLES: Sequence[Role] = ("viewer", "user", "approver", "operator")
+"""Every role."""
+
+
+class Principal(Record):
+    """Who asked for a run: recorded when the run starts, and told to planners, tools and policy engines."""
+
+    subject: str = Field(min_length=1, max_length=200)
+    """Who it is, unique within the tenant: a user's id, or the name of a key."""
+    tenant: str = Field(default="", max_length=200)
+    """The organisation that runs belong to, which sees only its own; empty where there is only one."""
+    roles: list[str] = Field(default=[], max_length=50)
+    """What the principal may do: `Role`s, and others that only tools and policy engines know."""
