@@ -16,6 +16,7 @@ from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
+from sojourn.serving.whole_tasks import by_whole_tasks, serve_by_whole_tasks
 from sojourn.telemetry import interceptors
 from sojourn.worker import shell
 
@@ -70,6 +71,7 @@ class SojournPlugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Run the worker, and meanwhile check which search attributes the namespace lacks."""
+        serve_by_whole_tasks(worker)
         async with self._registered.watching(worker.client):
             await super().run_worker(worker, next)
 
@@ -87,9 +89,8 @@ def _converter(clients: DataConverter | None) -> DataConverter:
 
 
 def _with_passthrough(runner: WorkflowRunner | None) -> WorkflowRunner:
-    """Return the runner; a sandbox shares the modules of `PASSED_THROUGH` between runs."""
-    if runner is None:
-        runner = SandboxedWorkflowRunner()
+    """Return the runner, by whole workflow tasks; a sandbox shares the modules of `PASSED_THROUGH` between runs."""
+    runner = by_whole_tasks(runner or SandboxedWorkflowRunner())
     if not isinstance(runner, SandboxedWorkflowRunner):
         return runner
     restrictions = runner.restrictions.with_passthrough_modules(*PASSED_THROUGH)

@@ -35,6 +35,7 @@ from sojourn.serving.loop_guard import SIGNALS, Stop, run_guarded
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
 from sojourn.serving.served import Served
+from sojourn.serving.whole_tasks import Unsandboxed, serve_by_whole_tasks
 from sojourn.telemetry import missing_interceptors
 from sojourn.telemetry.prometheus import runtime_with_metrics
 
@@ -164,7 +165,7 @@ class Worker:
                 self._cached,
             ],
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
-            workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
+            workflow_runner=Unsandboxed(),
             build_id=sojourn.__version__,
             max_cached_workflows=max_cached_runs,
             max_concurrent_activities=MAX_ACTIVITIES,
@@ -174,6 +175,7 @@ class Worker:
             default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
             graceful_shutdown_timeout=drain,
         )
+        serve_by_whole_tasks(self._worker)
 
     def __repr__(self) -> str:
         """The task queue, and the app."""

@@ -1,0 +1,124 @@
+"""Whole tasks: a run advances with its workflow tasks only, and not because somebody queries it.
+
+A query that no worker has answered yet is sent to the next worker, which builds the run from the whole history. The SDK then
+applies also the events after the last workflow task, and the run acts on them: at the time of the task before, and without
+the updates that the task of these events brings. A replay applies all of that at once, and its commands differ: the workflow task
+would fail for ever. So the run is not given these events, answers the query, and is evicted: its next task builds it anew.
+"""
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.converter import SerializationContext, StorageDriverStoreContext
+from temporalio.worker import (
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+    WorkflowRunner,
+)
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.workflow import Info
+
+from .cached_runs import evict
+
+__all__ = ["Sandboxed", "Unsandboxed", "by_whole_tasks", "serve_by_whole_tasks"]
+
+
+class _WholeTasks:
+    """What the runners share: the worker of their runs."""
+
+    _worker: Callable[[], Worker | None] | None = None
+
+    def serve(self, worker: Worker) -> None:
+        """Name the worker, before it runs."""
+        object.__setattr__(self, "_worker", weakref.ref(worker))  # the sandbox's runner is frozen
+
+    @property
+    def _evicts(self) -> Callable[[str], None] | None:
+        """Evicts a run, by its execution's id; None where the worker is unknown."""
+        worker = self._worker and self._worker()
+        return worker and partial(evict, worker)
+
+
+class Unsandboxed(_WholeTasks, UnsandboxedWorkflowRunner):
+    """Runs workflows without a sandbox, by whole workflow tasks."""
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """Create an instance that advances by whole workflow tasks."""
+        return _Instance(super().create_instance(det), self._evicts)
+
+
+class Sandboxed(_WholeTasks, SandboxedWorkflowRunner):
+    """Runs workflows in a sandbox, by whole workflow tasks."""
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """Create an instance that advances by whole workflow tasks."""
+        return _Instance(super().create_instance(det), self._evicts)
+
+
+def by_whole_tasks(runner: WorkflowRunner) -> WorkflowRunner:
+    """The runner, by whole workflow tasks where it is one of the SDK's."""
+    if type(runner) is SandboxedWorkflowRunner:
+        return Sandboxed(restrictions=runner.restrictions, runner_class=runner.runner_class)
+    return Unsandboxed() if type(runner) is UnsandboxedWorkflowRunner else runner
+
+
+def serve_by_whole_tasks(worker: Worker) -> None:
+    """Let the worker evict runs that a query has built, where its runner is one of these."""
+    runner = worker.config(active_config=True).get("workflow_runner")
+    if isinstance(runner, _WholeTasks):
+        runner.serve(worker)
+
+
+class _Instance(WorkflowInstance):
+    """An instance of a workflow that is not given events without a workflow task.
+
+    Args:
+        instance: The SDK's instance.
+        evict: Evicts a run, by its execution's id; None where the instance is to do as the SDK does.
+    """
+
+    def __init__(self, instance: WorkflowInstance, evict: Callable[[str], None] | None) -> None:
+        self._instance = instance
+        self._evict = evict
+        self._events, self._bytes = 0, 0
+        """Length and size of the history at the last workflow task."""
+        self._is_behind = False
+        """Whether the run was not given events that the SDK has applied."""
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        """Advance by a workflow task, or answer a query."""
+        if any(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
+            if self._is_behind and self._evict:
+                self._evict(act.run_id)
+            return self._instance.activate(act)
+        # The server tells the size with each workflow task.
+        is_same_task = self._bytes == act.history_size_bytes > 0
+        if self._evict and is_same_task and act.history_length > self._events:
+            self._is_behind = True
+            done = WorkflowActivationCompletion(run_id=act.run_id)
+            done.successful.SetInParent()
+            return done
+        self._events, self._bytes = act.history_length, act.history_size_bytes
+        return self._instance.activate(act)
+
+    def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
+        """As of the SDK's instance."""
+        return self._instance.get_serialization_context(command_info)
+
+    def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
+        """As of the SDK's instance."""
+        return self._instance.get_external_store_context(command_info)
+
+    def get_info(self) -> Info:
+        """As of the SDK's instance."""
+        return self._instance.get_info()
+
+    def get_thread_id(self) -> int | None:
+        """As of the SDK's instance."""
+        return self._instance.get_thread_id()
