@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Generic, NoReturn, TypeVar, cast
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
 
-__all__ = ["MAX_MEMORY_BYTES", "SessionMemory", "WithMemory", "read_only"]
+__all__ = ["MAX_MEMORY_BYTES", "MemoryPatch", "SessionMemory", "WithMemory", "read_only"]
 
 MAX_MEMORY_BYTES = 64_000
 """Largest memory of a run, in bytes of JSON."""
@@ -50,6 +51,20 @@ def read_only(value: Any) -> Any:
 
 SessionMemory = Annotated[Mapping[str, Any], AfterValidator(read_only)]
 """The memory of a run: a JSON object, read-only."""
+
+
+def _patch(value: Any) -> Any:
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in cast("Mapping[Any, Any]", value)):
+        return cast("Any", value)
+    raise PydanticCustomError(
+        "memory_patch",
+        "a change of the memory is a JSON object whose names are strings, such as "
+        '{"visits": 3}; a field with the value None removes that field',
+    )
+
+
+MemoryPatch = Annotated[dict[str, Any], BeforeValidator(_patch)]
+"""A change of the memory: a JSON object; its values are checked where it is applied."""
 
 R = TypeVar("R")
 

@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.ids import ToolId
-from sojourn.contracts.memory import SessionMemory, read_only
+from sojourn.contracts.memory import MemoryPatch, SessionMemory, read_only
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.retry_hint import RetryHint
@@ -208,7 +208,7 @@ class PlanResult(Input):
     """Notes for people who follow the run; not in the transcript."""
     usage: Usage | None = None
     """What the plan used of a model."""
-    memory: dict[str, Any] = {}
+    memory: MemoryPatch = {}
     """A change of the run's memory, as a JSON Merge Patch (RFC 7396): fields are set, objects merged, and None removes a field."""
 
     @classmethod

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from sojourn.contracts import raised
 from sojourn.contracts.place import place_of
 from sojourn.contracts.record import Record
+from sojourn.contracts.refused import refused_by
 
 __all__ = ["LEFT_OUT", "MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
 
@@ -183,7 +184,7 @@ def _carried(error: BaseException) -> list[ToolError]:
 def _text(error: BaseException) -> str:
     """The text of an exception, after its class where the text alone says nothing, as in `KeyError: 'x'`.
 
-    Of a validation error neither the input nor the link to its documentation.
+    Of a validation error neither the input nor the link to its documentation, after the record of Sojourn that was made wrongly.
     """
     if not raised.is_a(error, ValidationError):
         text = raised.text(error)
@@ -191,9 +192,11 @@ def _text(error: BaseException) -> str:
             return f"{raised.kind(error)}: {text}" if text.strip() else ""
         return text
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(
+    made = refused_by(error)
+    text = "; ".join(
         f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]
     )
+    return f"{made}: {text}" if made else text
 
 
 def _code(error: BaseException) -> str | None:

@@ -63,6 +63,9 @@ FAULTY = {
     "half a surrogate pair": (final(final_response=Message.assistant("\ud800")), "surrogate"),
     "a note with half a surrogate pair": (final(notes=["\ud800"]), "surrogate"),
     "a name that is no text": (PlanResult.calls(ToolRequest(name="\ud800")), "surrogate"),
+    "a memory with an object": (PlanResult.final("done", memory={"a": object()}), "not a JSON value"),
+    "a memory 65 deep": (PlanResult.final("done", memory=nested(65)), "deeper than 64"),
+    "a memory that is no object": (final(memory=["visits"]), "a JSON object"),
 }
 
 
@@ -194,6 +197,47 @@ async def test_a_bug_fails_the_run_at_once(serve, kind):
         f" failed: the planner of test.agent failed: {kind.__name__}: {text} ({place})"
     )
     assert len(attempts) == 1
+
+
+WRONG = {
+    "a text as memory": (lambda: PlanResult.final("done", memory="visits"), "such as {"),
+    "an array as memory": (lambda: PlanResult.calls(take(), memory=["visits"]), "such as {"),
+    "a memory whose names are no strings": (lambda: PlanResult(memory={1: 2}), "such as {"),
+    "a text as calls": (lambda: PlanResult.calls("take"), "PlanResult: tool_calls.0: "),
+    "a number as answer": (lambda: PlanResult.final(7), "TextPart: text: "),
+    "a text as notes": (lambda: PlanResult.final("done", notes="x"), "PlanResult: notes: "),
+    "a field that is not there": (lambda: PlanResult(answer="done"), "PlanResult: answer: "),
+    "an array as payload": (lambda: ToolRequest(name="a.b.c", payload=[1]), "ToolRequest: payload: "),
+}
+
+
+async def test_a_wrong_argument_of_a_constructor_fails_the_run_at_once(serve):
+    """A planner that makes a plan of wrong arguments fails its run at the first attempt; the error has the argument, and the line."""
+    attempts = Counter()
+
+    async def plan(turn):
+        attempts[turn.messages[0].text] += 1
+        return WRONG[turn.messages[0].text][0]()
+
+    client = await serve(planner=plan)
+    runs = {way: await client.start("test.agent", way) for way in WRONG}
+    ended = await asyncio.gather(*(run.result() for run in runs.values()), return_exceptions=True)
+    for (way, (make, reason)), failed in zip(WRONG.items(), ended, strict=True):
+        assert isinstance(failed, RunFailed), way
+        assert reason in str(failed), way
+        assert f"({Path(__file__).name}:{make.__code__.co_firstlineno})" in str(failed), way
+    assert attempts == dict.fromkeys(WRONG, 1)
+
+
+async def test_data_that_is_no_plan_is_read_again(serve):
+    """A planner that reads a plan from data, which a model may write otherwise next time, is tried again."""
+    texts = iter(['{"memory": []}', PlanResult.final("done").model_dump_json()])
+
+    async def plan(turn):
+        return PlanResult.model_validate_json(next(texts))
+
+    client = await serve(planner=plan)
+    assert (await client.execute("test.agent", "go")).text == "done"
 
 
 async def test_a_planner_that_recovers_goes_on(serve):

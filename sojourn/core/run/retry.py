@@ -7,7 +7,7 @@
 | `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once where `retry_after` is over 30 s or the tool is `idempotent=False` |
 | the tool exceeded its time-out | the same where it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
 | `ToolFailed`, any other exception, a bad payload, a bad result | answered at once: the same would happen again |
-| a planner or policy engine has a bug: `TypeError`, `KeyError` and the like, raised in the author's own code (`BUGS`) | the run fails with its reason, at once: the same would happen again |
+| a planner or policy engine has a bug: `TypeError`, `KeyError` and the like, raised in the author's own code (`BUGS`); or a wrong argument of a constructor of Sojourn, such as `PlanResult(memory=...)` | the run fails with its reason, at once: the same would happen again |
 | it raised anything else, or exceeded `plan_timeout` | 5 attempts, or 20 where it says when to try again; then the run fails with its reason |
 
 Temporal repeats what an activity raises; what is answered is never executed again.
@@ -21,6 +21,7 @@ from typing import Any
 from sojourn.contracts import raised
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
 from sojourn.contracts.place import place_of
+from sojourn.contracts.refused import refused_by
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
@@ -157,7 +158,8 @@ def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = Fals
 
 def is_bug(error: BaseException) -> bool:
     """Whether an exception comes from a mistake in an author's code; one that a library raised by itself may pass."""
-    return any(raised.is_a(error, kind) for kind in BUGS) and place_of(error) is not None
+    is_one = any(raised.is_a(error, kind) for kind in BUGS) or refused_by(error) is not None
+    return is_one and place_of(error) is not None
 
 
 MAX_LOST = 3

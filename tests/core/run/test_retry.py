@@ -1,12 +1,15 @@
 """Retries: the rows of the table in `sojourn.core.run.retry` (SR-90)."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
-from sojourn import RateLimited, ToolSpec, ToolUnavailable, TypeSpec
+from sojourn import PlanResult, RateLimited, ToolSpec, ToolUnavailable, TypeSpec
+from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.run.retry import (
     LONGEST_INTERVAL,
@@ -164,6 +167,25 @@ def test_a_mistake_in_an_authors_code_is_a_bug(kind):
         raise kind("x")
     assert is_bug(raised.value)
     assert not is_bug(raised.value.with_traceback(None))
+
+
+class Reply(BaseModel):
+    text: str
+
+
+def test_a_wrong_argument_of_a_record_is_a_bug():
+    """A validation error is a bug where the author's code made a record of Sojourn, not where it read data or made a model of its own."""
+    wrong: Any = "visits"
+    for make, expected in (
+        (lambda: PlanResult.final("done", memory=wrong), True),
+        (lambda: PolicyDecision(caps=wrong), True),
+        (lambda: PlanResult.model_validate({"memory": wrong}), False),
+        (lambda: Reply.model_validate({"text": 7}), False),
+        (lambda: Reply(text=None), False),
+    ):
+        with pytest.raises(ValidationError) as raised:
+            make()
+        assert is_bug(raised.value) is expected
 
 
 @pytest.mark.parametrize(
