@@ -4,7 +4,6 @@ A plan's input holds only new messages. The rest is in this cache when the last 
 this worker; else the run returns it, in byte slices, which take 8 ms each.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from sojourn.core.run.transcript import Segments
 from sojourn.core.values.sizes import MAX_SLICE_BYTES
 from sojourn.core.values.wire import decode_messages, size_of
 from sojourn.segments import load_segments
+from sojourn.serving.kept import Kept
 
 from . import own_run
 from .own_run import Key
@@ -36,7 +36,7 @@ class _Entry:
 
 
 class Transcripts:
-    """A bounded, least-recently-used cache of transcripts, one entry per run.
+    """A bounded cache of transcripts, one entry per run, which go with the run.
 
     An entry is used only by the execution that made it, when its length matches the plan's input and it was made by the
     previous plan, in the attempt whose result the workflow accepted: the entry of a late first attempt must not be used after
@@ -55,13 +55,15 @@ class Transcripts:
         storage: Callable[[], StorageDriver | None] = lambda: None,
     ) -> None:
         self._storage = storage
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: Kept[_Entry] = Kept(max_entries, max_bytes)
         """By workflow id: a run that has gone on leaves no entry of its earlier execution behind."""
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
-        self.bytes = 0
         self.hits = 0
         self.misses = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the transcripts kept, as they are on the wire."""
+        return self._entries.bytes
 
     def has(self, key: Key, task: PlanTask) -> bool:
         """Whether the transcript is here, so that the run need not be asked."""
@@ -82,14 +84,7 @@ class Transcripts:
         """Keep a run's transcript as it will be once this attempt's plan is accepted."""
         run_id, execution = key
         size = self._size(self._entries.get(run_id), messages)
-        self.drop(key)
-        if size > self._max_bytes:
-            return
-        self._entries[run_id] = _Entry(execution, list(messages), plan, attempt, size)
-        self.bytes += size
-        while len(self._entries) > self._max_entries or self.bytes > self._max_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self.bytes -= oldest.size
+        self._entries.keep(run_id, _Entry(execution, list(messages), plan, attempt, size), size)
 
     @staticmethod
     def _size(known: _Entry | None, messages: Sequence[Message]) -> int:
@@ -101,16 +96,13 @@ class Transcripts:
 
     def drop(self, key: Key) -> None:
         """Remove a run."""
-        entry = self._entries.pop(key[0], None)
-        if entry:
-            self.bytes -= entry.size
+        self._entries.drop(key[0])
 
     def _known(self, key: Key, task: PlanTask) -> list[Message] | None:
         if task.after == 0:
             return []
         entry = self._accepted(key, task)
         if entry:
-            self._entries.move_to_end(key[0])
             self.hits += 1
             return entry.messages
         self.misses += 1

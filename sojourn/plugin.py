@@ -14,6 +14,7 @@ from sojourn.converter.data_converter import data_converter
 from sojourn.converter.guarded import GuardedDataConverter
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
+from sojourn.serving.present_runs import PresentRuns
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
 from sojourn.serving.whole_tasks import by_whole_tasks, serve_by_whole_tasks
@@ -49,7 +50,7 @@ class SojournPlugin(SimplePlugin):
         end_quietly()
         lead_to_logging()
         definitions = shell(app)
-        self._registered = Registered()
+        self._registered, self._present = Registered(), PresentRuns()
 
         @asynccontextmanager
         async def open_app() -> AsyncGenerator[None]:
@@ -62,7 +63,7 @@ class SojournPlugin(SimplePlugin):
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - the SDK leaves out types
             "sojourn.SojournPlugin",
             data_converter=_converter,
-            interceptors=[*interceptors(), ActivityLogs(), self._registered],
+            interceptors=[*interceptors(), ActivityLogs(), self._registered, self._present],
             workflows=definitions.workflows,
             activities=definitions.activities,
             workflow_runner=_with_passthrough,
@@ -70,9 +71,9 @@ class SojournPlugin(SimplePlugin):
         )
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        """Run the worker, and meanwhile check which search attributes the namespace lacks."""
+        """Run the worker, and meanwhile check which search attributes the namespace lacks, and let go of runs that are not in memory."""
         serve_by_whole_tasks(worker)
-        async with self._registered.watching(worker.client):
+        async with self._registered.watching(worker.client), self._present.watching():
             await super().run_worker(worker, next)
 
 

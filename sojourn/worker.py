@@ -32,6 +32,7 @@ from sojourn.logs.configure import lead_to_logging
 from sojourn.logs.core import logging_runtime, stop_core_logging
 from sojourn.serving.cached_runs import CachedRuns
 from sojourn.serving.loop_guard import SIGNALS, Stop, run_guarded
+from sojourn.serving.present_runs import PresentRuns
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
 from sojourn.serving.served import Served
@@ -151,7 +152,8 @@ class Worker:
         )
         self._announcing = Announcing(temporal, about)
         self._registered = Registered()
-        self._cached = CachedRuns(max_cached_bytes)
+        self._present = PresentRuns()
+        self._cached = CachedRuns(self._present, max_cached_bytes)
         self._watching = contextlib.AsyncExitStack()
         self._worker = temporalio.worker.Worker(
             temporal,
@@ -162,7 +164,7 @@ class Worker:
                 *missing_interceptors(temporal.config()["interceptors"]),
                 ActivityLogs(),
                 self._registered,
-                self._cached,
+                self._present,
             ],
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
             workflow_runner=Unsandboxed(),
@@ -222,6 +224,7 @@ class Worker:
         try:
             await self._app.open()
             await self._watching.enter_async_context(self._registered.watching(self._temporal))
+            await self._watching.enter_async_context(self._present.watching())
             await self._watching.enter_async_context(self._cached.watching(self._worker))
         except BaseException:
             await self._close()

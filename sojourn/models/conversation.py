@@ -1,6 +1,5 @@
 """Conversation: what a model reads of a run, kept from turn to turn, so that a turn converts only what is new."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from sojourn.core.values.wire import size_of
 from sojourn.models.compacted import ResultRead, compacted, compaction_of
 from sojourn.models.messages import Converter, is_prefix
 from sojourn.models.names import Names
+from sojourn.serving.kept import Kept
 
 __all__ = ["Conversation", "Conversations", "ResultText"]
 
@@ -108,21 +108,19 @@ class Conversation:
 
 
 class Conversations:
-    """A bounded, least-recently-used cache of conversations, by run."""
+    """A bounded cache of conversations, by run, which go with the run."""
 
     def __init__(self, text: ResultText) -> None:
         self._text = text
-        self._kept: OrderedDict[str, Conversation] = OrderedDict()
+        self._kept: Kept[Conversation] = Kept(MAX_RUNS, MAX_BYTES)
 
     def read(self, run_id: str, transcript: Sequence[Message], tools: Iterable[str]) -> Conversation:
         """The conversation of a run with this transcript and these tools."""
-        conversation = self._kept.setdefault(run_id, Conversation(self._text))
-        self._kept.move_to_end(run_id)
+        conversation = self._kept.get(run_id) or Conversation(self._text)
         conversation.update(transcript, tools)
-        while len(self._kept) > MAX_RUNS or sum(each.size for each in self._kept.values()) > MAX_BYTES:
-            self._kept.popitem(last=False)
+        self._kept.keep(run_id, conversation, conversation.size)
         return conversation
 
     def drop(self, run_id: str) -> None:
         """Remove a run, which has ended."""
-        self._kept.pop(run_id, None)
+        self._kept.drop(run_id)

@@ -13,14 +13,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import structlog
-from temporalio import workflow
-from temporalio.worker import (
-    ExecuteWorkflowInput,
-    Interceptor,
-    Worker,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
-)
+from temporalio.worker import Worker
+
+from sojourn.serving.present_runs import PresentRuns
 
 __all__ = ["LOOKED_AT_EVERY", "CachedRuns", "evict"]
 
@@ -38,51 +33,33 @@ def evict(worker: Worker, run_id: str) -> None:
     worker._bridge_worker.request_workflow_eviction(run_id)  # noqa: SLF001
 
 
-class CachedRuns(Interceptor):
+class CachedRuns:
     """The runs in a worker's memory; the workflow's `held` is the number of bytes that a run takes.
 
     Args:
+        runs: The runs.
         max_bytes: Most bytes of all runs together.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, runs: PresentRuns, max_bytes: int) -> None:
+        self._runs = runs
         self._max_bytes = max_bytes
-        self._runs: dict[str, weakref.ref[Any]] = {}
-        """The workflows by execution id; they are added and removed in Temporal's threads."""
         self._seen: dict[str, int] = {}
         """Size of each run at the last check, those idle for longest first."""
         self._left: list[tuple[weakref.ref[Any], int]] = []
         """The runs whose eviction was requested, with their sizes."""
 
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
-    ) -> type[WorkflowInboundInterceptor]:
-        """Register a run while it is in memory: an evicted run is cancelled first."""
-        runs = self._runs
-
-        class Noted(WorkflowInboundInterceptor):
-            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                run_id = workflow.info().run_id
-                runs[run_id] = weakref.ref(workflow.instance())
-                try:
-                    return await super().execute_workflow(input)
-                finally:
-                    runs.pop(run_id, None)
-
-        return Noted
-
     @property
     def held(self) -> int:
         """Size of all runs together, in bytes."""
-        return sum(run.held for run in self._present().values())
+        return sum(run.held for run in self._runs.workflows.values())
 
     def look(self, worker: Worker) -> None:
         """Request the eviction of surplus runs, except of those that are new or have changed since the last check.
 
         So a run that exceeds the limit alone is not rebuilt and evicted again while it works.
         """
-        present = self._present()
+        present = self._runs.workflows
         held = {run_id: run.held for run_id, run in present.items()}
         still = [run_id for run_id, before in self._seen.items() if held.get(run_id) == before]
         self._seen = {run_id: held[run_id] for run_id in still} | held
@@ -124,7 +101,3 @@ class CachedRuns(Interceptor):
             except AttributeError as error:  # the SDK has changed
                 _log.warning("cache_bounded_by_count_only", reason=str(error))
                 return
-
-    def _present(self) -> dict[str, Any]:
-        known = [(run_id, run()) for run_id, run in self._runs.copy().items()]
-        return {run_id: run for run_id, run in known if run is not None}

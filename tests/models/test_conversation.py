@@ -124,6 +124,7 @@ def test_runs_are_dropped_by_use_and_by_size(monkeypatch):
     assert conversations.read("a", steps(1), []) is kept["a"]
     assert conversations.read("b", steps(1), []) is not kept["b"]
     monkeypatch.setattr(conversation, "MAX_BYTES", 1_000)
+    conversations = Conversations(text)
     large = conversations.read("d", steps(50), [])
     assert len(large.request()) == 101
     assert conversations.read("d", steps(50), []) is not large

@@ -5,6 +5,7 @@ import gc
 import logging
 import secrets
 import uuid
+import weakref
 from contextlib import asynccontextmanager
 
 import pytest
@@ -32,6 +33,9 @@ async def page(number: str) -> str:
     return secrets.token_hex(100_000)
 
 
+POLICY = RunPolicy(interrupts_allowed=True)
+
+
 def turn_over(turn):
     """Read the page that the run's first message names."""
     return PlanResult.calls(page.call(number=turn.messages[0].text))
@@ -53,7 +57,7 @@ app = App(
             "test.reader",
             planner=ScriptedPlanner([turn_over, asking("first"), asking("second"), report]),
             uses=[books],
-            policy=RunPolicy(interrupts_allowed=True),
+            policy=POLICY,
         )
     ]
 )
@@ -133,7 +137,7 @@ async def test_the_run_that_is_idle_for_longest_is_evicted(serving, waiting, unt
         await waiting(runs[0], "second")
         cached.look(worker)
         await until(lambda: cached.held < 2 * EACH)
-        (stays,) = [run() for run in cached._runs.values()]
+        (stays,) = cached._runs.workflows.values()
         assert list(stays.current.state.waits.open) == ["second"]
     assert evictions(caplog) == 1
 
@@ -161,7 +165,7 @@ async def test_an_evicted_run_is_freed(serving, waiting, until):
     try:
         async with serving(room=EACH // 2, every=NEVER) as (client, cached, worker):
             await waiting(await client.start("test.reader", "p"), "first")
-            (run,) = cached._runs.values()
+            (run,) = map(weakref.ref, cached._runs.workflows.values())
             cached.look(worker)
             cached.look(worker)
             await until(lambda: cached.held == 0)
@@ -176,7 +180,7 @@ async def test_an_evicted_run_that_is_referenced_is_freed_later(serving, waiting
     try:
         async with serving(room=EACH // 2, every=NEVER) as (client, cached, worker):
             await waiting(await client.start("test.reader", "p"), "first")
-            (run,) = cached._runs.values()
+            (run,) = map(weakref.ref, cached._runs.workflows.values())
             reference = run()
             cached.look(worker)
             cached.look(worker)
@@ -189,6 +193,30 @@ async def test_an_evicted_run_that_is_referenced_is_freed_later(serving, waiting
             assert cached._left == []
     finally:
         gc.enable()
+
+
+async def test_a_notice_on_its_way_does_not_end_the_bound(temporal_address, until):
+    """While a notice is delivered, which is a workflow too, the worker goes on to look at its runs."""
+    told, release = asyncio.Event(), asyncio.Event()
+
+    async def tell(notice) -> None:
+        told.set()
+        await release.wait()
+
+    noted = App(
+        agents=[Agent("test.teller", planner=ScriptedPlanner([asking("first"), report]), policy=POLICY)],
+        on_wait=tell,
+    )
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(noted, client, max_cached_bytes=0) as worker:
+        run = await client.start("test.teller", "p")
+        await told.wait()
+        worker._cached.look(worker._worker)
+        worker._cached.look(worker._worker)
+        await until(lambda: worker._cached.held == 0)
+        release.set()
+        await run.answer("first", "yes")
+        assert (await run.result()).text == "yes"
 
 
 async def test_temporals_worker_can_evict(serving):
