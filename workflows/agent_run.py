@@ -315,9 +315,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
     async def _plan_once(self) -> PlanOutcome:
         stop_if_canceled()
+        before = self._state
         task = self._plan_task()
         try:
-            result = await self._planned_by(task)
+            result = await self._planned_by(task, before)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -334,13 +335,23 @@ class AgentRun(RunQueries, MessageHandlers):
         self._clock.watch()
         return plan
 
-    async def _planned_by(self, task: PlanTask) -> PlanOutcome | Unread:
-        """The result of a worker that has the agent: of this one, locally, or of any."""
+    async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Unread:
+        """The result of a worker that has the agent: of this one, locally, or of any.
+
+        Args:
+            task: The plan.
+            before: The state before the plan began.
+        """
         if self._local_plans.takes(task):
             whole = for_task(self._state.memory, local=True) | {"asks_memory": False}
-            local = await self._local_plans.planned(
-                task.model_copy(update=whole) if task.asks_memory else task
-            )
+            try:
+                local = await self._local_plans.planned(
+                    task.model_copy(update=whole) if task.asks_memory else task
+                )
+            except asyncio.CancelledError:
+                if self._state.interrupted is not None:
+                    self._take_back(before)
+                raise
             if local is not None:
                 return local
         task = task if self.current.version else task.model_copy(update={"version": VERSION})
@@ -365,6 +376,12 @@ class AgentRun(RunQueries, MessageHandlers):
                 self.current.follow(result)
                 self._local_plans.begin(result)
                 return result
+
+    def _take_back(self, before: RunState) -> None:
+        """Take a local plan back that an interruption has cut off: the history has nothing of it, so that no reader could tell that it began."""
+        self._local_plans.add(-self._transcript.drop_last(len(before.new) + len(before.resume_messages)))
+        self._state = self._state.plan_cut_off(before)
+        self.conversation.plan_cut_off()
 
     def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
         """The activity's result, or a fault where somebody completed the activity by hand with something else."""

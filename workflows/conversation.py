@@ -55,6 +55,8 @@ class Conversation:
         self._turn = turn
         self._go_on = go_on
         self._idle_since = idle_since
+        self._is_cut_off = False
+        """Whether a plan of the present turn was cut off of which the history has nothing."""
         self._present: asyncio.Task[tuple[RunOutput, bool]] | None = None
         """The present turn, in a task of its own, which an interruption cancels."""
 
@@ -64,6 +66,10 @@ class Conversation:
             self._awaits.abandon()
             if self._present is not None:
                 self._present.cancel()
+
+    def plan_cut_off(self) -> None:
+        """Note that the history has nothing of the plan that was under way when the turn was interrupted."""
+        self._is_cut_off = True
 
     async def run(self) -> RunOutput:
         """The output of the whole conversation, once it was closed or has reached a limit."""
@@ -147,6 +153,8 @@ class Conversation:
             ended["error"] = failure.model_dump(mode="json", exclude_defaults=True)
         elif output is not None and not is_planned:
             ended["output"] = output.model_dump(mode="json", exclude_defaults=True)
+        if self._is_cut_off:
+            self._is_cut_off, ended["message_ids"] = False, list(self._current.state.taken)
         if ended:
             workflow.upsert_memo({TURN_ENDED: {"turn_id": self._current.state.turn_id, **ended}})
         self._current.state = self._current.state.turn_ended(failure)

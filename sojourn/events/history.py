@@ -43,6 +43,7 @@ class _TurnEnded(Record):
     turn_id: str = ""
     output: RunOutput | None = None
     error: ToolError | None = None
+    message_ids: tuple[str, ...] = ()
 
 
 _ENDS = {
@@ -245,7 +246,14 @@ class HistoryReader:
         told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)
         if told is None:
             return None
-        return self._made(event, "turn_ended", key=told.turn_id, value=told.output, error=told.error)
+        return self._made(
+            event,
+            "turn_ended",
+            key=told.turn_id,
+            value=told.output,
+            error=told.error,
+            message_ids=told.message_ids,
+        )
 
     async def _end(self, event: HistoryEvent) -> HistoryRecord:
         kind = _ENDS[event.event_type]

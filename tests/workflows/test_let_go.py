@@ -60,7 +60,7 @@ async def others_are_let_go(until) -> None:
 async def test_an_idle_conversation_in_memory_keeps_its_transcript(serving, until):
     """While its run is in the worker's memory, the transcript stays, however long nobody sends a message."""
     client, _ = serving
-    session = client.session("test.counter", "desk-1")
+    session = client.session("test.counter", f"desk-{uuid.uuid4().hex[:8]}")
     assert [await say(session) for _ in range(2)] == ["1", "2"]
     await others_are_let_go(until)
     assert keepers(session.run.id) == 2  # the transcript, and what the model reads
@@ -70,7 +70,7 @@ async def test_an_idle_conversation_in_memory_keeps_its_transcript(serving, unti
 async def test_an_evicted_conversation_costs_nothing(serving, until):
     """Soon after its eviction nothing is kept of it; the next message is answered from the whole transcript."""
     client, worker = serving
-    session = client.session("test.counter", "desk-2")
+    session = client.session("test.counter", f"desk-{uuid.uuid4().hex[:8]}")
     assert [await say(session) for _ in range(2)] == ["1", "2"]
     (execution,) = worker._present.workflows
     evict(worker._worker, execution)
@@ -83,7 +83,7 @@ async def test_an_evicted_conversation_costs_nothing(serving, until):
 async def test_a_conversation_that_ends_leaves_nothing(serving, until):
     """Soon after it was closed nothing is kept of a conversation."""
     client, _ = serving
-    session = client.session("test.counter", "desk-3")
+    session = client.session("test.counter", f"desk-{uuid.uuid4().hex[:8]}")
     assert [await say(session) for _ in range(2)] == ["1", "2"]
     await session.close()
     await session.run.result()
@@ -96,7 +96,7 @@ async def test_a_users_own_worker_lets_go(temporal_address, until):
     plugin = SojournPlugin(make_app())
     temporal = await temporalio.client.Client.connect(temporal_address, plugins=[plugin])
     async with temporalio.worker.Worker(temporal, task_queue=queue):
-        session = Client(temporal, task_queue=queue).session("test.counter", "desk-4")
+        session = Client(temporal, task_queue=queue).session("test.counter", f"desk-{uuid.uuid4().hex[:8]}")
         assert [await say(session) for _ in range(2)] == ["1", "2"]
         assert plugin._present.run_ids == {session.run.id}
         await session.close()

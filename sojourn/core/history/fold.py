@@ -265,6 +265,7 @@ class Fold:
     def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
         """Read how a turn ended that no plan answered; a turn that a plan has answered ended there."""
         output, error = record.value, record.error
+        yield from self._begun_unseen(record)
         if self._fold.state.is_idle and record.key == self._fold.state.turn_id:
             return
         if self._fold.state.interrupted is not None:
@@ -277,6 +278,20 @@ class Fold:
             ids = list(self._fold.state.taken)
             yield self._fold.event(record, TurnFailedEvent, error=error, message_ids=ids)
             self._fold.state = self._fold.state.turn_ended(error)
+
+    def _begun_unseen(self, record: HistoryRecord) -> Iterator[Event]:
+        """Open a turn, or let messages join it, before a plan that was cut off, and that the history does not show."""
+        state = self._fold.state
+        new = [each for each in record.message_ids if each not in state.taken]
+        if not new:
+            return
+        if state.is_idle:
+            state, self._limit = state.turn_opened(new), None
+            kind: type[TurnStartedEvent | TurnSteeredEvent] = TurnStartedEvent
+        else:
+            state, kind = state.joined(new)[0], TurnSteeredEvent
+        self._fold.state = state.planning().interrupting("")
+        yield self._fold.event(record, kind, message_ids=new)
 
     def _completed_turn(self, record: HistoryRecord, output: RunOutput) -> Event:
         ids = list(self._fold.state.taken)

@@ -37,6 +37,8 @@ class HistoryRecord:
     """The task queue of an activity."""
     waits: str = ""
     """How long an activity may wait in its task queue."""
+    message_ids: tuple[str, ...] = ()
+    """The messages of a turn that was interrupted before the history had anything of its plan."""
     judged: bool = False
     """Whether the record is an update, which the workflow had accepted before it was recorded."""
     identity: str = ""

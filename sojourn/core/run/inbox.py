@@ -128,6 +128,12 @@ class Inbox:
         count = max(self._interrupts, 1)
         return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
 
+    def taking(self, message_ids: Sequence[str]) -> tuple["Inbox", tuple[Sent, ...]]:
+        """The inbox without these messages, and those of them that waited, in the order given."""
+        found = {sent.message_id: sent for sent in self.waiting if sent.message_id in message_ids}
+        rest = tuple(sent for sent in self.waiting if sent.message_id not in found)
+        return changed(self, waiting=rest), tuple(found[id] for id in message_ids if id in found)
+
     @property
     def _interrupts(self) -> int:
         """Number of messages that interrupt; they are before all others."""

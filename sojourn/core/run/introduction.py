@@ -14,7 +14,8 @@ STARTED_AT = "started_at"
 """The memo by which lists of runs know when a run of several executions started; ISO 8601."""
 
 TURN_ENDED = "turn_ended"
-"""The memo that records how the last turn of a conversation ended that no plan answered: `turn_id`, and `error` or `output`."""
+"""The memo that records how the last turn of a conversation ended that no plan answered: `turn_id`, and `error` or `output`; where a plan was
+cut off that the history does not show, also the `message_ids` of the turn."""
 
 _MAX_MEMO = 200
 _MAX_SUMMARY_BYTES = 160

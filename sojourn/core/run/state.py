@@ -216,6 +216,22 @@ class RunState:
             opened_after=None,
         )
 
+    def plan_cut_off(self, before: "RunState") -> "RunState":
+        """Take a plan back that an interruption has cut off, and of which nothing is recorded: the next plan gets its new messages.
+
+        Args:
+            before: The state before that plan began.
+        """
+        return changed(
+            self,
+            plans=before.plans,
+            new=(*before.new, *self.new),
+            resume_messages=(*before.resume_messages, *self.resume_messages),
+            planned_from=before.planned_from,
+            turn_start=before.turn_start,
+            opened_after=before.opened_after,
+        )
+
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
         """Take a plan's policy, policy decision, notes and usage into the state."""
         state = changed(self, accepted_attempt=plan.attempt, unseen=None, notices=tuple(plan.notices))
@@ -400,9 +416,13 @@ class RunState:
         """Whether a conversation is between two turns."""
         return self.phase == "idle"
 
-    def turn_opened(self) -> "RunState":
-        """Open a turn with the first message that waits: what limits and counts a turn begins at zero."""
-        inbox, opening = self.inbox.opening()
+    def turn_opened(self, message_ids: Sequence[str] = ()) -> "RunState":
+        """Open a turn with the first message that waits: what limits and counts a turn begins at zero.
+
+        Args:
+            message_ids: The messages that open it, where the run has recorded which ones did.
+        """
+        inbox, opening = self.inbox.taking(message_ids) if message_ids else self.inbox.opening()
         is_first = self.plans == 0 and self.turns == 0
         state = self.agreeing(self.agreed) if self.agreed else self
         budget = state.policy.time_budget if self.agreed else self.active.budget
@@ -421,9 +441,13 @@ class RunState:
             phase="planning",
         )
 
-    def joined(self) -> tuple["RunState", list[str]]:
-        """The state with the messages that steer the present turn, before its next plan, and the ids of these."""
-        inbox, steers = self.inbox.steering()
+    def joined(self, message_ids: Sequence[str] = ()) -> tuple["RunState", list[str]]:
+        """The state with the messages that steer the present turn, before its next plan, and the ids of these.
+
+        Args:
+            message_ids: The messages of the turn, where the run has recorded which ones joined it.
+        """
+        inbox, steers = self.inbox.taking(message_ids) if message_ids else self.inbox.steering()
         if not steers:
             return self, []
         ids = [sent.message_id for sent in steers]

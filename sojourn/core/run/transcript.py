@@ -156,6 +156,18 @@ class Packed:
         """Add messages; returns their size on the wire, in bytes."""
         return sum([self.append(message) for message in messages])
 
+    def drop_last(self, count: int) -> int:
+        """Remove messages that were added last, and since any was stored; returns their size on the wire, in bytes."""
+        while len(self._open) < count:
+            _, data = self._blocks.pop()
+            self._open = [*zlib.decompress(data).split(b"\n"), *self._open]
+        first = len(self._open) - count
+        size = sum(map(len, self._open[first:]))
+        self._open = self._open[:first]
+        self._open_bytes = sum(map(len, self._open))
+        self._count -= count
+        return size
+
     def messages(self) -> list[Message]:
         """The messages that are not in external storage."""
         return decode_messages(b"[" + b",".join(self) + b"]")

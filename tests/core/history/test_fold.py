@@ -92,6 +92,54 @@ def test_a_turn_ends_once() -> None:
     assert (status.status, status.turns, status.queued) == ("idle", 1, 1)
 
 
+CUT = ToolError.new("the turn was interrupted", code="interrupted")
+
+
+def sent(history: History, id: str, mode: str = "queue") -> None:
+    """A message to the conversation, whose text is its id."""
+    history.add("sent", name="send", value=[{"text": id, "message_id": id, "mode": mode}], judged=True)
+
+
+def test_a_turn_of_which_only_the_end_is_recorded_is_told_with_its_messages() -> None:
+    """It begins with the messages that the memo names, not with those that wait first, and the next plan gets them."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    for id, mode in (("m1", "queue"), ("m2", "steer"), ("m3", "queue"), ("m4", "interrupt")):
+        sent(history, id, mode)
+    history.add("turn_ended", key="t1", error=CUT, message_ids=("m1", "m2"))
+    fold, events = history.folded()
+    told = [(event.type, event.message_ids) for event in events if event.type.startswith("turn_")]
+    assert told == [("turn_started", ["m1", "m2"]), ("turn_failed", ["m1", "m2"])]
+    state = fold.state
+    assert (state.is_idle, state.turns, state.plans, state.interrupted) == (True, 1, 0, None)
+    assert [each.message_id for each in state.inbox.waiting] == ["m4", "m3"]
+    assert [message.text for message in state.new[:2]] == ["m1", "m2"]
+
+
+def test_a_message_that_joined_a_plan_of_which_nothing_is_recorded_is_told() -> None:
+    """The messages of the turn that are known are not told again."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    sent(history, "m1")
+    history.plan(PlanOutcome(fault="a plan holds exactly one"))
+    sent(history, "m2", "steer")
+    history.add("sent", name="interrupt", value=["stop"], judged=True)
+    history.add("turn_ended", key="t1", error=CUT, message_ids=("m1", "m2"))
+    fold, events = history.folded()
+    told = [(event.type, event.message_ids) for event in events if event.type.startswith("turn_")]
+    assert told == [("turn_started", ["m1"]), ("turn_steered", ["m2"]), ("turn_failed", ["m1", "m2"])]
+    assert fold.state.inbox.waiting == ()
+
+
+def test_an_interrupted_turn_whose_messages_are_known_is_told_once() -> None:
+    """Where the plan that was cut off had no new message, the memo tells nothing new."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    sent(history, "m1")
+    history.plan(PlanOutcome(fault="a plan holds exactly one"))
+    history.add("sent", name="interrupt", value=["stop"], judged=True)
+    history.add("turn_ended", key="t1", error=CUT, message_ids=("m1",))
+    told = [event.type for event in history.events() if event.type.startswith("turn_")]
+    assert told == ["turn_started", "turn_failed"]
+
+
 def test_a_wait_is_no_event() -> None:
     """A plan that waits for a time adds no event after `plan_started`."""
     history = History()

@@ -34,6 +34,22 @@ def test_packed_messages_are_read_back(sizes: list[int]) -> None:
     assert slice_of(packed, 0, None, 0)[0][: transcript.MAX_SLICE_BYTES] == encode(messages)
 
 
+@given(st.lists(st.sampled_from([1, 20_000, 40_000]), max_size=6), st.integers(0, 6))
+def test_the_last_messages_are_removed(sizes: list[int], count: int) -> None:
+    """What is left is the transcript before they were added, whether they were compressed meanwhile or not."""
+    messages = [Message.user(str(number) * size) for number, size in enumerate(sizes)]
+    kept = messages[: max(len(messages) - count, 0)]
+    packed, before = Packed(), Packed()
+    before.extend(kept)
+    packed.extend(kept)
+    added = packed.extend(messages[len(kept) :])
+    assert packed.drop_last(len(messages) - len(kept)) == added
+    assert (len(packed), packed.messages()) == (len(kept), kept)
+    for each in (packed, before):
+        each.append(Message.user("next"))
+    assert packed.messages() == before.messages()
+
+
 def test_packed_messages_take_less_memory_than_their_json() -> None:
     """A megabyte of rows is held in less than half its size."""
     rows = [{"id": n, "name": f"device {n}", "value": n * 1.5} for n in range(200)]
