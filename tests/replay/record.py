@@ -132,7 +132,9 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
         update = ("send", {"text": scenario.first, "message_id": scenario.first})
         await begin(client.temporal, name, opening, QUEUE, listed=opening, unlisted=opening, update=update)
     else:
-        await client.temporal.start_workflow("AgentRun", opening, id=name, task_queue=QUEUE)
+        await client.temporal.start_workflow(
+            "AgentRun", opening, id=name, task_queue=QUEUE, task_timeout=scenario.task_timeout
+        )
     return client.get_run(name)
 
 

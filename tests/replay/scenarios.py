@@ -71,6 +71,8 @@ class Scenario:
     """Whether the run is a conversation, to which the deed sends every message."""
     first: str | None = None
     """The message that starts the conversation, in the same request."""
+    task_timeout: timedelta | None = None
+    """The time-out of a conversation's workflow tasks; with a short one a message reaches the run under a local plan."""
 
 
 # Tools.
@@ -537,6 +539,32 @@ async def be_noticed(run: Run) -> None:
     await say(run, "last")
 
 
+hangs = asyncio.Event()
+
+
+async def hang_at_hang(turn: Turn) -> PlanResult:
+    """Answer, or hang at "hang", whoever cancels it."""
+    if turn.messages[-1].text != "hang":
+        return PlanResult.final("hello")
+    hangs.set()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def cut_off(run: Run) -> None:
+    """Interrupt a turn whose first plan, a local one, hangs."""
+    await say(run, "first")
+    turn = SessionTurn(run, await run.send({"text": "hang", "message_id": "hang"}))
+    await hangs.wait()
+    await run.interrupt("enough", by="ana")
+    with contextlib.suppress(RunFailed):
+        await turn.result()
+    await say(run, "last")
+    await run.close()
+
+
 async def talk_on(run: Run) -> None:
     """Send as many messages as make the conversation go on in new executions."""
     for n in range(14):
@@ -667,6 +695,13 @@ SCENARIOS = {
         policy=ASKING,
         deed=interrupt,
         conversation=True,
+    ),
+    "cut_off_conversation": Scenario(
+        [PlanResult.final("hello"), hang_at_hang, hang_at_hang],
+        local=True,
+        deed=cut_off,
+        conversation=True,
+        task_timeout=timedelta(seconds=1),
     ),
     "continued_conversation": Scenario(
         [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True

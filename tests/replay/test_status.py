@@ -139,6 +139,10 @@ async def test_the_queried_status_is_the_folded_one(path: Path) -> None:
     if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
         tasks.pop()  # after its last task the next execution answers queries
     assert len(tasks) >= len(live) - 1  # the last may have been lost with its worker
+    if path.stem == "cut_off_conversation":  # the history does not show a local plan that is under way
+        under_way = [task for task in tasks if live[task].phase == "planning"]
+        assert under_way
+        tasks = [task for task in tasks if task not in under_way]
     for task in tasks:
         assert compared(live[task]) == compared(read[task]), f"at event {task}"
     assert seconds_left([live[task] for task in tasks]) == pytest.approx(
