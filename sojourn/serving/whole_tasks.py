@@ -70,7 +70,7 @@ def by_whole_tasks(runner: WorkflowRunner) -> WorkflowRunner:
 
 def serve_by_whole_tasks(worker: Worker) -> None:
     """Let the worker evict runs that a query has built, where its runner is one of these."""
-    runner = worker.config(active_config=True).get("workflow_runner")
+    runner = worker.config(active_config=True)["workflow_runner"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - the active one has it
     if isinstance(runner, _WholeTasks):
         runner.serve(worker)
 
