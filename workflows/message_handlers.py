@@ -37,6 +37,7 @@ from sojourn.core.run.inbox import (
     NO_CONVERSATION,
     SEND,
     Accepted,
+    Closing,
     Interruption,
     Sent,
     read_close,
@@ -227,7 +228,7 @@ class MessageHandlers(ABC):
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
 
-    def _read_close(self, values: Sequence[Any]) -> str | Refused:
+    def _read_close(self, values: Sequence[Any]) -> Closing | Refused:
         return read_close(values) if self._is_open else self._not_open
 
     @property
@@ -265,12 +266,12 @@ class MessageHandlers(ABC):
         self.conversation.interrupt()
         return True
 
-    def _closed(self, reason: str | Refused) -> None:
+    def _closed(self, message: Closing | Refused) -> None:
         self.awaits.room.look()
-        if isinstance(reason, Refused):
-            self.awaits.note(f"{CLOSE} refused: {reason.reason}")
+        if isinstance(message, Refused):
+            self.awaits.note(f"{CLOSE} refused: {message.reason}")
         else:
-            self.current.state = changed(self.current.state, closing=reason)
+            self.current.state = changed(self.current.state, closing=message.reason)
 
     @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")
     async def ignore_unknown(self, _name: str, _values: Sequence[RawValue]) -> None:

@@ -74,12 +74,14 @@ class PlanStartedEvent(BaseEvent):
 
 
 class PlannerNoteEvent(BaseEvent):
-    """A note by the planner, or about a message from outside that was refused."""
+    """A note by the planner, or about a message from outside: one that was refused, an interruption, a close, a release."""
 
     type: Literal["planner_note"] = "planner_note"
     """The discriminator of `Event`."""
     text: str
     """The note."""
+    by: str | None = None
+    """Who caused it, by the name in the message."""
     identity: str | None = None
     """The identity of the client that caused the note, as Temporal records it."""
 
@@ -297,7 +299,7 @@ class MessageReceivedEvent(BaseEvent):
     message: Message
     """The message."""
     mode: str = "queue"
-    """`queue` or `steer`."""
+    """`queue`, `steer` or `interrupt`."""
     by: str | None = None
     """Who sent it, by the name in the message."""
     identity: str | None = None

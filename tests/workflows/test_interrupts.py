@@ -348,12 +348,13 @@ async def test_by_signal(client, traces):
             await turn.result()
     await traces(session.run).handle.signal("interrupt", {"reason": 3})
     await (await session.send("hello")).result()
-    notes = [event.text async for event in session.events(follow=False) if event.type == "planner_note"]
+    events = [event async for event in session.events(follow=False)]
+    notes = [(event.text, event.by) for event in events if event.type == "planner_note"]
     assert notes == [
-        "interrupted: stop by ana",
-        "interrupted: stop",
-        "interrupted",
-        "interrupt refused: `reason` is a text of at most 2,000 characters",
+        ("interrupted: stop", "ana"),
+        ("interrupted: stop", None),
+        ("interrupted", None),
+        ("interrupt refused: `reason` is a text of at most 2,000 characters", None),
     ]
     await check(session, traces)
 

@@ -119,7 +119,9 @@ def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:
 
 
 def _note(event: PlannerNoteEvent) -> list[Line]:
-    who = f" ({_identity(event.identity)})" if event.identity else ""
+    name = f"by {name_of(event.by)}" if event.by else ""
+    sender = ", ".join(filter(None, [name, event.identity and _identity(event.identity)]))
+    who = f" ({sender})" if sender else ""
     return [Line(f"· {plain(event.text, 500)}{who}", "dim")]
 
 

@@ -40,6 +40,8 @@ from sojourn.core.run.inbox import (
     INTERRUPT,
     NO_CONVERSATION,
     SEND,
+    Closing,
+    Interruption,
     Sent,
     read_close,
     read_interrupt,
@@ -140,9 +142,7 @@ class WaitFold:
         if after is state:
             return
         self._go_on_with(record, after)
-        text = f"interrupted: {message.reason}" if message.reason else "interrupted"
-        by = f" by {message.by}" if message.by else ""
-        yield self._fold.event(record, PlannerNoteEvent, text=f"{text}{by}", identity=record.identity or None)
+        yield self._noted(record, "interrupted", message)
 
     def _go_on_with(self, record: HistoryRecord, after: RunState) -> None:
         """Go on with a state in which the present turn may be interrupted now; what only waits is given up."""
@@ -155,14 +155,20 @@ class WaitFold:
 
     def _closed(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
-        reason = read_close(record.value)
-        if isinstance(reason, Refused) or not state.opening.conversation or state.closing is not None:
-            why = reason.reason if isinstance(reason, Refused) else "the conversation is not open"
+        message = read_close(record.value)
+        if isinstance(message, Refused) or not state.opening.conversation or state.closing is not None:
+            why = message.reason if isinstance(message, Refused) else "the conversation is not open"
             yield self._note(record, f"{CLOSE} refused: {why}")
             return
-        self._fold.state = changed(state, closing=reason)
-        text = f"closed: {reason}" if reason else "closed"
-        yield self._fold.event(record, PlannerNoteEvent, text=text, identity=record.identity or None)
+        self._fold.state = changed(state, closing=message.reason)
+        yield self._noted(record, "closed", message)
+
+    def _noted(self, record: HistoryRecord, done: str, message: Interruption | Closing) -> Event:
+        """The note of what a message from outside did, with its reason and its sender."""
+        text = f"{done}: {message.reason}" if message.reason else done
+        return self._fold.event(
+            record, PlannerNoteEvent, text=text, by=message.by, identity=record.identity or None
+        )
 
     # Answers.
 
@@ -261,11 +267,11 @@ class WaitFold:
 
     def _released(self, record: HistoryRecord, release: Released) -> Iterator[Event]:
         named = ", ".join([*release.tools, *release.tags])[:MAX_NAMED]
-        by = f" by {release.by}" if release.by else ""
         yield self._fold.event(
             record,
             PlannerNoteEvent,
-            text=f"{named}: approved for the rest of the run{by}",
+            text=f"{named}: approved for the rest of the run",
+            by=release.by,
             identity=record.identity or None,
         )
         self._step.waits, settled = self._step.waits.released(release)

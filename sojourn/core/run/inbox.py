@@ -24,6 +24,7 @@ __all__ = [
     "NO_CONVERSATION",
     "SEND",
     "Accepted",
+    "Closing",
     "Inbox",
     "Interruption",
     "Mode",
@@ -77,6 +78,14 @@ class Sent:
 @dataclass(frozen=True)
 class Interruption:
     """A request to end the present turn."""
+
+    reason: str = ""
+    by: str | None = None
+
+
+@dataclass(frozen=True)
+class Closing:
+    """A request to end the conversation once no message waits."""
 
     reason: str = ""
     by: str | None = None
@@ -203,16 +212,17 @@ def _message(text: Any, parts: Any) -> Message | Refused:
 
 def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
     """Read `{"reason", "by"}`, a text, or nothing at all: why the present turn ends."""
-    return _reason_and_by(values)
+    read = _reason_and_by(values)
+    return read if isinstance(read, Refused) else Interruption(*read)
 
 
-def read_close(values: Sequence[Any]) -> str | Refused:
+def read_close(values: Sequence[Any]) -> Closing | Refused:
     """Read `{"reason", "by"}`, a text, or nothing at all: why the conversation ends."""
     read = _reason_and_by(values)
-    return read if isinstance(read, Refused) else read.reason
+    return read if isinstance(read, Refused) else Closing(*read)
 
 
-def _reason_and_by(values: Sequence[Any]) -> Interruption | Refused:
+def _reason_and_by(values: Sequence[Any]) -> tuple[str, str | None] | Refused:
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values[0] if values else {}, "reason", ("reason", "by"))
@@ -223,7 +233,7 @@ def _reason_and_by(values: Sequence[Any]) -> Interruption | Refused:
         return by
     if not (isinstance(reason, str) and len(reason) <= _MAX_REASON_CHARS and is_writable(reason)):
         return Refused(f"`reason` is a text of at most {_MAX_REASON_CHARS:,} characters")
-    return Interruption(reason, by)
+    return reason, by
 
 
 def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, Any] | Refused:

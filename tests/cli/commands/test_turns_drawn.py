@@ -145,10 +145,11 @@ async def test_watch_at_a_terminal_begins_with_the_last_turns(talk):
     await session.send("and then?", by="bo")
     terminal.type("n not now\n")
     await terminal.shows(r"\nt6 .*by bo(.|\n)*= and then\?(.|\n)*… idle")
-    await session.close("done")
+    await session.close("done", by="ana")
     shown = (await terminal.end()).splitlines()
     assert headings(shown) == ["t2", "t3", "t4", "t5", "t6"]
     assert "= the conversation was closed: done" in shown
+    assert any(line.startswith("· closed: done (by ana, identity ") for line in shown)
     assert terminal.process.returncode == 0
 
 

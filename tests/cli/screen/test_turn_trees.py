@@ -247,14 +247,14 @@ def test_what_is_between_turns_and_the_end():
     """A note between two turns is drawn below the one before; messages that get no turn any more are told."""
     closed = RunOutput(run_id="a.b@s", agent_id="a.b", final=Message.assistant("done"), reason="closed")
     end = [
-        event("planner_note", text="closed: done"),
+        event("planner_note", text="closed: done", by="ana", identity="1@host"),
         said("m9", "too late"),
         event("run_completed", output=closed),
         event("run_stream_end"),
     ]
     expected = [
         "  0 calls, took 2.0 s",
-        "· closed: done",
+        "· closed: done (by ana, identity 1@host)",
         "= the conversation was closed: done",
         "1 message had no turn",
         f"  > too late (by ana, {local(BEGAN)})",

@@ -140,6 +140,26 @@ def test_an_interrupted_turn_whose_messages_are_known_is_told_once() -> None:
     assert told == ["turn_started", "turn_failed"]
 
 
+@pytest.mark.parametrize(
+    ("name", "sent", "text"),
+    [
+        ("interrupt", {"reason": "wrong shop"}, "interrupted: wrong shop"),
+        ("interrupt", {}, "interrupted"),
+        ("close", {"reason": "done"}, "closed: done"),
+        ("close", {}, "closed"),
+        ("stop_asking", {"tools": ["a.b.c"]}, "a.b.c: approved for the rest of the run"),
+    ],
+)
+def test_who_decided_is_a_field_of_the_note(name: str, sent: dict[str, Any], text: str) -> None:
+    """What ends a turn, a conversation or the asking has who sent it, by name and by Temporal's identity, apart from the text."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    history.add("sent", name="send", value=[{"text": "hi", "message_id": "m1"}], judged=True)
+    history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b"))
+    history.add("sent", name=name, value=[{**sent, "by": "ana"}], judged=True, identity="1@host")
+    note = only(history.events(), "planner_note")
+    assert (note.text, note.by, note.identity) == (text, "ana", "1@host")
+
+
 def test_a_wait_is_no_event() -> None:
     """A plan that waits for a time adds no event after `plan_started`."""
     history = History()
