@@ -100,7 +100,7 @@ def get_time_series(
     span = f"{metric} of {device_id} from {start_time.isoformat()} to {end_time.isoformat()}"
     seen = f"{min(values)} to {max(values)} {series['unit']}" if values else "nothing reported"
     return TimeSeries(
-        summary=f"{len(values)} readings of {span}: {seen}",
+        summary=f"{len(values)} reading{'' if len(values) == 1 else 's'} of {span}: {seen}",
         count=len(values),
         device_id=device_id,
         metric=metric,

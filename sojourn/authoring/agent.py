@@ -33,6 +33,7 @@ from sojourn.core.payload import boundary
 from sojourn.core.payload.template import filled
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.declaration import declared_at
+from sojourn.core.values.text import counted
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner
@@ -232,7 +233,7 @@ class AgentToolset:
 
     def __repr__(self) -> str:
         """The id, the agent, and the number of tools."""
-        return f"<AgentToolset {self.id} of {self.agent.id}: {len(self.tools)} tools>"
+        return f"<AgentToolset {self.id} of {self.agent.id}: {counted(len(self.tools), 'tool')}>"
 
 
 @declares(

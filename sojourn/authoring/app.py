@@ -24,6 +24,7 @@ from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.approval import judge
+from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 from sojourn.live.address import as_transport
 from sojourn.live.transport import LiveTransport
@@ -156,7 +157,7 @@ class App:
     def __repr__(self) -> str:
         """The name, the ids of the agents, and the number of toolsets."""
         name = f"{self.name} of " if self.name else ""
-        return f"<App {name}{' '.join(self._agents)}: {len(self._toolsets)} toolsets>"
+        return f"<App {name}{' '.join(self._agents)}: {counted(len(self._toolsets), 'toolset')}>"
 
     @property
     def name(self) -> str | None:

@@ -37,6 +37,7 @@ from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.injected_fields import advertised
 from sojourn.core.schema.enforceable import field_descriptions
 from sojourn.core.values.declaration import declared_at
+from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]
@@ -100,7 +101,7 @@ class Toolset:
 
     def __repr__(self) -> str:
         """The id, and the number of tools."""
-        return f"<Toolset {self.id}: {len(self.tools)} tools>"
+        return f"<Toolset {self.id}: {counted(len(self.tools), 'tool')}>"
 
     @overload
     def tool(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...

@@ -22,6 +22,7 @@ from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import open_waits
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.core.values.text import counted
 from sojourn.errors import RunNotFound, SojournError
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class Chat:
         except RunNotFound:
             self._view.say(f"{name}  a new conversation (/help; Ctrl-D leaves)", "bold")
             return
-        self._view.say(f"{name}  {status.status} after {status.turns} turns (/help; Ctrl-D leaves)", "bold")
+        self._view.say(
+            f"{name}  {status.status} after {counted(status.turns, 'turn')} (/help; Ctrl-D leaves)", "bold"
+        )
         past = [event async for event in run.events(follow=False, children=True)]
         begun = max((n for n, event in enumerate(past) if event.type == "turn_started"), default=len(past))
         for event in past[begun:] if status.status != "idle" else ():
@@ -215,7 +218,8 @@ class Chat:
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()
-        counts = f"{status.turns} turns, {status.queued} messages wait"
+        waiting = f"{counted(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'}"
+        counts = f"{counted(status.turns, 'turn')}, {waiting}"
         print(f"{plain(status.run_id, 300)}  {status.status}  {counts}")
         for wait in open_waits(status):
             print("\n".join(f"  {line}" for line in wait.lines()))

@@ -21,7 +21,7 @@ from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.schema.issue_text import sentence
-from sojourn.core.values.text import CUT, clip
+from sojourn.core.values.text import CUT, clip, counted
 from sojourn.models.names import Names
 
 __all__ = ["reminders", "result_text"]
@@ -65,7 +65,7 @@ def _success(result: ToolResult) -> str:
     text = value if isinstance(value, str) else _json(value)
     if not result.artifacts:
         return text
-    kinds = ", ".join(f"{artifact.kind} ({artifact.size:,} bytes)" for artifact in result.artifacts)
+    kinds = ", ".join(f"{artifact.kind} ({counted(artifact.size, 'byte')})" for artifact in result.artifacts)
     return f"{text}\n[kept for the people who follow the run, and not shown to you: {kinds}]"
 
 
@@ -105,9 +105,13 @@ def _is_partial(result: ToolResult) -> bool:
 def _partial(result: ToolResult, wire_name: Callable[[str], str]) -> str:
     bounds = result.bounds
     assert bounds
-    of = f" of {bounds.total}" if bounds.total is not None else ""
+    held = (
+        counted(bounds.returned, "item")
+        if bounds.total is None
+        else f"{bounds.returned} of {counted(bounds.total, 'item')}"
+    )
     kind = "is a part" if bounds.truncated else "says how much it holds"
-    notice = f"The result of {wire_name(result.name)} {kind}: {bounds.returned}{of} items."
+    notice = f"The result of {wire_name(result.name)} {kind}: {held}."
     if bounds.refinement_hint:
         notice += f" To narrow it: {bounds.refinement_hint.rstrip('.')}."
     if bounds.next_cursor:

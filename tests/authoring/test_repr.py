@@ -31,8 +31,8 @@ def test_declarations_are_named_with_counts() -> None:
     agent = Agent("test.agent", planner=plan, uses=[tools, below])
     app = App(agents=[agent, child])
     assert [repr(each) for each in (tools, below, agent, child, app)] == [
-        "<Toolset test.tools: 1 tools>",
-        "<AgentToolset test.below of test.child: 1 tools>",
+        "<Toolset test.tools: 1 tool>",
+        "<AgentToolset test.below of test.child: 1 tool>",
         "<Agent test.agent: test.tools test.below>",
         "<Agent test.child: no toolsets>",
         "<App test.agent test.child: 2 toolsets>",

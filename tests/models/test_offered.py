@@ -102,6 +102,16 @@ def test_a_partial_result_has_a_notice():
     assert reminders(whole, wire_name) == []
 
 
+@pytest.mark.parametrize(
+    ("returned", "total", "held"), [(1, None, "1 item"), (3, None, "3 items"), (0, 1, "0 of 1 item")]
+)
+def test_the_items_of_a_partial_result_are_counted(returned, total, held):
+    """One item is told as one."""
+    bounds = Bounds(returned=returned, total=total, truncated=True)
+    given = turn(tool_results=[ToolResult(name="shop.orders.place", result=[], bounds=bounds)])
+    assert reminders(given, wire_name) == [f"The result of shop__orders__place is a part: {held}."]
+
+
 def test_a_call_to_repair_has_a_notice():
     """A restricting hint has a notice, except in the last turn, in which no tool may be called."""
     hints = [hint("shop.orders.place", restricts=True)]

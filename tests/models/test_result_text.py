@@ -62,6 +62,12 @@ def test_artifacts_are_named():
     ]
 
 
+def test_an_artifact_of_one_byte():
+    """Its size is told in the right number."""
+    dot = Artifact(kind="dot", source_tool="a.b.c", size=1)
+    assert "dot (1 byte)]" in result_text(ToolResult(name="a.b.c", result="done", artifacts=[dot]), NAMES)
+
+
 def test_a_refusal_says_all_that_a_repair_needs():
     """A refusal has the reason, each fault with what would be valid, valid arguments, and the arguments sent."""
     sent = {"customer": 7, "speed": "fats", "lines": [{"sku": "abc", "count": 100}]}

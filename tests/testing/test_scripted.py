@@ -68,7 +68,7 @@ async def test_given_messages_are_no_steps():
     [
         (
             ScriptedPlanner([PlanResult.final("one")]),
-            "script of ops.assistant has 1 steps.*run r-1 asks for step 2",
+            "script of ops.assistant has 1 step, .*run r-1 asks for step 2",
         ),
         (ScriptedPlanner([PlanResult.final("one")], given=2), "`given` is 2"),
         (

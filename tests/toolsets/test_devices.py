@@ -149,7 +149,12 @@ def test_time_series_agrees_with_the_rows(ops_database: Path):
     values = [value for _, value in rows]
     assert (month.count, month.min_value, month.max_value) == (len(values), min(values), max(values))
     assert month.last_value == values[-1]
-    assert str(month.count) in month.summary
+    assert month.summary.startswith(f"{month.count} readings of ")
+    last = datetime.fromtimestamp(rows[-1][0], UTC)
+    one = devices.get_time_series(
+        device_id="d-0304", start_time=last, end_time=last + timedelta(seconds=1), metric="flow_rate"
+    )
+    assert one.summary.startswith("1 reading of ")
 
 
 def test_metric_the_device_lacks():

@@ -101,7 +101,7 @@ async def test_who_waits_for_a_turn_learns_of_the_limit(talk):
     second = await session.send("too late")
     release.set()
     await first.result()
-    with pytest.raises(RunFailed, match="had its 1 turns") as failed:
+    with pytest.raises(RunFailed, match=r"had its 1 turn\.") as failed:
         await second.result()
     assert failed.value.code == "max_turns"
     assert [event.type async for event in second.events()] == ["message_received", "run_completed"]

@@ -10,6 +10,7 @@ from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, connected
 from sojourn.cli.period import since as moment_since
 from sojourn.cli.screen.text import local, plain
+from sojourn.core.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.cli.spending import Spending
@@ -135,7 +136,7 @@ def _money(spent: "Spending") -> str:
 def _notes(facts: dict[str, Any], total: "Spending", moment: str) -> list[str]:
     """Return what the sums leave out, in sentences."""
     count, unread = facts["looked_at"], facts["unread"]
-    notes = [f"looked at {count:,} run{'' if count == 1 else 's'} since {moment}"]
+    notes = [f"looked at {counted(count, 'run')} since {moment}"]
     if facts["has_more"]:
         notes.append(
             "there are more runs, which are not counted: choose a shorter --since, an --agent or a --session"
@@ -146,5 +147,6 @@ def _notes(facts: dict[str, Any], total: "Spending", moment: str) -> list[str]:
         notes.append(f"the cost of {total.unpriced:,} is unknown, and counted as nothing")
     if unread:
         named = ", ".join(plain(each, 300) for each in unread[:MAX_NAMED])
-        notes.append(f"{len(unread):,} could not be read, and are not counted: {named}")
+        is_are = "is" if len(unread) == 1 else "are"
+        notes.append(f"{len(unread):,} could not be read, and {is_are} not counted: {named}")
     return notes

@@ -324,14 +324,18 @@ def _print_export(export: Export, *, as_json: bool) -> int:
         print(json.dumps(export.to_json()))
     else:
         for each in export.flat():
-            print(
-                f"{each.folder}: {each.messages} messages, {each.events} events, {each.artifacts} artifacts "
-                f"of {plain(each.run_id, 300)} ({each.status})"
+            written = ", ".join(
+                [
+                    counted(each.messages, "message"),
+                    counted(each.events, "event"),
+                    counted(each.artifacts, "artifact"),
+                ]
             )
+            print(f"{each.folder}: {written} of {plain(each.run_id, 300)} ({each.status})")
     if not missing:
         return OK
     raise CommandError(
-        f"the data of {len(missing)} artifact(s) is in external storage and could not be read "
+        f"the data of {counted(len(missing), 'artifact')} is in external storage and could not be read "
         f"({plain(missing[0])}); everything else is written. Name the app with this storage: --app MODULE:APP --force",
         run_id=export.run_id,
         missing=missing,

@@ -12,6 +12,7 @@ from sojourn.cli.opening import read_labels, read_text
 from sojourn.cli.options import By, Json, connected, connection_options
 from sojourn.cli.period import duration
 from sojourn.cli.screen.text import local, plain, shell_word
+from sojourn.core.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -138,9 +139,8 @@ def show(schedule_id: ScheduleId, as_json: Json = False) -> int:
             return OK
         to = f"@{plain(status.session_id)}" if status.session_id else ""
         paused = "paused" if status.paused else "active"
-        print(
-            f"{plain(status.schedule_id, 300)}  {paused}  {plain(status.timing)}  acted {status.count} times"
-        )
+        acted = f"acted {counted(status.count or 0, 'time')}"
+        print(f"{plain(status.schedule_id, 300)}  {paused}  {plain(status.timing)}  {acted}")
         print(f"{plain(status.agent_id)}{to}: {plain(status.message, 300)}")
         if status.note:
             print(f"note: {plain(status.note, 500)}")

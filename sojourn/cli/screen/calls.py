@@ -141,7 +141,7 @@ def _bounds_line(bounds: Bounds) -> str:
 
 
 def _artifact_line(artifact: Artifact) -> str:
-    size = f", {artifact.size:,} bytes" if artifact.size else ""
+    size = f", {counted(artifact.size, 'byte')}" if artifact.size else ""
     return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
 
 

@@ -90,7 +90,7 @@ def summed(output: RunOutput) -> str:
         parts.append(f"{below} in child runs")
     used = output.total_usage
     if tokens := used.input_tokens + used.output_tokens:
-        parts.append(f"{tokens:,} tokens")
+        parts.append(counted(tokens, "token"))
     if used.cost:
         parts.append(f"${used.cost:.4f}")
     return ", ".join(parts)

@@ -189,7 +189,7 @@ def _used(turn: Turn) -> str:
         return summed(turn.end.output)
     parts = [counted(turn.calls, "call")]
     if turn.tokens:
-        parts.append(f"{turn.tokens:,} tokens")
+        parts.append(counted(turn.tokens, "token"))
     if turn.cost:
         parts.append(f"${turn.cost:.4f}")
     return ", ".join(parts)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
+from sojourn.core.values.text import counted
 from sojourn.core.values.visible import mixed_scripts, visible
 
 __all__ = ["Disclosure", "disclose"]
@@ -82,7 +83,7 @@ def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
     for name in first:
         yield from _share(name, payload[name], share)
     if last:
-        yield f"… {len(names) - len(first) - len(last):,} fields left out …"
+        yield f"… {counted(len(names) - len(first) - len(last), 'field')} left out …"
     for name in last:
         yield from _share(name, payload[name], share)
 
@@ -120,7 +121,7 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 def _left_out(text: str) -> str:
-    return f" … {len(text) - MAX_TEXT:,} characters left out … "
+    return f" … {counted(len(text) - MAX_TEXT, 'character')} left out … "
 
 
 def _short_path(path: _Path) -> _Path:

@@ -97,7 +97,7 @@ def limits_of(policy: RunPolicy) -> Limits:
 _ENDINGS = {
     "max_tool_calls": "The run has used all of its tool calls.",
     "max_tool_rounds": "The maximum tool depth of this turn was exceeded.",
-    "failure_streak": "Every call of the last {streak} steps failed.",
+    "failure_streak": "Every call of the last {steps} failed.",
     "time_budget": "The run's time budget of {budget} is used up.",
     "max_tokens": "The run's tokens are used up.",
     "history": "The run has gone on for as long as one can.",
@@ -112,8 +112,9 @@ _INSTRUCTION = "Answer now with what you know."
 
 def finalize(policy: RunPolicy, reason: str) -> Finalize:
     """Why a turn is the last, with the notice for the planner."""
-    streak, budget = policy.max_consecutive_failed_tool_calls, policy.time_budget
-    message = _ENDINGS[reason].format(streak=streak, budget=budget)
+    streak = policy.max_consecutive_failed_tool_calls
+    steps = "step" if streak == 1 else f"{streak} steps"
+    message = _ENDINGS[reason].format(steps=steps, budget=policy.time_budget)
     return Finalize(reason=reason, message=message, instruction=_INSTRUCTIONS.get(reason, _INSTRUCTION))
 
 

@@ -6,6 +6,7 @@ from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run_policy import Caps, RunPolicy
 from sojourn.core.run.limits import caps_left, lowered
 from sojourn.core.run.totals import RunTotals, cost_of, tokens_of
+from sojourn.core.values.text import counted
 
 __all__ = ["IDLE_TIMEOUT", "idle_end", "session_end", "turn_policy"]
 
@@ -35,7 +36,7 @@ def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize |
     if session is None:
         return None
     if session.max_turns is not None and turns >= session.max_turns:
-        return _end("max_turns", f"The conversation has had its {session.max_turns} turns.")
+        return _end("max_turns", f"The conversation has had its {counted(session.max_turns, 'turn')}.")
     if session.max_tokens is not None and tokens_of(earlier) >= session.max_tokens:
         return _end("max_tokens", "The conversation's tokens are used up.")
     if session.max_cost is not None and cost_of(earlier) >= session.max_cost:

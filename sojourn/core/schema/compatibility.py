@@ -14,7 +14,7 @@ from typing import Any
 from sojourn.core.values.json_fault import MAX_DEPTH
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import Schema, resolve
-from sojourn.core.values.text import one_of
+from sojourn.core.values.text import counted, one_of
 
 __all__ = ["MAX_MISMATCHES", "mismatches"]
 
@@ -168,7 +168,7 @@ class _Comparison:
 
     def _items(self, source: Schema, target: Schema, depth: int) -> Iterator[_Reason]:
         if "prefixItems" in target and source.get("minItems", 0) < target.get("minItems", 0):
-            yield "", f"may hold fewer than {target['minItems']} items"
+            yield "", f"may hold fewer than {counted(target['minItems'], 'item')}"
             return
         most = target.get("maxItems", math.inf) if "prefixItems" in target else math.inf
         known = max(len(each.get("prefixItems", ())) for each in (source, target))

@@ -111,6 +111,8 @@ async def test_a_talk_at_a_terminal(desk, tmp_path):
     terminal = await desk.terminal()
     terminal.type("look s-7\r")
     await terminal.shows(r"→ talk.tools.look(.|\n)*= s-7 is dark")
+    terminal.type("/status\r")
+    await terminal.shows("idle  1 turn, 0 messages wait")
     terminal.type("ask\r")
     await terminal.shows(r"Which site\?(.|\n)*answer>")
     terminal.type("s-3\r")

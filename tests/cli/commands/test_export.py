@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ async def test_artifacts_come_with_their_data(served, tmp_path):
     await run.result()
     done = await served.sojourn("export", run.id)
     assert done.code == 0, done.err
-    assert done.out.startswith(f"{run.id}: ")
+    assert re.match(rf"{run.id}: \d+ messages, \d+ events, 1 artifact of {run.id} ", done.out)
     (artifact,) = lines(tmp_path / run.id / "artifacts.jsonl")
     assert (artifact["kind"], artifact["data"]) == ("curve", [0, 1, 2])
 

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from sojourn import Message, ToolError, ToolRequest, ToolResult
+from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.text import local
 from sojourn.cli.screen.turn_trees import LINES, TurnTrees
 from sojourn.cli.screen.view import RunView
@@ -275,3 +276,9 @@ def test_text_of_people_is_printed_as_text():
     for lines in (drawn(*events), drawn(*events, *exchange(3), last=1), logged(*events)):
         assert "\x1b" not in "".join(lines)
         assert r"a\u001b[2J [red]x[/red]" in "".join(lines)
+
+
+def test_a_single_token_is_told_as_one():
+    """What a run used is told in the right number."""
+    output = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant(""), usage=Usage(output_tokens=1))
+    assert summed(output) == "0 calls, 1 token"

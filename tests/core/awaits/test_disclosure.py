@@ -118,6 +118,12 @@ def test_many_fields_share_a_screen() -> None:
     assert many.lines[20] == "… 970 fields left out …"
     assert many.lines[-1] == "f999 = 999"
     assert len(many.lines) == MAX_FIELDS + 1
+    assert disclose({f"f{n}": n for n in range(MAX_FIELDS + 1)}).lines[20] == "… 1 field left out …"
+
+
+def test_a_text_without_one_character() -> None:
+    """A text that is longer by one character has the place and the number of what is left out."""
+    assert " … 1 character left out … " in disclose({"text": "x" * (MAX_TEXT + 1)}).lines[0]
 
 
 def test_long_and_deep_paths_are_cut_too() -> None:

@@ -154,7 +154,10 @@ def test_three_failed_steps_make_the_next_turn_the_last() -> None:
     finalize = exhausted(RunPolicy(), RunTotals(failed_steps=3), None)
     assert finalize is not None
     assert finalize.reason == "failure_streak"
-    assert "last 3 steps" in finalize.message
+    assert finalize.message == "Every call of the last 3 steps failed."
+    first = exhausted(RunPolicy(max_consecutive_failed_tool_calls=1), RunTotals(failed_steps=1), None)
+    assert first is not None
+    assert first.message == "Every call of the last step failed."
     assert (
         exhausted(RunPolicy(max_consecutive_failed_tool_calls=None), RunTotals(failed_steps=99), None) is None
     )

@@ -212,6 +212,7 @@ def test_compatible_types_have_no_misfits(source: Any, target: Any) -> None:
         (SecretStr, str, ["value: is masked when it is written"]),
         (list[str], list[int], ["[]: string does not fit integer"]),
         (list[int], tuple[int, int], ["value: may hold fewer than 2 items"]),
+        (list[int], tuple[int], ["value: may hold fewer than 1 item"]),
         (tuple[int, int], tuple[int], ["[1]: integer does not fit here"]),
         (tuple[int, str], tuple[int, int], ["[1]: string does not fit integer"]),
         (tuple[int, str], list[int], ["[1]: string does not fit integer"]),
