@@ -13,8 +13,8 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from sojourn.cli.chat_view import ChatView
-from sojourn.cli.failure import OK
-from sojourn.cli.follow import code_of
+from sojourn.cli.failure import OK, CommandError
+from sojourn.cli.follow import code_of, ends_turn
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.messages import MessageLines
 from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
@@ -24,6 +24,7 @@ from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.core.values.text import counted
 from sojourn.errors import RunNotFound, SojournError
+from sojourn.events import Cursor
 
 if TYPE_CHECKING:
     from sojourn.client.session import Session
@@ -97,8 +98,8 @@ class Chat:
         """Read a line; an empty one once the conversation has ended."""
         reading = asyncio.create_task(
             editor.prompt_async(
-                lambda: self._view.prompt,
-                bottom_toolbar=lambda: self._view.toolbar,
+                lambda: self._view.bar.prompt,
+                bottom_toolbar=lambda: self._view.bar.text,
                 refresh_interval=0.3,
                 handle_sigint=False,
             )
@@ -123,26 +124,33 @@ class Chat:
         except RunNotFound:
             self._view.say(f"{name}  a new conversation (/help; Ctrl-D leaves)", "bold")
             return
+        if status.closed_at is not None:
+            raise CommandError(
+                f"{plain(run.id, 300)} has ended ({status.status}); another --session begins a new conversation",
+                run_id=run.id,
+            )
         self._view.say(
             f"{name}  {status.status} after {counted(status.turns, 'turn')} (/help; Ctrl-D leaves)", "bold"
         )
         past = [event async for event in run.events(follow=False, children=True)]
         begun = max((n for n, event in enumerate(past) if event.type == "turn_started"), default=len(past))
-        for event in past[begun:] if status.status != "idle" else ():
-            self._view.show(event)
-        own = [event.event_id for event in past if event.run_id == run.id]
-        self._following = asyncio.create_task(self._follow(own[-1] if own else None))
+        is_over = any(ends_turn(event, run) for event in past[begun:])
+        so_far = Cursor(run.id)
+        for n, event in enumerate(past):
+            (self._view.recall if is_over or n < begun else self._view.show)(event)
+            so_far.add(event)
+        self._following = asyncio.create_task(self._follow(so_far))
 
-    async def _follow(self, after: str | None) -> None:
-        """Show the events after one, as they come."""
+    async def _follow(self, so_far: Cursor) -> None:
+        """Show the events after those so far, as they come; each once, also after an outage."""
         run = self._session.run
         while True:
             try:
-                async with aclosing(run.events(after=after, children=True, deltas=True)) as events:
+                events = run.events(after=str(so_far), children=True, deltas=True)
+                async with aclosing(events):
                     async for event in events:
                         self._view.show(event)
-                        is_own = event.run_id == run.id
-                        after = event.event_id or after if is_own else after
+                        so_far.add(event)
                         code = code_of(event, run)
                         if code is not None:
                             self._code = code
@@ -170,8 +178,8 @@ class Chat:
             if line.startswith("/"):
                 known = self._commands.get(word)
                 await (known[0] if known else self._unknown)(rest.strip())
-            elif line and self._view.asked:
-                await self._answer(*self._view.asked, line)
+            elif line and self._view.bar.asked:
+                await self._answer(*self._view.bar.asked, line)
             elif line:
                 await self._send(line)
         except SojournError as error:
@@ -182,7 +190,7 @@ class Chat:
         self._view.typed.add(message_id)
         await self._session.send(text, message_id=message_id, mode=mode, by=self._by)
         if self._following is None:
-            self._following = asyncio.create_task(self._follow(None))
+            self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
     async def _answer(self, run_id: str, wait: Await, line: str) -> None:
         run = Run(self._session.run.client, run_id)
@@ -190,7 +198,7 @@ class Chat:
             await self._decide(run, wait, line)
             return
         await run.answer(wait.id, line, by=self._by)
-        self._view.answered(run_id, wait)
+        self._view.bar.answered(run_id, wait.id)
 
     async def _decide(self, run: Run, wait: AwaitConfirmation, line: str) -> None:
         decision = decision_in(line)
@@ -200,12 +208,12 @@ class Chat:
             print(CHOICES)
         elif decision[0] == "n":
             await run.deny(wait, decision[1], by=self._by)
-            self._view.answered(run.id, wait)
+            self._view.bar.answered(run.id, wait.id)
         elif not self._view.is_whole(wait):
             print(UNSEEN)
         else:
             await run.approve(wait, reason=decision[1], for_run=decision[0] == "a", by=self._by)
-            self._view.answered(run.id, wait)
+            self._view.bar.answered(run.id, wait.id)
 
     async def _steer(self, text: str) -> None:
         await self._send(text, "steer")

@@ -23,7 +23,7 @@ from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
 
-__all__ = ["code_of", "follow", "follow_as_json", "show_end", "until_end"]
+__all__ = ["code_of", "ends_turn", "follow", "follow_as_json", "show_end", "until_end"]
 
 Line = TypeVar("Line")
 

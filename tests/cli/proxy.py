@@ -1,4 +1,4 @@
-"""A proxy that makes a server die, or fall silent, in the middle of a command: it counts the requests."""
+"""Proxies to a server: one makes it die, or fall silent, in the middle of a command; one makes it unreachable for a time."""
 
 import asyncio
 import contextlib
@@ -65,3 +65,53 @@ class Proxy:
         with contextlib.suppress(OSError):
             while (data := await reader.read(65_536)) and not self.ended.is_set():
                 writer.write(data)
+
+
+class Line:
+    """A proxy to a Temporal server, which can be cut and mended.
+
+    Args:
+        target: `host:port` of the server.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._port = 0
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the proxy."""
+        return f"127.0.0.1:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        await self.mend()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.cut()
+
+    async def mend(self) -> None:
+        """Accept connections, at the same port as before."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    def cut(self) -> None:
+        """Close all connections, and refuse others."""
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._target.split(":")
+        upstream, onward = await asyncio.open_connection(host, port)
+        self._writers |= {writer, onward}
+        await asyncio.gather(_pass(reader, onward), _pass(upstream, writer))
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+    writer.close()

@@ -1,6 +1,10 @@
-"""Terminal: a command in a pseudo-terminal, with the screen that a person would see."""
+"""Terminal: a command in a pseudo-terminal, with the screen that a person would see.
+
+It answers what programs ask a terminal, such as where its cursor is: prompt_toolkit draws its last line only where it knows that.
+"""
 
 import asyncio
+import contextlib
 import os
 import pty
 import re
@@ -29,6 +33,7 @@ class Terminal:
         self._end = end
         self._columns = columns
         self._screen = pyte.HistoryScreen(columns, LINES, history=HISTORY, ratio=0.5)
+        self._screen.write_process_input = self._reply
         self._stream = pyte.ByteStream(self._screen)
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
@@ -75,6 +80,11 @@ class Terminal:
             asyncio.get_running_loop().remove_reader(self._end)
             self._over.set()
             self._changed.set()
+
+    def _reply(self, data: str) -> None:
+        """Answer a question of the command, unless it has ended meanwhile."""
+        with contextlib.suppress(OSError):
+            os.write(self._end, data.encode())
 
     @property
     def text(self) -> str:

@@ -164,8 +164,7 @@ def _resumed(event: RunResumedEvent) -> list[Line]:
 
 
 def _received(event: MessageReceivedEvent) -> list[Line]:
-    how = {"steer": "· steers the present turn", "interrupt": "· interrupts the present turn"}.get(event.mode)
-    return [*text_lines(event.message.text, mark="> "), *([Line(how, "dim")] if how else [])]
+    return text_lines(event.message.text, mark="> ")
 
 
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:

@@ -17,8 +17,10 @@ from sojourn.core.values.text import counted
 
 __all__ = [
     "TurnLine",
+    "accepted_lines",
     "heading",
     "joined_lines",
+    "opening_line",
     "opening_lines",
     "received_line",
     "said_in",
@@ -31,6 +33,9 @@ _NOTICEABLE = timedelta(seconds=1)
 
 _WIDE = 100
 """Columns from which a line about a turn has room for the number of its calls."""
+
+_LEAST = 20
+"""Columns that a message has on a line at least, however long its sender's name is."""
 
 _SHOWN = 1_000
 """Most characters of a text that a line is made of."""
@@ -105,6 +110,31 @@ def received_line(message: MessageReceivedEvent, detail: Detail = Detail.BRIEF) 
     what = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
     head = f"· {what.get(message.mode, 'waits for its turn')}{_by(message, detail)}"
     return Line(f"{head}: {plain(said_in(message), 100)}", "dim")
+
+
+def accepted_lines(
+    message: MessageReceivedEvent, detail: Detail = Detail.BRIEF, *, is_behind: bool
+) -> list[Line]:
+    """Return a message where it is accepted, who sent it, and what becomes of it.
+
+    Args:
+        message: The message.
+        detail: How much is shown of its sender.
+        is_behind: Whether a turn is under way, or another message is before it.
+    """
+    becomes = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
+    who = _sender(message, detail)
+    about = [becomes.get(message.mode, "waits for its turn")] * is_behind + [f"by {who}"] * bool(who)
+    return [*_message_lines(message), *([Line(f"· {', '.join(about)}", "dim")] if about else [])]
+
+
+def opening_line(message: MessageReceivedEvent, width: int, detail: Detail = Detail.BRIEF) -> Line:
+    """Return the message that opens a turn on one line, cut to a width in columns, and who sent it."""
+    who = _sender(message, detail)
+    by = f" (by {who})" if who else ""
+    said = Text(f"> {plain(said_in(message), _SHOWN)}")
+    said.truncate(max(width - Text(by).cell_len, _LEAST), overflow="ellipsis")
+    return Line(f"{said.plain}{by}")
 
 
 def said_in(message: MessageReceivedEvent) -> str:

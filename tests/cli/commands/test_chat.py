@@ -7,8 +7,10 @@ import sys
 import uuid
 
 import pytest
+from pydantic import BaseModel
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunInput, RunPolicy, Toolset, Turn
+from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunInput, RunPolicy, Toolset, Turn
+from tests.cli.proxy import Line
 from tests.programs.terminal import Terminal
 
 tools = Toolset("talk.tools")
@@ -33,6 +35,26 @@ async def hang() -> str:
     return ""
 
 
+class Errand(BaseModel):
+    """What to find out."""
+
+    site: str
+
+
+async def below(turn: Turn) -> PlanResult:
+    """Look, ask, and answer."""
+    if not turn.tool_results and len(turn.messages) == 1:
+        return PlanResult.calls(look.call(site="s-below"))
+    if turn.messages[-1].role == "tool":
+        return PlanResult.ask(AwaitClarification(question="Shall I go on?"))
+    return PlanResult.final(f"below: {turn.messages[-1].text}")
+
+
+MAY_ASK = RunPolicy(interrupts_allowed=True)
+clerk = Agent("talk.below", planner=below, uses=[tools], policy=MAY_ASK)
+clerks = clerk.export("talk.errands", tools=[AgentTool("find", args=Errand, user="{site}")])
+
+
 async def plan(turn: Turn) -> PlanResult:
     last, said = turn.messages[-1], [m.text for m in turn.messages if m.role == "user"]
     if last.role == "tool":
@@ -43,6 +65,8 @@ async def plan(turn: Turn) -> PlanResult:
             return PlanResult.calls(look.call(site=site))
         case ["restart", site]:
             return PlanResult.calls(restart.call(site=site))
+        case ["errand"]:
+            return PlanResult.calls(clerks.tools["find"].call(Errand(site="s-5")))
         case ["hang"]:
             return PlanResult.calls(hang.call())
         case ["ask"]:
@@ -50,6 +74,15 @@ async def plan(turn: Turn) -> PlanResult:
         case ["break"]:
             raise TypeError("the planner is broken")
     return PlanResult.final(f"{len(said)}: {said[-1]}")
+
+
+BRIEFLY = """
+import sojourn.connection.rpc_errors
+sojourn.connection.rpc_errors.LONGEST_OUTAGE = 0.5
+from sojourn.cli import main
+main()
+"""
+"""The command line, which waits half a second for a server that is away, and not a minute."""
 
 
 class Desk:
@@ -64,22 +97,22 @@ class Desk:
     def words(self) -> list[str]:
         return ["chat", "talk.agent", "--session", self.session.session_id]
 
-    async def terminal(self) -> Terminal:
-        command = (sys.executable, "-m", "sojourn", *self.words)
-        terminal = await Terminal.run(*command, env={**os.environ, **self.env})
+    async def terminal(self, *options: str, address: str = "") -> Terminal:
+        program = ("-c", BRIEFLY) if address else ("-m", "sojourn")
+        env = {**os.environ, **self.env, **({"TEMPORAL_ADDRESS": address} if address else {})}
+        terminal = await Terminal.run(sys.executable, *program, *self.words, *options, env=env)
         await terminal.shows("Ctrl-D leaves")
         return terminal
 
 
 @pytest.fixture
 async def desk(serve, temporal_address, tmp_path):
-    policy = RunPolicy(interrupts_allowed=True)
-    client = await serve(App(agents=[Agent("talk.agent", planner=plan, uses=[tools], policy=policy)]))
+    agent = Agent("talk.agent", planner=plan, uses=[tools, clerks], policy=MAY_ASK)
+    client = await serve(App(agents=[agent, clerk]))
     env = {
         "TEMPORAL_ADDRESS": temporal_address,
         "SOJOURN_TASK_QUEUE": client.task_queue,
         "XDG_STATE_HOME": str(tmp_path),
-        "PROMPT_TOOLKIT_NO_CPR": "1",  # the terminal of these tests answers no questions about its cursor
     }
     return Desk(client, env)
 
@@ -171,6 +204,117 @@ async def test_a_talk_is_taken_up_at_its_question(desk):
     await terminal.shows("= 2: s-9")
     terminal.type("\x04")
     await terminal.end()
+
+
+async def test_the_last_line_says_what_the_next_line_does(desk):
+    """At a question it is the answer, at an approval the decision; a pause is told with how it ends."""
+    terminal = await desk.terminal()
+    terminal.type("ask\r")
+    await terminal.shows(
+        r"question: your next line answers it · /say TEXT sends a message · Ctrl-C ends the turn$"
+    )
+    terminal.type("restart s-1\r")
+    await terminal.shows(r"approval: your next line decides it: y, n or a · /say TEXT")
+    terminal.type("n\r")
+    await terminal.shows("idle · Ctrl-D leaves$")
+    await desk.session.run.pause("lunch", by="bo")
+    await terminal.shows(f"paused; it goes on with: sojourn resume {desk.session.run.id}")
+    await desk.session.run.resume()
+    await terminal.shows("idle · Ctrl-D leaves$")
+    terminal.type("\x04")
+    await terminal.end()
+
+
+async def test_a_turn_of_a_message_that_waited_says_which(desk):
+    """A message that was typed, or sent by somebody else, while another turn ran is named on one line as its own turn begins."""
+    terminal = await desk.terminal("--by", "ana")
+    terminal.type("hang\r")
+    await terminal.shows("→ talk.tools.hang")
+    terminal.type("look s-1\r")
+    await until_queued(desk, 1)
+    await desk.session.send(f"please {'look ' * 80}", by="bo")
+    await terminal.shows("· waits for its turn, by bo")
+    terminal.type("\x03")
+    await terminal.shows(
+        r"✗ the turn was interrupted\n(.*\n)*> look s-1 \(by ana\)\n→ talk.tools.look(.|\n)*= s-1 is dark"
+    )
+    await terminal.shows(r"= s-1 is dark\n.*\n> please (look )+[a-z ]*… \(by bo\)\n= 3: please")
+    terminal.type("thanks\r")
+    await terminal.shows(r"= 4: thanks")
+    assert "> thanks (by" not in terminal.text
+    assert "> hang (by" not in terminal.text
+    await desk.session.send("from elsewhere", by="bo")
+    await terminal.shows(r"> from elsewhere\n· by bo\n= 5: from elsewhere")
+    terminal.type("\x04")
+    await terminal.end()
+
+
+async def test_who_comes_back_reads_what_opened_the_turn(desk):
+    """The message of the turn under way, and later that of a message that waited meanwhile, with their senders."""
+    await desk.session.send("hang", by="ana")
+    await desk.session.send("look s-4", by="bo")
+    terminal = await desk.terminal()
+    await terminal.shows(r"> hang \(by ana\)(.|\n)*→ talk.tools.hang(.|\n)*working · Ctrl-C ends the turn")
+    terminal.type("\x03")
+    await terminal.shows(r"> look s-4 \(by bo\)\n→ talk.tools.look(.|\n)*= s-4 is dark")
+    terminal.type("\x04")
+    await terminal.end()
+
+
+async def test_who_comes_back_sees_each_event_of_an_open_child_run_once(desk):
+    """Also where the turn waits for a child run."""
+    await desk.session.send("errand")
+    await asked_below(desk)
+    terminal = await desk.terminal()
+    await terminal.shows(r"Shall I go on\?(.|\n)*answer>")
+    await check_seen_once(terminal)
+
+
+async def test_an_outage_repeats_no_event(desk, temporal_address):
+    """After the server was away the events go on where they were, those of an open child run too."""
+    async with Line(temporal_address) as line:
+        terminal = await desk.terminal(address=line.address)
+        terminal.type("errand\r")
+        await terminal.shows(r"Shall I go on\?(.|\n)*answer>")
+        line.cut()
+        await terminal.shows(r"sojourn: the Temporal server does not answer \(")
+        await line.mend()
+        await desk.session.send("look s-2", by="bo")
+        await terminal.shows("> look s-2")
+        await check_seen_once(terminal)
+
+
+async def check_seen_once(terminal: Terminal) -> None:
+    """Answer the question of the child run, and leave; each of its events was shown once."""
+    terminal.type("yes\r")
+    await terminal.shows("= below: yes")
+    terminal.type("\x04")
+    screen = await terminal.end()
+    counts = {what: screen.count(what) for what in ('→ talk.tools.look(site="s-below")', "? Shall I go on?")}
+    assert set(counts.values()) == {1}, screen
+
+
+async def asked_below(desk) -> None:
+    """Wait until the child run asks."""
+    while not (await desk.session.status()).child_awaits:
+        await asyncio.sleep(0.05)
+
+
+async def until_queued(desk, count: int) -> None:
+    """Wait until as many messages wait."""
+    while (await desk.session.status()).queued != count:
+        await asyncio.sleep(0.05)
+
+
+async def test_an_ended_conversation_is_not_talked_with(desk):
+    """The command says so and how to begin another one, and does not wait for ever."""
+    await (await desk.session.send("hello")).result()
+    await desk.session.close()
+    await desk.session.run.result()
+    command = (sys.executable, "-m", "sojourn", *desk.words)
+    terminal = await Terminal.run(*command, env={**os.environ, **desk.env})
+    assert "has ended (completed); another --session begins a new conversation" in await terminal.end()
+    assert terminal.process.returncode == 1
 
 
 async def test_ctrl_c_while_it_waits_for_a_line(desk, start_command):
