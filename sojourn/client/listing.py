@@ -8,8 +8,8 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from sojourn import search_attributes
+from sojourn.client.conversation_id import conversation_id
 from sojourn.client.run import status_name
-from sojourn.client.session import conversation_id
 from sojourn.client.started import started_at_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.fork import ForkedFrom
@@ -36,6 +36,7 @@ class Selection:
     since: datetime | None = None
     children: bool = True
     fork_of: str | None = None
+    tenant: str | None = None
     only_sessions: bool = False
     """Only conversations that a `Session` finds by its ids: not their forks."""
 
@@ -55,6 +56,10 @@ class Selection:
             clauses.append("SojournSession IS NOT NULL")
         if self.fork_of:
             clauses.append(f"SojournForkOf = {quoted(self.fork_of)}")
+        if self.tenant is not None:
+            clauses.append(
+                f"SojournTenant = {quoted(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
+            )
         if which := _BY_AWAITING.get(self.status or ""):
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif self.status:
@@ -68,11 +73,11 @@ class Selection:
         """Whether all that the query finds is wanted."""
         return self.since is None and not self.only_sessions
 
-    def takes(self, run: RunStatus) -> bool:
-        """Whether a run that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
+    def takes(self, run: RunStatus, tenant: str) -> bool:
+        """Whether a run of a tenant that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
         if self.since and (run.started_at is None or run.started_at < self.since):
             return False
-        return not self.only_sessions or run.run_id == conversation_id(run.agent_id, run.session_id)
+        return not self.only_sessions or run.run_id == conversation_id(run.agent_id, run.session_id, tenant)
 
 
 async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
@@ -87,7 +92,8 @@ async def listed(client: Client, selection: Selection, limit: int | None) -> Asy
         found = client.list_workflows(selection.query, limit=limit if selection.is_exact else None)
         async for each in found:
             run = await _run_of(each)
-            if not selection.takes(run):
+            tenant = each.typed_search_attributes.get(search_attributes.TENANT) or ""
+            if not selection.takes(run, tenant):
                 continue
             if left is not None and (left := left - 1) < 0:
                 return

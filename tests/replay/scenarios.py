@@ -22,6 +22,7 @@ from sojourn import (
     InvalidInput,
     Message,
     PlanResult,
+    Principal,
     RateLimited,
     RetryHint,
     Run,
@@ -71,6 +72,8 @@ class Scenario:
     """Whether the run is a conversation, to which the deed sends every message."""
     first: str | None = None
     """The message that starts the conversation, in the same request."""
+    principal: Principal | None = None
+    """Who asks for the run."""
 
 
 # Tools.
@@ -723,6 +726,19 @@ SCENARIOS = {
             ),
             FINAL,
         ]
+    ),
+    "asked_for": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.helpers.ask", payload={"topic": "x"}, tool_call_id="c1"),
+                call("add", "c2", a=1, b=2),
+            ),
+            PlanResult.ask(QUESTION),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=answer,
+        principal=Principal(subject="ana", tenant="acme", roles=["user", "approver"]),
     ),
     "child_fails": Scenario(
         [
