@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import structlog
 from joserfc import jwt
-from joserfc.errors import ClaimError, ExpiredTokenError
+from joserfc.errors import ClaimError, ExpiredTokenError, UnsupportedAlgorithmError
 from joserfc.jws import JWSRegistry, extract_compact
 from starlette.requests import Request
 
@@ -43,10 +43,16 @@ _log = structlog.get_logger("sojourn.http")
 
 
 class _Registry(JWSRegistry):
-    """Allows more in a header than the names of RFC 7515, which providers use, but nothing critical that is not known."""
+    """Allows the named algorithms, and in a header more than the names of RFC 7515, as providers have; but nothing critical that is not known."""
 
     max_header_length = 4_000
     max_payload_length = MAX_TOKEN
+
+    def get_alg(self, name: str) -> Any:
+        """The algorithm of this name; the warning that EdDSA is now called Ed25519 is of no use to who reads a token."""
+        if name not in (self.allowed or ()) or name not in self.algorithms:
+            raise UnsupportedAlgorithmError(f"algorithm {name[:20]!r} is not allowed")
+        return self.algorithms[name]
 
 
 class Oidc:
