@@ -9,7 +9,7 @@ import re
 
 from sojourn.contracts.ids import RUN_ID
 
-__all__ = ["conversation_id", "conversation_prefix", "tenant_part"]
+__all__ = ["conversation_id", "conversation_prefix", "is_conversation", "tenant_part"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 """A tenant whose name is part of run ids as it is."""
@@ -25,6 +25,15 @@ def conversation_id(agent_id: str, session_id: str, tenant: str = "") -> str:
 def conversation_prefix(agent_id: str, tenant: str = "") -> str:
     """What the run ids of a tenant's conversations with an agent begin with: `<agent>@`, or `<agent>:<tenant>@`."""
     return f"{agent_id}:{tenant_part(tenant)}@" if tenant else f"{agent_id}@"
+
+
+def is_conversation(run_id: str, agent_id: str, session_id: str) -> bool:
+    """Whether a run of an agent and a session has the id of their conversation, of whichever tenant."""
+    prefix, at, rest = run_id.partition("@")
+    agent, colon, part = prefix.partition(":")
+    if not at or agent != agent_id or bool(colon) != bool(part):
+        return False
+    return rest == (session_id if RUN_ID.match(f"{prefix}@{session_id}") else _digest(session_id))
 
 
 def tenant_part(tenant: str) -> str:

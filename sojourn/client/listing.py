@@ -8,7 +8,7 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from sojourn import search_attributes
-from sojourn.client.conversation_id import conversation_id
+from sojourn.client.conversation_id import is_conversation
 from sojourn.client.run import status_name
 from sojourn.client.started import started_at_of
 from sojourn.connection.rpc_errors import translated
@@ -73,11 +73,11 @@ class Selection:
         """Whether all that the query finds is wanted."""
         return self.since is None and not self.only_sessions
 
-    def takes(self, run: RunStatus, tenant: str) -> bool:
-        """Whether a run of a tenant that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
+    def takes(self, run: RunStatus) -> bool:
+        """Whether a run that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
         if self.since and (run.started_at is None or run.started_at < self.since):
             return False
-        return not self.only_sessions or run.run_id == conversation_id(run.agent_id, run.session_id, tenant)
+        return not self.only_sessions or is_conversation(run.run_id, run.agent_id, run.session_id)
 
 
 async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
@@ -92,8 +92,7 @@ async def listed(client: Client, selection: Selection, limit: int | None) -> Asy
         found = client.list_workflows(selection.query, limit=limit if selection.is_exact else None)
         async for each in found:
             run = await _run_of(each)
-            tenant = each.typed_search_attributes.get(search_attributes.TENANT) or ""
-            if not selection.takes(run, tenant):
+            if not selection.takes(run):
                 continue
             if left is not None and (left := left - 1) < 0:
                 return

@@ -31,7 +31,7 @@ from sojourn import (
     Worker,
     search_attributes,
 )
-from sojourn.client.conversation_id import conversation_id
+from sojourn.client.conversation_id import conversation_id, is_conversation
 from sojourn.client.tenant_of import tenant_of
 from tests.encrypted.keys import FernetCodec
 
@@ -348,3 +348,11 @@ def test_the_conversations_of_two_tenants_are_never_one():
     assert len(set(ids)) == len(tenants) * len(sessions)
     assert all(len(each) <= 200 for each in ids)
     assert conversation_id("x.y", "s") == "x.y@s"
+    for tenant in tenants:
+        for session in sessions:
+            run_id = conversation_id("x.y", session, tenant)
+            assert is_conversation(run_id, "x.y", session)
+            assert not is_conversation(run_id, "x.z", session)
+            assert not is_conversation(run_id, "x.y", f"{session}x")
+    for run_id in ("s", "x.y", "@s", "x.y:@s", "x.y:a", "x.y-fork@s"):
+        assert not is_conversation(run_id, "x.y", "s")
