@@ -94,5 +94,6 @@ def _meta(call: ToolRequest, run: RunContext) -> ToolCallMeta:
         parent_tool_call_id=run.parent.parent_tool_call_id if run.parent else None,
         agent_id=run.agent_id,
         labels=run.labels,
+        principal=run.principal,
         idempotency_key=ToolCallMeta.key_of(run.run_id, call),
     )

@@ -161,6 +161,7 @@ class Planning:
             turn_id=task.turn_id,
             parent=task.parent,
             labels=labelled(task.labels, decision.labels) if decision else task.labels,
+            principal=task.principal,
             depth=task.depth,
             callers=task.callers,
             memory=self.memory,

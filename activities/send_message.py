@@ -27,7 +27,14 @@ class SendMessageActivity:
         info = activity.info()
         access = Access(activity.client(), task_queue=info.task_queue)
         try:
-            session = Session(access, task.agent_id, task.session_id, labels=task.labels, policy=task.policy)
+            session = Session(
+                access,
+                task.agent_id,
+                task.session_id,
+                labels=task.labels,
+                policy=task.policy,
+                principal=task.principal,
+            )
             with beating(who={"agent_id": task.agent_id, "run_id": session.run.id}):
                 await session.send(task.message, message_id=info.workflow_id, by=task.by)
         except (AwaitClosed, InvalidInput) as error:

@@ -283,6 +283,7 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         agent_id=task.agent_id,
         attempt=info.attempt,
         labels=task.labels,
+        principal=task.principal,
         idempotency_key=ToolCallMeta.key_of(run_id, call),
         input=task.input,
     )

@@ -43,6 +43,7 @@ from .contracts.plan import (
     Usage as Usage,
 )
 from .contracts.policy_decision import PolicyDecision as PolicyDecision, PolicyInput as PolicyInput
+from .contracts.principal import Principal as Principal
 from .contracts.retry_hint import FieldIssue as FieldIssue, RetryHint as RetryHint, RetryReason as RetryReason
 from .contracts.run import (
     RunInput as RunInput,

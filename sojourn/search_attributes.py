@@ -15,8 +15,10 @@ __all__ = [
     "NAMES",
     "PAUSED",
     "SESSION",
+    "TENANT",
     "UNREGISTERED",
     "attributes_of",
+    "attributes_to_try",
     "is_unknown",
     "register",
 ]
@@ -33,13 +35,16 @@ AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
 FORK_OF = SearchAttributeKey.for_keyword("SojournForkOf")
 """The id of the run that a run was forked from; unset for a run that is no fork."""
 
+TENANT = SearchAttributeKey.for_keyword("SojournTenant")
+"""The tenant of who asked for the run; unset for a run without one."""
+
 IDLE = "(idle)"
 """The value of `AWAITING` while a conversation waits for its next message."""
 
 PAUSED = "(paused)"
 """The value of `AWAITING` while a run is paused."""
 
-NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting", "SojournForkOf")
+NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting", "SojournForkOf", "SojournTenant")
 """The names of all search attributes, each of type Keyword."""
 
 UNREGISTERED = "sojourn_unregistered"
@@ -53,14 +58,27 @@ HOW_TO_REGISTER = (
 """The text of errors and logs where a namespace lacks the search attributes."""
 
 
-def attributes_of(agent_id: str, session_id: str, fork_of: str = "") -> TypedSearchAttributes:
+def attributes_of(
+    agent_id: str, session_id: str, fork_of: str = "", tenant: str = ""
+) -> TypedSearchAttributes:
     """Return the search attributes of a run's start."""
     pairs: list[SearchAttributePair[str]] = [SearchAttributePair(AGENT, agent_id)]
     if session_id:
         pairs.append(SearchAttributePair(SESSION, session_id))
     if fork_of:
         pairs.append(SearchAttributePair(FORK_OF, fork_of))
+    if tenant:
+        pairs.append(SearchAttributePair(TENANT, tenant))
     return TypedSearchAttributes(pairs)
+
+
+def attributes_to_try(
+    agent_id: str, session_id: str, fork_of: str = "", tenant: str = ""
+) -> list[TypedSearchAttributes]:
+    """Return the search attributes of a run's start, and then what a namespace of an earlier version has of them."""
+    origins = [fork_of, ""] if fork_of else [""]
+    tenants = [tenant, ""] if tenant else [""]
+    return [attributes_of(agent_id, session_id, origin, one) for origin in origins for one in tenants]
 
 
 def is_unknown(error: RPCError) -> bool:

@@ -410,6 +410,7 @@ class AgentRun(RunQueries, MessageHandlers):
             turn_id=state.turn_id,
             parent=run.parent,
             labels=run.labels,
+            principal=run.principal,
             depth=run.depth,
             callers=run.callers,
             answer=run.answer,

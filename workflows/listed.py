@@ -9,7 +9,7 @@ from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from sojourn.core.run.introduction import STARTED_AT
-from sojourn.search_attributes import AGENT, UNREGISTERED
+from sojourn.search_attributes import AGENT, TENANT, UNREGISTERED
 
 _COLUMN = re.compile("(Bool|Datetime|Double|Int|Keyword|KeywordList|Text)[0-9]{2}")
 """A column of the server's database, by whose name it shows an attribute once all of a namespace were removed."""
@@ -30,6 +30,11 @@ class Listed:
         """Whether the start set search attributes."""
         self._asked = 0
         self._is_off = False
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the start has set; empty where the namespace did not have its attribute then."""
+        return workflow.info().typed_search_attributes.get(TENANT) or ""
 
     def may_set(self, *keys: SearchAttributeKey[str]) -> bool:
         """Whether the namespace has these attributes, as far as this worker knows."""

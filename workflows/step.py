@@ -56,7 +56,7 @@ from sojourn.core.run.step_progress import CallProgress, Past, StepProgress
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 from sojourn.core.values.unread import Unread
 from sojourn.core.values.wire import size_of
-from sojourn.search_attributes import AGENT, SESSION, attributes_of
+from sojourn.search_attributes import AGENT, SESSION, TENANT, attributes_of
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import cut_short, stop_if_canceled
@@ -437,6 +437,7 @@ class Step:
             turn_id=self._turn_id,
             parent_tool_call_id=link.parent_tool_call_id if link else None,
             labels=run.labels,
+            principal=run.principal,
             spec_digest=dispatch.confirm.spec_digest if dispatch.confirm else None,
             shown=dispatch.confirm.shown if dispatch.confirm else None,
             **(for_task(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
@@ -492,6 +493,7 @@ class Step:
             turn_id=self._turn_id,
             parent=link,
             labels=self._run.labels,
+            principal=self._run.principal,
             policy=inherited(self._run.policy, dispatch.policy, self._time_left),
             depth=self._run.depth + 1,
             callers=[*self._run.callers, self._run.agent_id],
@@ -540,6 +542,8 @@ class Step:
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
         """The child run's own search attributes, where this server knows them: a child run inherits none."""
-        if not self._awaits.listed.may_set(AGENT, SESSION):
+        listed = self._awaits.listed
+        tenant = listed.tenant
+        if not listed.may_set(AGENT, SESSION, *([TENANT] if tenant else [])):
             return None
-        return attributes_of(agent_id, self._run.session_id)
+        return attributes_of(agent_id, self._run.session_id, tenant=tenant)

@@ -20,6 +20,7 @@ from sojourn.cli.commands.doctor import doctor
 from sojourn.cli.commands.export import export
 from sojourn.cli.commands.fork import fork, retry
 from sojourn.cli.commands.init import init
+from sojourn.cli.commands.keys import keys
 from sojourn.cli.commands.list import list_
 from sojourn.cli.commands.provide import provide
 from sojourn.cli.commands.result import result
@@ -54,7 +55,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),
     "Try again": (fork, retry),
-    "Serve": (dev, worker, server, doctor),
+    "Serve": (dev, worker, server, keys, doctor),
     "Files": (export, catalog),
 }
 """The commands under the headings of the help, in its order."""
@@ -94,7 +95,19 @@ app = typer.Typer(
 )
 
 
-_READING = ("catalog", "cost", "doctor", "export", "init", "list", "result", "sessions", "show", "watch")
+_READING = (
+    "catalog",
+    "cost",
+    "doctor",
+    "export",
+    "init",
+    "keys",
+    "list",
+    "result",
+    "sessions",
+    "show",
+    "watch",
+)
 """Commands that only read, of which there are no spans: they load no OpenTelemetry, and say nothing about it."""
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "RunId",
     "Target",
     "TaskQueue",
+    "Tenant",
     "Verbose",
     "Why",
     "connected",
@@ -102,6 +103,7 @@ RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id.", autocompletion=complete_runs, show_default=False)
 ]
 Why = Annotated[str, typer.Argument(metavar="WHY", help="The reason, for the record.", show_default=False)]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Only those of this tenant.")]
 By = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who you are, for the record; default: your user name."),

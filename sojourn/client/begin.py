@@ -54,10 +54,8 @@ async def begin(
         "static_details": introduction.details,
     }
     start = client.start_workflow if update is None else partial(_start_with, client, *update)
-    # A namespace of an earlier version has all attributes but that of forks.
-    origins = [run.forked_from.run_id, ""] if run.forked_from else [""]
-    for origin in origins:
-        attributes = search_attributes.attributes_of(run.agent_id, run.session_id, origin)
+    origin, tenant = run.forked_from.run_id if run.forked_from else "", run.tenant
+    for attributes in search_attributes.attributes_to_try(run.agent_id, run.session_id, origin, tenant):
         try:
             return await start("AgentRun", listed, search_attributes=attributes, **options)
         except RPCError as error:

@@ -36,6 +36,7 @@ from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.schedule import ScheduleStatus
@@ -129,6 +130,7 @@ class Client(Access):
         turn_id: str = "",
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
+        principal: Principal | None = None,
         attach: bool = False,
         wait_for_worker: bool = False,
     ) -> "Run":
@@ -143,6 +145,7 @@ class Client(Access):
             turn_id: The first user turn's id; `t1` when left out.
             labels: Labels for planners, tools and listings; they authorise nothing.
             policy: Limits of this run; a value applies only where it is tighter.
+            principal: Who asks, as the caller has found out; told to planners, tools and policy engines, in child runs too.
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
@@ -162,6 +165,7 @@ class Client(Access):
             turn_id=turn_id,
             labels=dict(labels or {}),
             policy=policy,
+            principal=principal,
         )
         try:
             queue = self.task_queue or await queue_of(
@@ -193,6 +197,7 @@ class Client(Access):
         by: str | None = None,
         history: str | PathLike[str] | None = None,
         new_run_id: str | None = None,
+        principal: Principal | None = None,
         wait_for_worker: bool = False,
     ) -> "Run":
         """Start a new run that goes on from a point of another, with one thing changed.
@@ -200,7 +205,8 @@ class Client(Access):
         Nothing that was executed up to the point is executed again: the fork begins with the transcript. The last
         point up to `at` is after a step, after the result of a call, where the planner asks or sleeps, or before the
         first plan; `status().forked_from` tells which it was. Calls of the step that had no result yet are answered as
-        not executed. The limits of the fork count from zero; its policy, labels and safeguards are those of the origin.
+        not executed. The limits of the fork count from zero; its policy, labels, principal and safeguards are those of the
+        origin.
 
         Args:
             run_id: The run to fork; it may be open, and does not change.
@@ -213,6 +219,7 @@ class Client(Access):
             history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
+            principal: Who asks for the fork; that of the origin when left out.
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
@@ -230,7 +237,7 @@ class Client(Access):
         asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve)
         exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage)
-        fork = fork.named(new_run_id)
+        fork = fork.asked_by(principal, asked.run_id).named(new_run_id)
         new = self.get_run(new_run_id or fork.run_id)
         if not RUN_ID.match(new.id):
             raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)
@@ -288,6 +295,7 @@ class Client(Access):
         turn_id: str = "",
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
+        principal: Principal | None = None,
         attach: bool = False,
         wait_for_worker: bool = False,
     ) -> RunOutput:
@@ -300,6 +308,7 @@ class Client(Access):
             turn_id=turn_id,
             labels=labels,
             policy=policy,
+            principal=principal,
             attach=attach,
             wait_for_worker=wait_for_worker,
         )
@@ -320,6 +329,7 @@ class Client(Access):
         *,
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
+        principal: Principal | None = None,
     ) -> "Session":
         """A handle of the conversation with an agent; sends no request, and starts nothing.
 
@@ -329,11 +339,13 @@ class Client(Access):
             labels: Labels of the conversation, where this handle's first message starts it.
             policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts
                 it; a value applies only where it is tighter than the agent's.
+            principal: Who asks. Its tenant says whose conversation it is: those of two tenants with one session id are
+                two. Where this handle's first message starts the conversation, all of its messages are answered for it.
 
         Raises:
             InvalidInput: An argument breaks its rule.
         """
-        return Session(self, agent_id, session_id, labels=labels, policy=policy)
+        return Session(self, agent_id, session_id, labels=labels, policy=policy, principal=principal)
 
     def list_sessions(
         self,
@@ -343,6 +355,7 @@ class Client(Access):
         status: str | None = None,
         since: datetime | None = None,
         labels: Mapping[str, str] | None = None,
+        tenant: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
         """Conversations of this namespace, as `list_runs` lists runs: those that `session` finds by their ids.
@@ -353,13 +366,16 @@ class Client(Access):
             status: As `RunStatus.status`: `idle` for those that wait for a message; `running` includes all open ones.
             since: Only conversations that started at this moment or later.
             labels: Only conversations that were started with all of these labels.
+            tenant: Only conversations of this tenant; empty for those without one.
             limit: Most conversations to return.
 
         Raises:
             ServerUnavailable: The server does not answer.
             InvalidInput: The search attributes are not registered on this server.
         """
-        selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
+        selection = Selection(
+            agent_id, session_id, status, since, children=False, tenant=tenant, only_sessions=True
+        )
         return self._listed(selection, labels, limit)
 
     async def schedule(
@@ -374,6 +390,7 @@ class Client(Access):
         schedule_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
+        principal: Principal | None = None,
         by: str | None = None,
         note: str = "",
     ) -> "Schedule":
@@ -391,6 +408,7 @@ class Client(Access):
             schedule_id: As a run id, at most 150 characters; generated when left out. The ids of its runs and messages begin with it.
             labels: Labels of the runs, or of the conversation where a message starts it.
             policy: Limits of the runs, or of the conversation where a message starts it.
+            principal: Who asks for the runs, as `start`, or for the conversation, as `session`.
             by: With `session_id`: name of the sender, recorded unchecked.
             note: A note for people.
 
@@ -411,6 +429,7 @@ class Client(Access):
             session_id=session_id,
             labels=dict(labels or {}),
             policy=policy,
+            principal=principal,
         )
         sends = scheduled_message(run, by) if session_id else run
         try:
@@ -446,6 +465,7 @@ class Client(Access):
         labels: Mapping[str, str] | None = None,
         children: bool = True,
         fork_of: str | None = None,
+        tenant: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
         """Runs of this namespace, open ones before ended ones, each newest first, from Temporal's visibility store.
@@ -463,13 +483,14 @@ class Client(Access):
                 input is read, and a run whose input cannot be read has none.
             children: Whether to include child runs.
             fork_of: Only forks of this run, and retries of it.
+            tenant: Only runs of this tenant; empty for those without one.
             limit: Most runs to return.
 
         Raises:
             ServerUnavailable: The server does not answer.
             InvalidInput: The search attributes are not registered on this server.
         """
-        selection = Selection(agent_id, session_id, status, since, children, fork_of)
+        selection = Selection(agent_id, session_id, status, since, children, fork_of, tenant)
         return self._listed(selection, labels, limit)
 
     def _listed(

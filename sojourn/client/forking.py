@@ -12,19 +12,20 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
+from sojourn.client.conversation_id import conversation_id, conversation_prefix
 from sojourn.client.opening import generated_id
-from sojourn.client.session import conversation_id
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.fork import Change, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.continuation import Continuation, written
-from sojourn.core.run.opening import messages_fault
+from sojourn.core.run.opening import messages_fault, principal_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.json_fault import json_fault
@@ -77,7 +78,7 @@ class Fork:
         """The id of the new run, where the caller gives none: that of the fork's session, or a generated one."""
         opening = self.begins.state.opening
         if opening.conversation:
-            return conversation_id(opening.agent_id, opening.session_id)
+            return conversation_id(opening.agent_id, opening.session_id, opening.tenant)
         return generated_id(opening.agent_id)
 
     def named(self, run_id: str | None) -> "Fork":
@@ -89,13 +90,31 @@ class Fork:
         opening = self.begins.state.opening
         if not opening.conversation:
             return self
-        agent_id, _, session_id = (run_id or "").partition("@")
+        prefix = conversation_prefix(opening.agent_id, opening.tenant)
+        session_id = (run_id or "").removeprefix(prefix)
         if run_id is None:
             session_id = f"{opening.session_id[:MAX_ORIGIN]}-fork-{uuid.uuid4().hex[:8]}".lstrip("-")
-        elif agent_id != opening.agent_id or not session_id:
+        elif not run_id.startswith(prefix) or not session_id:
             return self
-        state = changed(self.begins.state, opening=opening.model_copy(update={"session_id": session_id}))
-        return replace(self, begins=changed(self.begins, state=state))
+        return self._opening_with(session_id=session_id)
+
+    def asked_by(self, principal: Principal | None, origin: str) -> "Fork":
+        """This fork, asked for by somebody else than the origin.
+
+        Args:
+            principal: Who asks for the fork; None for whoever asked for the origin.
+            origin: The run that is forked.
+
+        Raises:
+            InvalidInput: Nobody is called so.
+        """
+        if fault := principal_fault(principal):
+            raise InvalidInput(fault, run_id=origin)
+        return self._opening_with(principal=principal) if principal else self
+
+    def _opening_with(self, **fields: Any) -> "Fork":
+        opening = self.begins.state.opening.model_copy(update=fields)
+        return replace(self, begins=changed(self.begins, state=changed(self.begins.state, opening=opening)))
 
     async def fitting(self, client: Client, storage: StorageDriver | None, run_id: str) -> "Fork":
         """This fork, with a transcript that is too large for a start in external storage.

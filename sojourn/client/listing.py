@@ -8,8 +8,8 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from sojourn import search_attributes
+from sojourn.client.conversation_id import is_conversation
 from sojourn.client.run import status_name
-from sojourn.client.session import conversation_id
 from sojourn.client.started import started_at_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.fork import ForkedFrom
@@ -36,6 +36,7 @@ class Selection:
     since: datetime | None = None
     children: bool = True
     fork_of: str | None = None
+    tenant: str | None = None
     only_sessions: bool = False
     """Only conversations that a `Session` finds by its ids: not their forks."""
 
@@ -55,6 +56,10 @@ class Selection:
             clauses.append("SojournSession IS NOT NULL")
         if self.fork_of:
             clauses.append(f"SojournForkOf = {quoted(self.fork_of)}")
+        if self.tenant is not None:
+            clauses.append(
+                f"SojournTenant = {quoted(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
+            )
         if which := _BY_AWAITING.get(self.status or ""):
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif self.status:
@@ -72,7 +77,7 @@ class Selection:
         """Whether a run that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
         if self.since and (run.started_at is None or run.started_at < self.since):
             return False
-        return not self.only_sessions or run.run_id == conversation_id(run.agent_id, run.session_id)
+        return not self.only_sessions or is_conversation(run.run_id, run.agent_id, run.session_id)
 
 
 async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 import temporalio.client
-import temporalio.common
 from temporalio.client import (
     ScheduleActionResult,
     ScheduleActionStartWorkflow,
@@ -18,6 +17,7 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleState,
 )
+from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
@@ -154,6 +154,7 @@ def scheduled_message(run: RunInput, by: str | None) -> ScheduledMessage:
         by=by,
         labels=run.labels,
         policy=run.policy,
+        principal=run.principal,
     )
 
 
@@ -189,9 +190,9 @@ async def create_schedule(
         "message": clip(" ".join(message.split()), _MAX_MESSAGE),
         "timing": _timing(spec),
     }
-    for is_listed in (True, False) if is_run else (False,):
+    for attributes in _attributes_to_try(sends):
         schedule = temporalio.client.Schedule(
-            action=_action(schedule_id, sends, task_queue, is_listed=is_listed),
+            action=_action(schedule_id, sends, task_queue, attributes),
             spec=spec,
             policy=SchedulePolicy(
                 overlap=ScheduleOverlapPolicy.SKIP if is_run else ScheduleOverlapPolicy.BUFFER_ONE,
@@ -206,15 +207,25 @@ async def create_schedule(
                 f"there is a schedule {schedule_id!r}; choose another schedule_id, or delete that one first"
             ) from error
         except RPCError as error:
-            if is_listed and search_attributes.is_unknown(error):
+            if len(attributes) and search_attributes.is_unknown(error):
                 continue
             raise translated(error, None) from error
         break
     return Schedule(temporal, schedule_id)
 
 
+def _attributes_to_try(sends: RunInput | ScheduledMessage) -> list[TypedSearchAttributes]:
+    if isinstance(sends, ScheduledMessage):
+        return [TypedSearchAttributes.empty]
+    some = search_attributes.attributes_to_try(sends.agent_id, sends.session_id, tenant=sends.tenant)
+    return [*some, TypedSearchAttributes.empty]
+
+
 def _action(
-    schedule_id: str, sends: RunInput | ScheduledMessage, task_queue: str, *, is_listed: bool
+    schedule_id: str,
+    sends: RunInput | ScheduledMessage,
+    task_queue: str,
+    attributes: TypedSearchAttributes,
 ) -> ScheduleActionStartWorkflow:
     if isinstance(sends, ScheduledMessage):
         return ScheduleActionStartWorkflow(
@@ -225,16 +236,15 @@ def _action(
             static_summary=f"message for {sends.agent_id}",
         )
     introduction = introduce(sends)
-    attributes = search_attributes.attributes_of(sends.agent_id, sends.session_id)
     return ScheduleActionStartWorkflow(
         "AgentRun",
-        sends.model_copy(update={"listed": is_listed}),
+        sends.model_copy(update={"listed": len(attributes) > 0}),
         id=schedule_id,
         task_queue=task_queue,
         memo=introduction.memo,
         static_summary=introduction.summary,
         static_details=introduction.details,
-        typed_search_attributes=attributes if is_listed else temporalio.common.TypedSearchAttributes.empty,
+        typed_search_attributes=attributes,
     )
 
 

@@ -1,6 +1,5 @@
 """Session: a conversation with an agent, seen from outside; one run that does not end at its answer."""
 
-import hashlib
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -9,6 +8,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
+from sojourn.client.conversation_id import conversation_id
 from sojourn.client.opening import opened
 from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
@@ -22,9 +22,10 @@ from sojourn.contracts.event import (
     TurnStartedEvent,
     TurnSteeredEvent,
 )
-from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
+from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SEND, Accepted, Mode
@@ -34,17 +35,9 @@ from sojourn.events.one_run import place_of_message
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 
-__all__ = ["Session", "SessionTurn", "conversation_id"]
+__all__ = ["Session", "SessionTurn"]
 
 _ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
-
-
-def conversation_id(agent_id: str, session_id: str) -> str:
-    """The run id of an agent's conversation: equal for every program that names the same session."""
-    plain = f"{agent_id}@{session_id}"
-    if RUN_ID.match(plain):
-        return plain
-    return f"{agent_id}@{hashlib.sha256(session_id.encode()).hexdigest()[:32]}"
 
 
 class SessionTurn:
@@ -148,6 +141,7 @@ class Session:
         labels: Labels of the conversation, where this handle's first message starts it.
         policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts it; a
             value applies only where it is tighter than the agent's.
+        principal: Who asks; its tenant says whose conversation it is.
 
     Raises:
         InvalidInput: An id breaks its rule.
@@ -161,6 +155,7 @@ class Session:
         *,
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
+        principal: Principal | None = None,
     ) -> None:
         if not AGENT_ID.match(agent_id):
             raise InvalidInput(f"agent_id {agent_id[:80]!r} has the form <service>.<agent>")
@@ -171,7 +166,8 @@ class Session:
         self._client = client
         self.agent_id = agent_id
         self.session_id = session_id
-        self.run = Run(client, conversation_id(agent_id, session_id))
+        tenant = principal.tenant if principal else ""
+        self.run = Run(client, conversation_id(agent_id, session_id, tenant))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
         self._kept = Kept()
         self._opening = opened(
@@ -182,6 +178,7 @@ class Session:
             conversation=True,
             labels=dict(labels or {}),
             policy=policy,
+            principal=principal,
         )
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.memory import MemoryPatch, SessionMemory, read_only
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run_link import RunLink
@@ -61,6 +62,8 @@ class RunContext(Record):
     """In a child run: the parent's call that the run answers."""
     labels: dict[str, str] = {}
     """Set at the start; they authorise nothing."""
+    principal: Principal | None = None
+    """Who asked for the run, as the program that started it had found out; None where it did not say."""
     depth: int = 0
     """Number of agents above this one."""
     callers: list[str] = []
@@ -119,7 +122,7 @@ class PlanInput(Record):
     - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
     - `memory`: what the run knows beside the transcript, read-only; `PlanResult(memory=...)` changes it.
     - `reminders`: notices for this turn only, such as why the last plan was refused.
-    - `run`: the run's ids and labels, and whether it may ask a person.
+    - `run`: the run's ids and labels, who asked for it, and whether it may ask a person.
     - `finalize`: in the last turn, why it is the last; the planner can then only answer or fail.
     """
 

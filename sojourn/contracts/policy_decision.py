@@ -2,6 +2,7 @@
 
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.plan import RunContext
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run_policy import Caps
@@ -26,6 +27,11 @@ class PolicyInput(Record):
     """How the last step's results were cut down, in call order."""
     caps: Caps = Caps()
     """What is left of the limits."""
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who asked for the run; None where the program that started it did not say."""
+        return self.run.principal
 
 
 class PolicyDecision(Input):

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from sojourn.contracts.record import Record
 
 __all__ = ["ROLES", "Principal", "Role"]
@@ -19,9 +17,9 @@ ROLES: Sequence[Role] = ("viewer", "user", "approver", "operator")
 class Principal(Record):
     """Who asked for a run: recorded when the run starts, and told to planners, tools and policy engines."""
 
-    subject: str = Field(min_length=1, max_length=200)
+    subject: str
     """Who it is, unique within the tenant: a user's id, or the name of a key."""
-    tenant: str = Field(default="", max_length=200)
+    tenant: str = ""
     """The organisation that runs belong to, which sees only its own; empty where there is only one."""
-    roles: list[str] = Field(default=[], max_length=50)
+    roles: list[str] = []
     """What the principal may do: `Role`s, and others that only tools and policy engines know."""

@@ -11,6 +11,7 @@ from sojourn.contracts.awaits import Await
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
@@ -49,6 +50,13 @@ class RunInput(Record):
     """In a fork: the run it was forked from, and where."""
     conversation: bool = False
     """Whether the run does not end at its answer: it waits for the next message, which opens a turn."""
+    principal: Principal | None = None
+    """Who asked for the run, of a child run: for its parent."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the principal; empty where there is none."""
+        return self.principal.tenant if self.principal else ""
 
 
 class RunOutput(Record):
@@ -167,6 +175,8 @@ class RunStatus(Record):
     """The agent that runs."""
     session_id: str = ""
     """The run's session."""
+    principal: Principal | None = None
+    """Who asked for the run; None where the program that started it did not say."""
     forked_from: ForkedFrom | None = None
     """In a fork: the run it was forked from, and where; a listing has only the run's id."""
     turn_id: str = ""

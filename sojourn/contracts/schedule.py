@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import RunPolicyOverride
 
@@ -24,6 +25,8 @@ class ScheduledMessage(Record):
     """Labels of the conversation, where the message starts it."""
     policy: RunPolicyOverride | None = None
     """Limits of the conversation, where the message starts it."""
+    principal: Principal | None = None
+    """Who asks, where the message starts the conversation; its tenant says whose conversation it is."""
 
 
 class ScheduledRun(Record):

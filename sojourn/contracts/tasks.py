@@ -15,6 +15,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.notice import NoticeKind
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, RunPolicyOverride
@@ -42,6 +43,8 @@ class PlanTask(Record):
     """In a child run: the parent's call that the run answers."""
     labels: dict[str, str] = {}
     """The run's labels."""
+    principal: Principal | None = None
+    """Who asked for the run."""
     depth: int = 0
     """Number of agents above this one."""
     callers: list[str] = []
@@ -207,6 +210,8 @@ class ToolTask(Record):
     """In a child run: the parent's call that started the run."""
     labels: dict[str, str] = {}
     """The run's labels."""
+    principal: Principal | None = None
+    """Who asked for the run."""
     spec_digest: str | None = None
     """For a call that a person was shown: digest of the tool's whole declaration, for workers of versions that know no `shown`."""
     shown: ShownTool | None = None

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.memory import SessionMemory
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 
 __all__ = ["ToolCallMeta", "ToolRequest"]
@@ -45,6 +46,8 @@ class ToolCallMeta(Record):
     """1 for the first attempt; more after a lost worker or a transient failure."""
     labels: dict[str, str] = {}
     """The run's labels; they authorise nothing."""
+    principal: Principal | None = None
+    """Who asked for the run, in child runs too, as the program that started it had found out; None where it did not say."""
     idempotency_key: str = ""
     """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat."""
     input: ToolInput | None = None

@@ -47,6 +47,7 @@ _SEARCH_ATTRIBUTES = (
     "SojournSession=Keyword",
     "SojournAwaiting=Keyword",
     "SojournForkOf=Keyword",
+    "SojournTenant=Keyword",
 )
 
 

@@ -133,6 +133,23 @@ async def test_sessions(served, status_when):
     assert listed.out.split("\n")[0].split() == PAGE.split("no worker:\n\n```\n")[1].split("\n")[0].split()
 
 
+async def test_keys(command, tmp_path):
+    """The lines make, list and revoke keys, and print the fields that the page names."""
+    done = [await command(*words, cwd=tmp_path) for words in lines_of("Keys")]
+    assert [(each.code, each.err) for each in done] == [(0, "")] * 6
+    ana, ci, table, listed, revoked, ids = done
+    assert re.fullmatch(r"sojourn_[0-9a-f]{12}_[\w-]{43}", ana.out.splitlines()[-1])
+    part = PAGE.split("\n## Keys\n")[1].split("\n## ")[0]
+    assert all(f"`{field}`" in part for key in listed.objects for field in key)
+    assert {key["name"]: key["roles"] for key in listed.objects} == {
+        "ana": ["user", "approver"],
+        "ci": ["user"],
+    }
+    assert "ana" in table.out
+    assert ci.json["key_id"] in ids.json["revoked"]
+    assert listed.objects[0]["key_id"] in revoked.out
+
+
 async def test_schedules(served):
     """The lines create schedules, look at them, let one act, and delete them."""
     tag = uuid.uuid4().hex[:8]

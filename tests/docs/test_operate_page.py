@@ -23,6 +23,7 @@ from sojourn import (
     AwaitClarification,
     Client,
     PlanResult,
+    Principal,
     RunFailed,
     RunPolicy,
     ToolCallMeta,
@@ -289,10 +290,12 @@ async def test_runs_are_found(start, do, listed):
     child = await child_of(boss)
     with pytest.raises(RunFailed):
         await failed.result()
-    running, waits, pauses, failures, session, children, forks, counted = commands("Find runs")
-    fork = await boss.client.fork(boss.id)
+    running, waits, pauses, failures, session, children, forks, tenants, counted = commands("Find runs")
+    ana = Principal(subject="ana", tenant=f"t-{uuid.uuid4().hex[:8]}")
+    fork = await boss.client.fork(boss.id, principal=ana)
     ids = {run.id for run in (waiting, failed, boss, paused, child, fork)}
     words = {"AGENT": "yard.faulty", "SESSION": (await waiting.status()).session_id, "RUN": boss.id}
+    words["TENANT"] = ana.tenant
     for line, wanted in (
         (running, ids - {failed.id}),
         (waits, {waiting.id, paused.id, child.id}),
@@ -301,6 +304,7 @@ async def test_runs_are_found(start, do, listed):
         (session, {waiting.id}),
         (children, {child.id}),
         (forks, {fork.id}),
+        (tenants, {fork.id}),
     ):
         await listed(line, wanted, of=ids, **words)
     assert re.search(r"values: Failed", await do(counted))
@@ -713,7 +717,7 @@ async def test_a_run_is_started(client, do, listed, status_when):
     words = {"RUN": run.id, "QUEUE": client.task_queue, "AGENT": "yard.guide", "SESSION": run.id}
     await do(begin, **words)
     await status_when(run, lambda status: status.awaits)
-    _, waits, *_, session, _, _, _ = commands("Find runs")
+    _, waits, *_, session, _, _, _, _ = commands("Find runs")
     for line in (waits, session):
         await listed(line, {run.id}, **words)
     await run.answer(None, "s-1")

@@ -15,11 +15,14 @@ ROOT = Path(__file__).parents[2]
 async def test_authoring_and_clients_are_one_working_program(serve, module_of, blocks, output_of):
     """The module of authoring.md is served, and the program of clients.md starts a run of it, answers and prints the output."""
     client = await serve(module_of("authoring.md", "clinic").app)
-    program, forks = blocks("clients.md")
+    program, principals, forks = blocks("clients.md")
     question, answer = (await output_of(program, client)).splitlines()
     assert "day" in question
     assert answer == "Booked for 2027-01-05. 2"
     scope: dict = {"Client": sojourn.Client}
+    exec(principals, scope)
+    for_ana = await scope["start_for_ana"](client)
+    assert (await for_ana.status()).principal.tenant == "acme"
     exec(forks, scope)
     run = await client.start("clinic.receptionist", "Ana")
     await run.answer("2027-01-05")

@@ -121,7 +121,12 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
     agent_id = f"replay.{name}"
     if not (scenario.bare or scenario.conversation):
         return await client.start(
-            agent_id, f"play {name}", run_id=name, session_id="s", policy=scenario.override
+            agent_id,
+            f"play {name}",
+            run_id=name,
+            session_id="s",
+            policy=scenario.override,
+            principal=scenario.principal,
         )
     opening = RunInput(
         agent_id=agent_id,

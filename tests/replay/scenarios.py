@@ -22,6 +22,7 @@ from sojourn import (
     InvalidInput,
     Message,
     PlanResult,
+    Principal,
     RateLimited,
     RetryHint,
     Run,
@@ -73,6 +74,8 @@ class Scenario:
     """The message that starts the conversation, in the same request."""
     task_timeout: timedelta | None = None
     """The time-out of a conversation's workflow tasks; with a short one a message reaches the run under a local plan."""
+    principal: Principal | None = None
+    """Who asks for the run."""
 
 
 # Tools.
@@ -758,6 +761,19 @@ SCENARIOS = {
             ),
             FINAL,
         ]
+    ),
+    "asked_for": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.helpers.ask", payload={"topic": "x"}, tool_call_id="c1"),
+                call("add", "c2", a=1, b=2),
+            ),
+            PlanResult.ask(QUESTION),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=answer,
+        principal=Principal(subject="ana", tenant="acme", roles=["user", "approver"]),
     ),
     "child_fails": Scenario(
         [

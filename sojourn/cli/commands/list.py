@@ -11,7 +11,7 @@ import typer
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.opening import read_labels
-from sojourn.cli.options import Json, connected
+from sojourn.cli.options import Json, Tenant, connected
 from sojourn.cli.period import since as moment_since
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def list_(
     fork_of: Annotated[
         str | None, typer.Option("--fork-of", metavar="RUN", help="Only forks and retries of this run.")
     ] = None,
+    tenant: Tenant = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Child runs too; --waiting and --stuck always list them.")
     ] = False,
@@ -98,6 +99,7 @@ def list_(
         "session_id": session_id,
         "status": "waiting" if waiting else "running" if stuck else status,
         "fork_of": fork_of,
+        "tenant": tenant,
         "since": moment_since(since) if since else None,
         # Who looks for what needs somebody must find it in a child run too.
         "children": everything or stuck or waits,

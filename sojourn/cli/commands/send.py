@@ -13,6 +13,8 @@ from sojourn.cli.options import By, Json, Why, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sojourn.client.client import Client
     from sojourn.client.session import Session, SessionTurn
     from sojourn.core.run.inbox import Mode
@@ -53,13 +55,14 @@ def send(
     sojourn send shop.clerk@desk-1 'Where is order 7?' --wait
     sojourn send shop.clerk@desk-1 'Only the open ones' --mode steer
     """
-    agent_id, session_id = _named(session)
+    who = by_or_user(by)
+    found = _find(session, who)
     if text == "-":
         text = sys.stdin.read()
 
     async def main(client: "Client") -> int:
-        talk = client.session(agent_id, session_id)
-        turn = await talk.send(text, message_id=message_id, mode=cast("Mode", mode), by=by_or_user(by))
+        talk = found(client)
+        turn = await talk.send(text, message_id=message_id, mode=cast("Mode", mode), by=who)
         if not wait:
             _print(talk, turn, as_json=as_json)
             return OK
@@ -81,11 +84,11 @@ def interrupt(session: Conversation, why: Why = "", by: By = None, as_json: Json
     \b
     sojourn interrupt shop.clerk@desk-1 "wrong order"
     """
-    agent_id, session_id = _named(session)
     who = by_or_user(by)
+    found = _find(session, who)
 
     async def main(client: "Client") -> int:
-        talk = client.session(agent_id, session_id)
+        talk = found(client)
         if not await talk.interrupt(why, by=who):
             raise CommandError(f"{talk.run.id} is idle; there is no turn to interrupt", run_id=talk.run.id)
         return print_done("interrupted", talk.run.id, as_json=as_json, by=who)
@@ -100,26 +103,36 @@ def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = F
     \b
     sojourn close shop.clerk@desk-1 done
     """
-    agent_id, session_id = _named(session)
     who = by_or_user(by)
+    found = _find(session, who)
 
     async def main(client: "Client") -> int:
-        talk = client.session(agent_id, session_id)
+        talk = found(client)
         await talk.close(why, by=who)
         return print_done("closed", talk.run.id, as_json=as_json, by=who)
 
     return with_client(main)
 
 
-def _named(session: str) -> tuple[str, str]:
-    """The agent and the session's id."""
-    agent_id, at, session_id = session.partition("@")
-    if not (agent_id and at and session_id):
+def _find(name: str, who: str | None) -> "Callable[[Client], Session]":
+    """How a client finds a conversation by its name; one of a tenant's that does not exist yet is begun for `who`."""
+    from sojourn.contracts.principal import Principal
+
+    first, at, session_id = name.partition("@")
+    agent_id, colon, tenant = first.partition(":")
+    if not (agent_id and at and session_id) or bool(colon) != bool(tenant):
         raise CommandError(
-            f"{plain(session)!r} names no conversation: AGENT@SESSION, such as shop.clerk@desk-1",
+            f"{plain(name)!r} names no conversation: AGENT@SESSION, such as shop.clerk@desk-1; "
+            "of a tenant AGENT:TENANT@SESSION",
             exit_code=USAGE,
         )
-    return agent_id, session_id
+    if "+" in tenant:
+        raise CommandError(
+            f"the tenant of {plain(name)} is not in its name; a program can send to it: client.session(principal=...)",
+            exit_code=USAGE,
+        )
+    principal = Principal(subject=who or "sojourn", tenant=tenant) if tenant else None
+    return lambda client: client.session(agent_id, session_id, principal=principal)
 
 
 def _print(session: "Session", turn: "SessionTurn", *, as_json: bool) -> None:

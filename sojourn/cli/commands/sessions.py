@@ -9,7 +9,7 @@ import typer
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, CommandError
 from sojourn.cli.opening import read_labels
-from sojourn.cli.options import Json, connected
+from sojourn.cli.options import Json, Tenant, connected
 from sojourn.cli.period import since as moment_since
 from sojourn.cli.screen.text import shell_word
 
@@ -47,6 +47,7 @@ def sessions(
         list[str] | None,
         typer.Option("--label", metavar="NAME=VALUE", help="Only those with this label; can be repeated."),
     ] = None,
+    tenant: Tenant = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of conversations.")
     ] = 50,
@@ -76,7 +77,13 @@ def sessions(
         from sojourn.errors import InvalidInput
 
         listing = client.list_sessions(
-            agent_id=agent_id, session_id=session_id, status=status, since=start, labels=wanted, limit=limit
+            agent_id=agent_id,
+            session_id=session_id,
+            status=status,
+            since=start,
+            labels=wanted,
+            tenant=tenant,
+            limit=limit,
         )
         try:
             found = [session async for session in listing]
@@ -100,7 +107,7 @@ def sessions(
             begin = "sojourn chat AGENT begins one"
             print(f"no conversations found; {begin}" if sys.stdout.isatty() else "no conversations found")
             return OK
-        names = [shell_word(f"{each.agent_id}@{each.session_id}") for each in found]
+        names = [shell_word(f"{each.run_id.partition('@')[0]}@{each.session_id}") for each in found]
         console.print(run_table(found, {}, console.width, sessions=names, said=said), crop=False)
         if unread := said.count(None):
             console.print(f"{unread} could not be read")

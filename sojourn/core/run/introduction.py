@@ -8,10 +8,13 @@ from sojourn.contracts.run import RunInput
 from sojourn.core.values.text import CUT, clip
 from sojourn.core.values.visible import code, fence, visible
 
-__all__ = ["STARTED_AT", "TURN_ENDED", "Introduction", "introduce"]
+__all__ = ["STARTED_AT", "TENANT", "TURN_ENDED", "Introduction", "introduce"]
 
 STARTED_AT = "started_at"
 """The memo by which lists of runs know when a run of several executions started; ISO 8601."""
+
+TENANT = "tenant"
+"""The memo with the tenant of who asked for the run, which is known by it where the namespace lacks the search attribute."""
 
 TURN_ENDED = "turn_ended"
 """The memo that records how the last turn of a conversation ended that no plan answered: `turn_id`, and `error` or `output`; where a plan was
@@ -29,7 +32,9 @@ class Introduction:
     """Memo, summary and details of a run; set at the start, and never changed."""
 
     memo: dict[str, str]
-    """For lists of runs: `message`, the beginning of the user's message; in a fork also `forked_from`, the origin's id."""
+    """For lists of runs: `message`, the beginning of the user's message; in a fork also `forked_from`, the origin's id, and for
+    somebody of a tenant `tenant`.
+    """
     summary: str
     """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""
     details: str | None
@@ -51,6 +56,7 @@ def introduce(run: RunInput, tool: str | None = None) -> Introduction:
         memo={
             **({"message": clip(message, _MAX_MEMO)} if message else {}),
             **({"forked_from": origin.run_id} if origin else {}),
+            **({TENANT: run.tenant} if run.tenant else {}),
         },
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,
         details="\n\n".join(parts) or None,

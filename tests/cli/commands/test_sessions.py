@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from sojourn import AwaitClarification, Message, PlanResult, RunPolicy, RunStatus
+from sojourn import AwaitClarification, Message, PlanResult, Principal, RunPolicy, RunStatus
 from sojourn.cli.last_messages import last_messages, to_fields
 from sojourn.contracts.message import ImagePart
 
@@ -83,6 +83,44 @@ async def test_the_command(talks, command, temporal_address):
     wrong = await sojourn("sessions", "--status", "sleepy")
     assert wrong.code == 2
     assert "'sleepy' is not a status" in wrong.err
+
+
+async def test_the_conversations_of_a_tenant(talks, until, command, temporal_address):
+    """`--tenant` lists a tenant's own by names that `send`, `interrupt` and `close` take, which meet no one else's."""
+    client, tag, _ = talks
+    ana = Principal(subject="ana", tenant=f"t-{tag}")
+    session = client.session("test.agent", f"{tag}-asking", principal=ana)
+    await session.send("hi")
+    env = {"TEMPORAL_ADDRESS": temporal_address}
+    name = f"test.agent:t-{tag}@{tag}-asking"
+
+    async def listed() -> list[str]:
+        return (await command("sessions", "--tenant", ana.tenant, env=env)).out.splitlines()[1:]
+
+    (row,) = await until(listed)
+    assert row.split()[0] == name
+    runs = (await command("list", "--tenant", ana.tenant, "--json", env=env)).objects
+    assert [one["run_id"] for one in runs] == [session.run.id]
+    sent = await command("send", name, "more", "--wait", "--by", "bo", env=env)
+    assert (sent.code, sent.out) == (0, "ok\n")
+    said = [message.text for message in await session.transcript() if message.role == "user"]
+    assert said == ["hi", "more"]
+    closed = await command("close", name, env=env)
+    assert closed.code == 0
+    new = await command(
+        "send",
+        f"test.agent:t-{tag}@new",
+        "hi",
+        "--wait",
+        "--by",
+        "bo",
+        env={**env, "SOJOURN_TASK_QUEUE": client.task_queue},
+    )
+    assert new.code == 0
+    begun = await client.session("test.agent", "new", principal=ana).status()
+    assert begun.principal == Principal(subject="bo", tenant=ana.tenant)
+    for wrong in ("test.agent:@x", f"test.agent:t+{'0' * 32}@x", ":a@x"):
+        assert (await command("send", wrong, "hi", env=env)).code == 2
 
 
 async def test_the_histories_are_read_on_demand(talks, command, temporal_address):

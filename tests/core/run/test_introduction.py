@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Message
+from sojourn import Message, Principal
 from sojourn.contracts.run import RunInput
 from sojourn.core.run.introduction import introduce
 
@@ -34,6 +34,13 @@ def test_a_run_is_introduced_by_the_users_message() -> None:
     assert said.memo == {"message": "Why is s-7\n dark?"}
     assert said.summary == "ops.assistant: `Why is s-7 dark?`"
     assert said.details == "**Asked:**\n\n```\nWhy is s-7\n dark?\n```"
+
+
+def test_the_tenant_is_in_the_memo() -> None:
+    """The memo has the tenant of who asked, where there is one."""
+    ana = Principal(subject="ana", tenant="acme")
+    assert introduce(run_of(principal=ana)).memo == {"tenant": "acme"}
+    assert introduce(run_of(principal=Principal(subject="ana"))).memo == {}
 
 
 def test_labels_are_in_the_details() -> None:

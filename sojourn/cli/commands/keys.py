@@ -1,0 +1,151 @@
+"""`sojourn keys`: who has a key to the HTTP service."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.failure import OK
+from sojourn.cli.options import Json
+from sojourn.cli.screen.text import local, plain
+
+if TYPE_CHECKING:
+    from sojourn.http.locks.key_file import Key
+
+__all__ = ["keys"]
+
+keys = typer.Typer(
+    name="keys",
+    help="Make, list and revoke keys to the HTTP service.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[
+    Path,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        help="The file of the keys, which has only their hashes.",
+        show_default=False,
+    ),
+]
+
+
+@keys.command()
+def create(
+    file: File,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Who gets the key: the subject of its principal.",
+            show_default=False,
+        ),
+    ],
+    tenant: Annotated[
+        str,
+        typer.Option("--tenant", metavar="TENANT", help="Whose runs it sees; default: those without one."),
+    ] = "",
+    roles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="viewer, user, approver, operator, or one of your tools' own; can be given several times. Default: user.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Make a key, and print it, this once, alone on the last line.
+
+    \b
+    sojourn keys create --name ana --tenant acme --role user --role approver --file keys.json
+    """
+    from sojourn.contracts.principal import ROLES
+    from sojourn.http.locks.key_file import create_key
+
+    key, text = create_key(file, name, tenant=tenant, roles=roles or ["user"])
+    if own := [role for role in key.roles if role not in ROLES]:
+        print(f"sojourn: only tools and policy engines know the role {plain(own[0])}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))
+        return OK
+    of = f" of {plain(key.tenant)}" if key.tenant else ""
+    print(f"{key.key_id}  {plain(key.name)}{of}  {plain(', '.join(key.roles))}")
+    print("this is shown only once; send it as `Authorization: Bearer KEY`:")
+    print(text)
+    return OK
+
+
+@keys.command(name="list")
+def list_(file: File, as_json: Json = False) -> int:
+    """List the keys, without the keys themselves; those that were revoked too.
+
+    \b
+    sojourn keys list --file keys.json
+    """
+    from sojourn.http.locks.key_file import read_keys
+
+    found = read_keys(file)
+    if as_json:
+        for key in found:
+            print(json.dumps(_fields(key), ensure_ascii=False))
+    elif found:
+        _print_table(found)
+    else:
+        print("no keys found")
+    return OK
+
+
+@keys.command()
+def revoke(
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY", help="The key's id, or the name of all that it names.", show_default=False
+        ),
+    ],
+    file: File,
+    as_json: Json = False,
+) -> int:
+    """Revoke a key: it opens nothing from the next request on, in services that run too.
+
+    \b
+    sojourn keys revoke ana --file keys.json
+    """
+    from sojourn.http.locks.key_file import revoke_key
+
+    revoked = revoke_key(file, which)
+    if as_json:
+        print(json.dumps({"revoked": [key.key_id for key in revoked]}))
+    elif revoked:
+        print(f"revoked {', '.join(key.key_id for key in revoked)}")
+    else:
+        print("it was revoked before")
+    return OK
+
+
+def _fields(key: "Key") -> dict[str, Any]:
+    """What is shown of a key, for machines."""
+    return key.model_dump(mode="json", exclude={"digest"})
+
+
+def _print_table(found: "list[Key]") -> None:
+    rows = [
+        (
+            key.key_id,
+            plain(key.name),
+            plain(key.tenant) or "-",
+            plain(", ".join(key.roles)),
+            local(key.created_at),
+            f"revoked {local(key.revoked_at)}" if key.revoked_at else "",
+        )
+        for key in found
+    ]
+    wide = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, wide, strict=True)).rstrip())

@@ -1,0 +1,129 @@
+"""Audit: one line in the log for each decision: who asked for what, with which body, from where, and what became of it.
+
+A decision is a request that changes something, and any request that is refused. The logger is `sojourn.http.audit`.
+"""
+
+import hashlib
+import json
+from typing import Any, cast
+
+import structlog
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.locks.principals import principal_of
+from sojourn.http.locks.requests import media_type, path_of
+from sojourn.http.problems import MEDIA_TYPE
+
+__all__ = ["Audited", "about"]
+
+_READS = ("GET", "HEAD", "OPTIONS")
+_KEY = "sojourn.audit"
+_MAX_PROBLEM = 20_000
+
+_log = structlog.get_logger("sojourn.http.audit")
+
+
+def about(request: HTTPConnection, **fields: Any) -> None:
+    """Add to the line of a request what was decided, such as `await_id`, `approved` and the `digest` of what was shown.
+
+    Args:
+        request: The request.
+        **fields: What is added.
+    """
+    request.scope.setdefault(_KEY, {}).update(fields)
+
+
+class Audited:
+    """Writes the lines.
+
+    Args:
+        app: What is behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, and write its line once it is known what becomes of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        line = _Line(scope)
+
+        async def read() -> Message:
+            message = await receive()
+            line.read(message)
+            return message
+
+        async def sent(message: Message) -> None:
+            line.see(message)
+            await send(message)
+
+        try:
+            await self._app(scope, read, sent)
+        except Exception:
+            line.write(500)
+            raise
+
+
+class _Line:
+    """The line of one request, which is written once."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._body = hashlib.sha256()
+        self._size = 0
+        self._status = 0
+        self._problem: bytes | None = None
+        """The beginning of an answer that is a problem."""
+        self._is_written = False
+
+    def read(self, message: Message) -> None:
+        """Take in a part of the body."""
+        part = message.get("body", b"")
+        self._body.update(part)
+        self._size += len(part)
+
+    def see(self, message: Message) -> None:
+        """Take in a part of the answer."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._problem = b"" if media_type(message) == MEDIA_TYPE else None
+        elif message["type"] == "http.response.body" and self._problem is not None:
+            self._problem = (self._problem + message.get("body", b""))[:_MAX_PROBLEM]
+        if self._problem is None or (
+            message["type"] == "http.response.body" and not message.get("more_body", False)
+        ):
+            self.write(self._status)
+
+    def write(self, status: int) -> None:
+        """Write the line, where the request is a decision."""
+        scope = self._scope
+        if self._is_written or not (scope["method"] not in _READS or status >= 400):
+            return
+        self._is_written = True
+        asking, client = principal_of(scope), scope.get("client")
+        fields: dict[str, Any] = {
+            "subject": asking.subject if asking else None,
+            "tenant": asking.tenant if asking else None,
+            "method": scope["method"],
+            "path": path_of(scope),
+            "status": status,
+            "code": _code(self._problem),
+            "client": client[0] if client else None,
+            "body_digest": f"sha256:{self._body.hexdigest()}" if self._size else None,
+            **scope.get(_KEY, {}),
+        }
+        known = {name: value for name, value in fields.items() if value not in (None, "")}
+        (_log.info if status < 400 else _log.warning)("decision", **known)
+
+
+def _code(problem: bytes | None) -> str | None:
+    """The code of a problem."""
+    try:
+        found = json.loads(problem or b"{}")
+    except ValueError:
+        return None
+    code = cast("dict[str, object]", found).get("code") if isinstance(found, dict) else None
+    return code if isinstance(code, str) else None

@@ -1,0 +1,99 @@
+"""Authenticated: no request reaches a route before it is known who sent it; without authentication only this machine's do."""
+
+import ipaddress
+from collections.abc import Collection
+
+import structlog
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sojourn.http.locks.principals import LOCAL, Auth, remember
+from sojourn.http.locks.requests import header_values, path_of, refuse
+from sojourn.http.problems import Problem, problem_of
+
+__all__ = ["Authenticated", "unauthenticated"]
+
+_log = structlog.get_logger("sojourn.http")
+
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+class Authenticated:
+    """Lets a request in whose sender is known.
+
+    Args:
+        app: What is behind the lock.
+        auth: Finds out who sent a request; None lets in what comes from this machine, and nothing else.
+        open_paths: Paths that everybody may read.
+    """
+
+    def __init__(self, app: ASGIApp, *, auth: Auth | None, open_paths: Collection[str] = ()) -> None:
+        self._app = app
+        self._auth = auth
+        self._open = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in, or answer it with 401, or without authentication 403."""
+        if scope["type"] == "http" and not self._is_open(scope):
+            try:
+                await self._identify(scope)
+            except Problem as problem:
+                await refuse(problem, scope, receive, send)
+                return
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and lets nobody in by it
+                _log.error("authentication_failed", path=path_of(scope), exc_info=error)
+                await refuse(problem_of(error), scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _is_open(self, scope: Scope) -> bool:
+        return scope["method"] in ("GET", "HEAD") and path_of(scope) in self._open
+
+    async def _identify(self, scope: Scope) -> None:
+        if self._auth is None:
+            _check_is_near(scope)
+            remember(scope, LOCAL)
+            return
+        if len(header_values(scope, "authorization")) > 1:
+            raise Problem(
+                400, "bad_request", "the request has several Authorization headers", then="Send one."
+            )
+        found = await self._auth(Request(scope))
+        if found is None:
+            raise unauthenticated()
+        remember(scope, found)
+
+
+def unauthenticated(detail: str = "the request has no valid credentials") -> Problem:
+    """The answer to a request whose sender is not known."""
+    return Problem(
+        401,
+        "unauthenticated",
+        detail,
+        then="Send a key or a token as `Authorization: Bearer`.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+def _check_is_near(scope: Scope) -> None:
+    """Check that a request comes from this machine, and not through a proxy or a tunnel that ends here."""
+    client = scope.get("client")
+    is_near = client is None or _is_loopback(str(client[0]))  # a Unix socket has no address
+    if is_near and not any(header_values(scope, name) for name in _FORWARDED):
+        return
+    raise Problem(
+        403,
+        "local_only",
+        "this service has no authentication, and so serves only its own machine",
+        then="Start it with keys: `sojourn keys create`, then `sojourn serve --keys FILE`; "
+        "in a program create_app(auth=...).",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,145 @@
+"""Bodies: what a request sends is bounded before a route sees it: its size, its nesting and the time that it takes; and it is text."""
+
+import asyncio
+import json
+import re
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.locks.requests import header_values, refuse
+from sojourn.http.problems import Problem
+
+__all__ = ["Bodies", "depth_of"]
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+"""A string of JSON; without its end where there is none, so that no text is read twice."""
+
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_CLOSE = {"Connection": "close"}
+
+
+class Bodies:
+    """Reads the body of a request, and lets it in where it is within the bounds.
+
+    Args:
+        app: What is behind the lock.
+        max_bytes: Largest body.
+        max_depth: Deepest nesting of its arrays and objects.
+        seconds: Longest time for a body to arrive.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._max_depth = max_depth
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in with its body, or answer it with 400, 408, 413 or 415."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check_head(scope)
+            body = await self._read(receive)
+            if body is not None:
+                _check_text(body)
+                self._check_depth(body)
+        except Problem as problem:
+            await refuse(problem, scope, receive, send)
+            return
+        if body is not None:
+            await self._app(scope, _Replayed(body, receive), send)
+
+    def _check_head(self, scope: Scope) -> None:
+        (length, *_) = [*header_values(scope, "content-length"), ""]
+        if length.isdecimal() and int(length[:20]) > self._max_bytes:
+            raise self._too_large()
+        if any(
+            value.strip().lower() not in ("", "identity")
+            for value in header_values(scope, "content-encoding")
+        ):
+            raise Problem(415, "encoded_body", "the body is compressed", then="Send it as it is.")
+
+    def _check_depth(self, body: bytes) -> None:
+        if depth_of(body, self._max_depth) > self._max_depth:
+            detail = f"the body is nested more than {self._max_depth} levels deep"
+            raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The body; None where the client has gone."""
+        parts, size = list[bytes](), 0
+        try:
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._max_bytes:
+                        raise self._too_large()
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Problem(
+                408,
+                "slow_body",
+                f"the body did not arrive within {self._seconds:g} s",
+                then="Send the request again.",
+                headers=_CLOSE,
+            ) from None
+
+    def _too_large(self) -> Problem:
+        return Problem(
+            413,
+            "too_large",
+            f"the body has more than {self._max_bytes:,} bytes",
+            then="Send less; large files are better passed by reference.",
+            headers=_CLOSE,
+        )
+
+
+class _Replayed:
+    """The body as one message, and then what the server says, such as that the client has gone."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        body, self._body = self._body, None
+        if body is None:
+            return await self._receive()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+def depth_of(body: bytes, most: int) -> int:
+    """How deep the arrays and objects of a body are nested, if it is JSON; what is deeper than `most` is not counted on.
+
+    Args:
+        body: The body; of what is not JSON, the depth of its brackets.
+        most: The depth at which counting ends.
+    """
+    if body.count(b"[") + body.count(b"{") <= most:
+        return 0
+    deepest = depth = 0
+    for sign in _STRING.sub(b"", body).translate(None, _NO_BRACKETS):
+        depth += 1 if sign in b"[{" else -1
+        if depth > deepest:
+            deepest = depth
+            if deepest > most:
+                break
+    return deepest
+
+
+def _check_text(body: bytes) -> None:
+    """Check that a body is text as JSON has it between programs (RFC 8259); Python reads other encodings too."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    else:
+        is_text = json.detect_encoding(body) in ("utf-8", "utf-8-sig")
+    if not is_text:
+        raise Problem(400, "not_utf8", "the body is not in UTF-8", then="Send JSON in UTF-8.")

@@ -1,0 +1,144 @@
+"""Hosts: requests are for a name of this service, and come from no page of another.
+
+A page of any site can make a browser send requests to a service on the same machine or network, under a name of its own that it lets
+point there (DNS rebinding). So without authentication only names of this machine are answered, and no page is trusted but the service's
+own and those that are named.
+"""
+
+import re
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sojourn.errors import DefinitionError
+from sojourn.http.locks.requests import header_values, refuse
+from sojourn.http.problems import Problem
+
+__all__ = ["LOOPBACK", "Hosts"]
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""Names of this machine."""
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?\Z")
+_PORTS = {"http": "80", "https": "443"}
+
+_METHODS = ("GET", "POST", "DELETE")
+_REQUEST_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "MCP-Protocol-Version",
+    "MCP-Session-Id",
+)
+_ANSWER_HEADERS = ("Location", "MCP-Session-Id", "Retry-After", "WWW-Authenticate")
+_PREFLIGHT = 600
+
+
+class Hosts:
+    """Refuses requests for another name, and from pages of another origin.
+
+    Args:
+        app: What is behind the lock.
+        hosts: Names that are answered, without port; `*.example.org` for all below one. None for every name, but without
+            authentication only those of this machine.
+        origins: Origins whose pages may use the service, such as `https://app.example.org`; their browsers are told so (CORS).
+        is_authenticated: Whether requests have to be authenticated.
+
+    Raises:
+        DefinitionError: An origin is none.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str] | None = None,
+        origins: Collection[str] = (),
+        is_authenticated: bool,
+    ) -> None:
+        named = None if hosts is None else {name.lower() for name in hosts}
+        self._hosts = named if is_authenticated else {*LOOPBACK, *(named or ())}
+        self._origins = {_checked_origin(origin) for origin in origins}
+        self._app = app
+        if self._origins:
+            self._app = CORSMiddleware(
+                app,
+                allow_origins=sorted(self._origins),
+                allow_methods=_METHODS,
+                allow_headers=_REQUEST_HEADERS,
+                expose_headers=_ANSWER_HEADERS,
+                max_age=_PREFLIGHT,
+            )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in, or answer it with 400, 403 or 421."""
+        if scope["type"] == "http":
+            try:
+                host, port = _host_of(scope)
+                self._check_host(host)
+                self._check_origin(scope, host, port)
+            except Problem as problem:
+                await refuse(problem, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _check_host(self, host: str) -> None:
+        if self._hosts is None or host in self._hosts:
+            return
+        parents = (f"*.{host[place + 1 :]}" for place, sign in enumerate(host) if sign == ".")
+        if self._hosts.isdisjoint(parents):
+            raise Problem(
+                421,
+                "unknown_host",
+                f"this service is not called {host[:200]!r}",
+                then="Use its own name; or let it have this one, with `hosts`.",
+            )
+
+    def _check_origin(self, scope: Scope, host: str, port: str | None) -> None:
+        given = header_values(scope, "origin")
+        if not given:
+            # A browser names no origin where a page only embeds, as an image; following a link is no embedding.
+            site, mode = header_values(scope, "sec-fetch-site"), header_values(scope, "sec-fetch-mode")
+            if not {"cross-site", "same-site"}.isdisjoint(site) and mode != ["navigate"]:
+                raise _foreign("another site")
+            return
+        (origin, *others) = given
+        if others or not (origin in self._origins or _is_same(origin, host, port)):
+            raise _foreign(origin)
+
+
+def _host_of(scope: Scope) -> tuple[str, str | None]:
+    given = header_values(scope, "host")
+    found = _HOST.match(given[0].lower()) if len(given) == 1 else None
+    if found is None:
+        raise Problem(400, "bad_host", "the request needs one valid Host header", then="Send one.")
+    return found[1].rstrip("."), found[2]
+
+
+def _is_same(origin: str, host: str, port: str | None) -> bool:
+    """Whether an origin is the service itself; behind a proxy the service does not know whether it was asked by TLS."""
+    scheme, separator, rest = origin.lower().partition("://")
+    found = _HOST.match(rest) if separator and scheme in _PORTS else None
+    usual = _PORTS.get(scheme)
+    return found is not None and (found[1], found[2] or usual) == (host, port or usual)
+
+
+def _foreign(origin: str) -> Problem:
+    return Problem(
+        403,
+        "foreign_origin",
+        f"pages of {origin[:200]} may not use this service",
+        then="Name the origin, with `origins`, if its pages are yours.",
+    )
+
+
+def _checked_origin(origin: str) -> str:
+    """An origin as browsers send it."""
+    parts = urlsplit(origin.lower())
+    plain = f"{parts.scheme}://{parts.netloc}"
+    if parts.scheme not in _PORTS or not _HOST.match(parts.netloc) or origin.lower().rstrip("/") != plain:
+        raise DefinitionError(f"{origin!r} is no origin; it has the form https://app.example.org")
+    return plain.removesuffix(f":{_PORTS[parts.scheme]}")

@@ -1,0 +1,184 @@
+"""Key file: who has a key to the service. It holds no key, only the hash of each.
+
+Every change is one atomic replacement of the file, made while its lock is held, so that programs that change it at the same time lose
+nothing, and a reader sees the file before a change or after it.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.record import Record
+from sojourn.core.run.opening import principal_fault
+from sojourn.errors import DefinitionError, InvalidInput
+from sojourn.private import private_opener
+
+__all__ = ["Key", "change_time", "create_key", "key_of", "read_keys", "revoke_key"]
+
+PREFIX = "sojourn_"
+"""What every key begins with, so that scanners find one that was published."""
+
+_OTHERS_MAY_WRITE = 0o022
+_SECRET_BYTES = 32
+
+
+class Key(Record):
+    """One key, without the key itself."""
+
+    key_id: str
+    """Part of the key, and no secret."""
+    name: str
+    """Who has it: the subject of its principal."""
+    tenant: str = ""
+    """The tenant of its principal."""
+    roles: list[str] = Field(default_factory=list[str])
+    """The roles of its principal."""
+    digest: str
+    """The SHA-256 of the key, in hex. A key is random, and long enough that nobody finds it by trying."""
+    created_at: datetime
+    """When it was made."""
+    revoked_at: datetime | None = None
+    """When it was revoked; None for a key that opens."""
+
+    @property
+    def principal(self) -> Principal:
+        """Whom it lets in."""
+        return Principal(subject=self.name, tenant=self.tenant, roles=self.roles)
+
+
+class _Keys(Record):
+    """The content of a key file."""
+
+    keys: list[Key] = Field(default_factory=list[Key])
+    """Every key, oldest first; those that were revoked stay, so that an old line of the audit log can be understood."""
+
+
+def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str]) -> tuple[Key, str]:
+    """Make a key, and return it with its text, which is kept nowhere; the file is made where there is none.
+
+    Raises:
+        DefinitionError: The file cannot be read as a key file.
+        InvalidInput: Nobody is called so, or there is such a key.
+        OSError: The file cannot be written.
+    """
+    if fault := principal_fault(Principal(subject=name, tenant=tenant, roles=list(roles))):
+        raise InvalidInput(fault.replace("principal.subject", "a key's name").replace("principal.", ""))
+    key_id = secrets.token_hex(6)
+    text = f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    key = Key(
+        key_id=key_id,
+        name=name,
+        tenant=tenant,
+        roles=list(roles),
+        digest=_digest(text),
+        created_at=datetime.now(UTC),
+    )
+
+    def added(keys: list[Key]) -> list[Key]:
+        if any((each.name, each.tenant) == (name, tenant) and each.revoked_at is None for each in keys):
+            raise InvalidInput(f"there is a key {name!r}; choose another name, or revoke that one first")
+        return [*keys, key]
+
+    _change(path, added)
+    return key, text
+
+
+def revoke_key(path: Path, which: str) -> list[Key]:
+    """Revoke a key by its id, or the keys of a name, and return those that opened until now.
+
+    Raises:
+        DefinitionError: The file cannot be read as a key file.
+        InvalidInput: There is no such key.
+        OSError: The file cannot be written.
+    """
+    revoked: list[Key] = []
+    now = datetime.now(UTC)
+
+    def changed(keys: list[Key]) -> list[Key]:
+        if not any(which in (each.key_id, each.name) for each in keys):
+            raise InvalidInput(f"there is no key {which!r}; `sojourn keys list` shows them")
+        revoked.extend(each for each in keys if which in (each.key_id, each.name) and each.revoked_at is None)
+        return [each.model_copy(update={"revoked_at": now}) if each in revoked else each for each in keys]
+
+    if not path.exists():
+        raise InvalidInput(f"there is no file {path}")
+    _change(path, changed)
+    return revoked
+
+
+def read_keys(path: Path) -> list[Key]:
+    """The keys of a file.
+
+    Raises:
+        DefinitionError: There is no such file, it is no key file, or others than its owner may write it.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & _OTHERS_MAY_WRITE:
+                raise DefinitionError(
+                    f"others may write {path}, and so give themselves a key; run: chmod 600 {path}"
+                )
+            return _Keys.model_validate_json(file.read()).keys
+    except OSError as error:
+        raise DefinitionError(f"cannot read the keys of {path}: {error.strerror or error}") from error
+    except ValidationError as error:
+        raise DefinitionError(f"{path} is no file of `sojourn keys`") from error
+
+
+def change_time(path: Path) -> tuple[int, int, int, int] | None:
+    """What is different after every change of a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def key_of(keys: Sequence[Key], text: str) -> Key | None:
+    """The key that a text is, where it opens; the time that this takes says nothing of the keys' secrets."""
+    key_id = text.removeprefix(PREFIX).partition("_")[0]
+    known = next((key for key in keys if key.key_id == key_id), None)
+    is_same = hmac.compare_digest(known.digest if known else _digest(""), _digest(text))
+    return known if known and is_same and known.revoked_at is None else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
+    """Replace the file by a changed one, while nobody else does."""
+    with _locked(path):
+        keys = change(read_keys(path) if path.exists() else [])
+        data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
+        descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(data, file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(place, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(place)
+            raise
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """Hold the lock of a file, which is another file beside it: the file itself is replaced."""
+    with open(path.parent / f".{path.name}.lock", "w", opener=private_opener) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,86 @@
+"""Locked: all locks of a service, in their order; nothing reaches a route but through them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sojourn.http.locks.answers import Guarded
+from sojourn.http.locks.audit import Audited
+from sojourn.http.locks.authenticated import Authenticated
+from sojourn.http.locks.bodies import Bodies
+from sojourn.http.locks.hosts import Hosts
+from sojourn.http.locks.limits import Limited
+from sojourn.http.locks.principals import Auth
+
+__all__ = ["OPEN_PATHS", "PAGES", "Locked", "Locks"]
+
+OPEN_PATHS = ("/health", "/openapi.json", "/docs")
+"""Paths that need no authentication: they say nothing of any run."""
+
+PAGES = ("/docs",)
+"""Pages for a browser."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locks:
+    """The settings of the locks. Limits are those of one process."""
+
+    hosts: Collection[str] | None = None
+    """Names that are answered, without port; `*.example.org` for all below one. None for every name, but without authentication only
+    those of this machine.
+    """
+    origins: Collection[str] = ()
+    """Origins whose pages may use the service, such as `https://app.example.org`."""
+    max_body_bytes: int = 2_000_000
+    """Largest body of a request."""
+    max_depth: int = 100
+    """Deepest nesting of a body's arrays and objects."""
+    body_seconds: float = 30.0
+    """Longest time for a body to arrive."""
+    requests: float = 50.0
+    """Requests a second of one principal, on average."""
+    burst: int = 200
+    """Requests of one principal at once."""
+    streams: int = 100
+    """Open streams of events of one principal."""
+
+
+class Locked:
+    """An application behind all locks: `web.add_middleware(Locked, auth=...)`, or `Locked(web, auth=...)`.
+
+    Args:
+        app: What is behind the locks.
+        auth: Finds out who sent a request; None lets in what comes from this machine, and nothing else.
+        locks: The settings.
+        open_paths: Paths that everybody may read.
+        pages: Paths of the service's own pages, which load scripts and styles.
+
+    Raises:
+        DefinitionError: A setting is invalid.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        auth: Auth | None = None,
+        locks: Locks | None = None,
+        open_paths: Collection[str] = OPEN_PATHS,
+        pages: Collection[str] = PAGES,
+    ) -> None:
+        locks = locks or Locks()
+        bounded = Bodies(
+            app, max_bytes=locks.max_body_bytes, max_depth=locks.max_depth, seconds=locks.body_seconds
+        )
+        limited = Limited(bounded, requests=locks.requests, burst=locks.burst, streams=locks.streams)
+        known = Authenticated(limited, auth=auth, open_paths=open_paths)
+        named = Hosts(known, hosts=locks.hosts, origins=locks.origins, is_authenticated=auth is not None)
+        self._app = Guarded(Audited(named), pages=pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in, or refuse it; no websocket is let in."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
+            return
+        await self._app(scope, receive, send)

@@ -1,0 +1,177 @@
+"""Oidc: authentication by the tokens of an OpenID Connect provider: JWTs, signed by a key that the issuer publishes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import structlog
+from joserfc import jwt
+from joserfc.errors import ClaimError, ExpiredTokenError, UnsupportedAlgorithmError
+from joserfc.jws import JWSRegistry, extract_compact
+from starlette.requests import Request
+
+from sojourn.contracts.principal import Principal
+from sojourn.core.run.opening import principal_fault
+from sojourn.errors import DefinitionError
+from sojourn.http.locks.authenticated import unauthenticated
+from sojourn.http.locks.bearer import bearer_of
+from sojourn.http.locks.jwks import Jwks
+
+__all__ = ["ALGORITHMS", "Claim", "Oidc"]
+
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+)
+"""Algorithms of signatures that can be allowed: those of public keys. A token never says by itself which one is trusted."""
+
+Claim = str | Sequence[str]
+"""A claim of a token by its name, or one in another claim by both names, such as `("realm_access", "roles")`."""
+
+MAX_TOKEN = 16_000
+"""Longest token."""
+
+_log = structlog.get_logger("sojourn.http")
+
+
+class _Registry(JWSRegistry):
+    """Allows the named algorithms, and in a header more than the names of RFC 7515, as providers have; but nothing critical that is not known."""
+
+    max_header_length = 4_000
+    max_payload_length = MAX_TOKEN
+
+    def get_alg(self, name: str) -> Any:
+        """The algorithm of this name; the warning that EdDSA is now called Ed25519 is of no use to who reads a token."""
+        if name not in (self.allowed or ()) or name not in self.algorithms:
+            raise UnsupportedAlgorithmError(f"algorithm {name[:20]!r} is not allowed")
+        return self.algorithms[name]
+
+
+class Oidc:
+    """Lets in who sends a token of an issuer, for this service, as `Authorization: Bearer`.
+
+    Args:
+        issuer: The issuer, exactly as tokens name it (`iss`).
+        audience: Whom the tokens have to be for (`aud`): this service, or one of several names of it.
+        jwks_url: Where the issuer's keys are; its configuration is asked when left out.
+        subject: The claim that is the principal's subject.
+        tenant: The claim that is its tenant, which a token then has to have; None for no tenants.
+        roles: The claim with its roles: a list, or names with spaces between.
+        role_names: What those roles are called here, such as `{"crew-leads": ["user", "approver"]}`; others give none then. Where left out,
+            roles count as they are called.
+        algorithms: Algorithms of signatures that are accepted.
+        leeway: Seconds by which the clocks of the issuer and this machine may differ.
+
+    Raises:
+        DefinitionError: An address is not one of HTTPS, or an algorithm is not one of public keys.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        audience: str | Sequence[str],
+        *,
+        jwks_url: str | None = None,
+        subject: Claim = "sub",
+        tenant: Claim | None = None,
+        roles: Claim = "roles",
+        role_names: Mapping[str, Sequence[str]] | None = None,
+        algorithms: Sequence[str] = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519"),
+        leeway: int = 60,
+    ) -> None:
+        if unknown := [name for name in algorithms if name not in ALGORITHMS]:
+            raise DefinitionError(f"algorithm {unknown[0]!r} is none of {', '.join(ALGORITHMS)}")
+        audiences = [audience] if isinstance(audience, str) else list(audience)
+        if not algorithms or not audiences or not all(audiences):
+            raise DefinitionError("Oidc takes an audience and at least one algorithm")
+        self._jwks = Jwks(issuer, jwks_url)
+        self._algorithms = list(algorithms)
+        self._registry = _Registry(algorithms=self._algorithms, strict_check_header=False)
+        self._claims = jwt.JWTClaimsRegistry(
+            leeway=leeway,
+            iss={"essential": True, "value": issuer},
+            aud={"essential": True, "values": audiences},
+            exp={"essential": True},
+        )
+        self._subject, self._tenant, self._roles = subject, tenant, roles
+        self._role_names = role_names
+
+    async def __call__(self, request: Request) -> Principal | None:
+        """The principal of the token that a request has; None where it has none.
+
+        Raises:
+            Problem: The token is not valid (401), or the issuer does not answer (503).
+        """
+        text = bearer_of(request)
+        if not text or len(text) > MAX_TOKEN or text.count(".") != 2:
+            return None
+        keys = await self._jwks.keys(self._key_id(text))
+        try:
+            claims = jwt.decode(text, keys, registry=self._registry).claims
+            self._claims.validate(claims)
+        except ExpiredTokenError:
+            raise unauthenticated("the token has expired") from None
+        except Exception as error:  # noqa: BLE001 - a stranger wrote it; whatever is wrong with it, it opens nothing
+            raise _invalid(error) from None
+        return self._principal(claims)
+
+    def _key_id(self, text: str) -> str | None:
+        """The id of the key by which a token says that it is signed."""
+        try:
+            header = extract_compact(text.encode(), None, self._registry).headers()
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _invalid(error) from None
+        kid = header.get("kid")
+        if header.get("alg") not in self._algorithms or not isinstance(kid, str | None):
+            raise _invalid(ValueError("its header asks for what is not allowed"))
+        return kid
+
+    def _principal(self, claims: Mapping[str, Any]) -> Principal:
+        subject, tenant = _at(claims, self._subject), _at(claims, self._tenant) if self._tenant else ""
+        if not isinstance(subject, str) or not isinstance(tenant, str) or (self._tenant and not tenant):
+            raise unauthenticated("the token does not say who it is for")
+        found = Principal(subject=subject, tenant=tenant, roles=self._known(_at(claims, self._roles)))
+        if fault := principal_fault(found):
+            _log.warning("token_refused", reason=fault)
+            raise unauthenticated("the token is for somebody who cannot be a principal")
+        return found
+
+    def _known(self, told: object) -> list[str]:
+        """The roles of a token, as they are called here."""
+        if isinstance(told, str):
+            names = told.split()
+        elif isinstance(told, list):
+            names = [name for name in cast("list[object]", told) if isinstance(name, str)]
+        else:
+            names = []
+        if self._role_names is None:
+            return names
+        return list(dict.fromkeys(role for name in names for role in self._role_names.get(name, ())))
+
+
+def _at(claims: Mapping[str, Any], claim: Claim) -> object:
+    """The value of a claim; None where a token does not have it."""
+    found: object = claims
+    for name in [claim] if isinstance(claim, str) else claim:
+        if not isinstance(found, Mapping):
+            return None
+        found = cast("Mapping[str, object]", found).get(name)
+    return found
+
+
+def _invalid(error: Exception) -> Exception:
+    _log.info("token_refused", reason=f"{type(error).__name__}: {error}")
+    why = (
+        f"the token is not valid: {error.claim}"
+        if isinstance(error, ClaimError)
+        else "the token is not valid"
+    )
+    return unauthenticated(why)

@@ -1,0 +1,111 @@
+"""Principals: how a service finds out who asks, the dependency by which a route learns it, and the check of a role."""
+
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
+from starlette.types import Scope
+
+from sojourn.contracts.principal import ROLES, Principal, Role
+from sojourn.core.run.opening import principal_fault
+from sojourn.http.problems import Problem
+
+__all__ = ["LOCAL", "Asking", "Auth", "FirstOf", "principal", "principal_of", "remember", "require"]
+
+LOCAL = Principal(subject="local", roles=list(ROLES))
+"""Who asks where the service has no authentication, which is on this machine only."""
+
+_KEY = "sojourn.principal"
+"""Where the scope of a request has its principal."""
+
+_bearer = HTTPBearer(
+    auto_error=False, description="A key of `sojourn keys create`, or a token of the issuer."
+)
+"""Describes the locks in the OpenAPI document; it checks nothing."""
+
+
+class Auth(Protocol):
+    """Finds out who sent a request, by its headers: it is asked before the body is read."""
+
+    async def __call__(self, request: Request) -> Principal | None:
+        """The principal of a request; None where it has no valid credentials, which is answered with 401.
+
+        Raises:
+            Problem: The request is answered with this.
+        """
+        ...
+
+
+class FirstOf:
+    """Asks several, such as `FirstOf(ApiKeys(...), Oidc(...))`, until one knows who sent the request.
+
+    Args:
+        *ways: What is asked, in this order.
+    """
+
+    def __init__(self, *ways: Auth) -> None:
+        self._ways = ways
+
+    async def __call__(self, request: Request) -> Principal | None:
+        """The principal that the first one knows; where none does, what one of them has said against the request."""
+        refused: Problem | None = None
+        for way in self._ways:
+            try:
+                found = await way(request)
+            except Problem as problem:
+                refused = problem
+            else:
+                if found is not None:
+                    return found
+        if refused is not None:
+            raise refused
+        return None
+
+
+def remember(scope: Scope, found: Principal) -> None:
+    """Let the routes of a request know who asks.
+
+    Raises:
+        ValueError: Nobody is called so: the fault is the authentication's, not the request's.
+    """
+    if fault := principal_fault(found):
+        raise ValueError(fault)
+    scope[_KEY] = found
+
+
+def principal_of(scope: Scope) -> Principal | None:
+    """Who sent a request; None where the locks have not let it in."""
+    found = scope.get(_KEY)
+    return found if isinstance(found, Principal) else None
+
+
+async def principal(request: Request, _described: Annotated[object, Security(_bearer)] = None) -> Principal:
+    """The principal of the request, for a route's parameter.
+
+    Raises:
+        RuntimeError: The application has no locks: it serves nobody.
+    """
+    found = principal_of(request.scope)
+    if found is None:
+        raise RuntimeError("this application has no locks: wrap it in sojourn.http.locks.locked.Locked")
+    return found
+
+
+Asking = Annotated[Principal, Depends(principal)]
+"""The parameter of a route that is who asks."""
+
+
+def require(asking: Principal, role: Role) -> None:
+    """Check that a principal has a role; whoever has any of the roles may read.
+
+    Raises:
+        Problem: It does not have the role (403).
+    """
+    if role in asking.roles or (role == "viewer" and not set(ROLES).isdisjoint(asking.roles)):
+        return
+    raise Problem(
+        403,
+        "forbidden",
+        f"{asking.subject} does not have the role {role}",
+        then=f"Ask whoever runs the service for the role {role}.",
+    )

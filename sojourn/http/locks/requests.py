@@ -1,0 +1,32 @@
+"""What the locks read of a request, and how they refuse one."""
+
+from starlette.types import Message, Receive, Scope, Send
+
+from sojourn.http.problems import Problem
+
+__all__ = ["header_values", "media_type", "path_of", "refuse"]
+
+
+def header_values(scope: Scope, name: str) -> list[str]:
+    """The values of a request's header, in their order; the name is in lower case."""
+    wanted = name.encode()
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
+
+
+def media_type(start: Message) -> str:
+    """The media type of an answer, by its first message; empty where it names none."""
+    for key, value in start.get("headers", ()):
+        if key.lower() == b"content-type":
+            return value.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
+
+
+def path_of(scope: Scope) -> str:
+    """The path of a request within the application, wherever that is mounted."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path[len(root) :] if root and path.startswith(root + "/") else path
+
+
+async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with a problem, and with nothing else."""
+    await problem.response()(scope, receive, send)

@@ -1,0 +1,358 @@
+"""Who asked for a run: told to all that act for it, kept for as long as the run lives, and a wall between tenants."""
+
+import importlib
+import uuid
+from datetime import timedelta
+
+import pytest
+from cryptography.fernet import Fernet
+from google.protobuf.duration_pb2 import Duration
+from pydantic import BaseModel
+from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.service import RPCError
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    Client,
+    InvalidInput,
+    Message,
+    PlanResult,
+    PolicyDecision,
+    Principal,
+    RunInput,
+    RunPolicy,
+    RunUnreadable,
+    ToolCallMeta,
+    ToolRequest,
+    Toolset,
+    Worker,
+    search_attributes,
+)
+from sojourn.client.conversation_id import conversation_id, is_conversation
+from sojourn.client.tenant_of import tenant_of
+from tests.encrypted.keys import FernetCodec
+
+room = importlib.import_module("workflows.room")
+
+ANA = Principal(subject="ana", tenant="acme", roles=["user", "buyer"])
+BO = Principal(subject="bo", tenant="globex")
+
+
+class Nothing(BaseModel):
+    """No arguments."""
+
+
+class Seen:
+    """An app whose planners, tools, interceptor and policy engine note for whom they act."""
+
+    def __init__(self, *, rounds: int = 1) -> None:
+        self.by = dict[str, list[Principal | None]]()
+        tools = Toolset("seen.tools")
+
+        @tools.tool
+        async def act(meta: ToolCallMeta) -> str:
+            self.note(f"tool of {meta.agent_id}", meta.principal)
+            return "done"
+
+        async def parent(turn):
+            self.note("planner", turn.run.principal)
+            done = len(turn.results)
+            if done == 0:
+                return PlanResult.calls(act.call(), below.tools["ask"].call())
+            if done < 2 * rounds:
+                return PlanResult.calls(act.call(), act.call())
+            return PlanResult.final("done")
+
+        async def child(turn):
+            self.note("child's planner", turn.run.principal)
+            return PlanResult.final("below") if turn.results else PlanResult.calls(act.call())
+
+        below_agent = Agent("seen.child", planner=child, uses=[tools])
+        below = below_agent.export("seen.below", tools=[AgentTool("ask", args=Nothing)])
+        policy = RunPolicy(max_tool_calls=1000, max_tool_rounds=1000)
+        self.app = App(
+            agents=[Agent("seen.parent", planner=parent, uses=[tools, below], policy=policy), below_agent],
+            policy_engine=self,
+            interceptors=[self],
+        )
+
+    def note(self, who: str, principal: Principal | None) -> None:
+        self.by.setdefault(who, []).append(principal)
+
+    def told(self) -> set[str]:
+        """Everybody for whom anything acted, as text."""
+        return {str(who) for noted in self.by.values() for who in noted}
+
+    async def decide(self, given) -> PolicyDecision:
+        self.note("policy engine", given.principal)
+        return PolicyDecision()
+
+    async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+        self.note("interceptor", meta.principal)
+        return call
+
+
+ALL = {
+    "planner",
+    "policy engine",
+    "tool of seen.parent",
+    "interceptor",
+    "child's planner",
+    "tool of seen.child",
+}
+
+
+def named() -> Principal:
+    """Somebody of a tenant that no other test knows."""
+    return Principal(subject="ana", tenant=f"t-{uuid.uuid4().hex[:8]}", roles=["user"])
+
+
+async def talks(turn) -> PlanResult:
+    said = [message.text for message in turn.messages if message.role == "user"]
+    who = turn.run.principal
+    return PlanResult.final(f"{who.subject if who else 'nobody'}: {', '.join(said)}")
+
+
+async def becomes(until, expected, listed) -> None:
+    async def fits() -> bool:
+        return {run.run_id async for run in listed()} == set(expected)
+
+    await until(fits)
+
+
+async def test_all_that_act_for_a_run_know_who_asked(serve):
+    """Planners, tools, interceptors and the policy engine are told the same principal, in the child run too."""
+    seen = Seen()
+    client = await serve(seen.app)
+    run = await client.start("seen.parent", "go", principal=ANA)
+    await run.result()
+    assert set(seen.by) == ALL
+    assert seen.told() == {str(ANA)}
+    assert (await run.status()).principal == ANA
+
+
+async def test_nobody_is_told_where_nobody_was_named(serve, traces):
+    """A run without a principal tells none, and its history has no word of one."""
+    seen = Seen()
+    client = await serve(seen.app)
+    run = await client.start("seen.parent", "go")
+    await run.result()
+    assert seen.told() == {"None"}
+    assert (await run.status()).principal is None
+    assert all(b"principal" not in event.SerializeToString() for event in await traces(run).history())
+
+
+async def test_a_long_run_remembers_who_asked(serve, monkeypatch, traces):
+    """In its later executions the principal is the same, and so is the tenant in the listing."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 60)
+    seen, ana = Seen(rounds=12), named()
+    client = await serve(seen.app)
+    run = await client.start("seen.parent", "go", principal=ana)
+    await run.result()
+    assert [event.type async for event in run.events()].count("run_continued") >= 1
+    assert seen.told() == {str(ana)}
+    described = await traces(run).handle.describe()
+    assert described.typed_search_attributes.get(search_attributes.TENANT) == ana.tenant
+    assert await described.memo_value("tenant") == ana.tenant
+
+
+async def test_a_fork_is_asked_for_by_whoever_asked_for_its_origin_or_by_another(serve):
+    """A fork and a retry have the origin's principal; one that names another has that one."""
+    client = await serve(planner=talks)
+    run = await client.start("test.agent", "one", principal=ANA)
+    await run.result()
+    fork = await client.fork(run.id, message="two")
+    assert (await fork.result()).text == "ana: one, two"
+    other = await client.fork(run.id, message="three", principal=BO)
+    assert (await other.result()).text == "bo: one, three"
+    assert (await other.status()).principal == BO
+    with pytest.raises(InvalidInput, match=r"principal\.tenant"):
+        await client.fork(run.id, message="x", principal=Principal(subject="x", tenant='"'))
+
+
+async def test_runs_are_listed_by_tenant(serve, until):
+    """A tenant's runs and child runs are listed, and no others; the empty tenant lists those that have none."""
+    seen, ana, bo = Seen(), named(), named()
+    client = await serve(seen.app)
+    first = await client.start("seen.parent", "go", principal=ana)
+    second = await client.start("seen.parent", "go", principal=bo)
+    third = await client.start("seen.parent", "go")
+    for run in (first, second, third):
+        await run.result()
+    below = [each.run_link.run_id async for each in first.events() if each.type == "agent_run_started"]
+    await becomes(until, [first.id, *below], lambda: client.list_runs(tenant=ana.tenant))
+    await becomes(until, [second.id], lambda: client.list_runs(tenant=bo.tenant, children=False))
+    without = {run.run_id async for run in client.list_runs(tenant="", agent_id="seen.parent")}
+    assert third.id in without
+    assert not {first.id, second.id} & without
+
+
+async def test_one_session_id_of_two_tenants_is_two_conversations(serve, until):
+    """Neither sees a message of the other, nor does the one without a tenant; each lists its own."""
+    client = await serve(planner=talks)
+    session_id, ana, bo = f"s-{uuid.uuid4().hex[:8]}", named(), named()
+    for principal, who in ((ana, "ana"), (bo, "ana"), (None, "nobody")):
+        session = client.session("test.agent", session_id, principal=principal)
+        assert (await (await session.send("hi")).result()).text == f"{who}: hi"
+    anas, bos = (f"test.agent:{principal.tenant}@{session_id}" for principal in (ana, bo))
+    await becomes(until, [anas], lambda: client.list_sessions(tenant=ana.tenant))
+    every = [anas, bos, f"test.agent@{session_id}"]
+    await becomes(until, every, lambda: client.list_sessions(session_id=session_id))
+
+
+async def test_a_conversation_is_answered_for_whoever_started_it(serve):
+    """A message of another person of the tenant is answered, with that person as `by`, for the first one."""
+    client = await serve(planner=talks)
+    session_id = uuid.uuid4().hex
+    ana = named()
+    await (await client.session("test.agent", session_id, principal=ana).send("a")).result()
+    other = ana.model_copy(update={"subject": "eve"})
+    turn = await client.session("test.agent", session_id, principal=other).send("b", by="eve")
+    assert (await turn.result()).text == "ana: a, b"
+
+
+async def test_the_fork_of_a_tenants_conversation_is_a_session_of_the_tenant(serve, until):
+    """It is found by its session id and its tenant, and another tenant's fork of it by that one."""
+    client = await serve(planner=talks)
+    ana, bo = named(), named()
+    session = client.session("test.agent", f"s-{uuid.uuid4().hex[:8]}", principal=ana)
+    await (await session.send("a")).result()
+    fork = await client.fork(session.run.id)
+    status = await fork.status()
+    assert fork.id == client.session("test.agent", status.session_id, principal=ana).run.id
+    named_one = await client.fork(session.run.id, new_run_id=f"test.agent:{ana.tenant}@again")
+    assert (await named_one.status()).session_id == "again"
+    moved = await client.fork(session.run.id, principal=bo)
+    status = await moved.status()
+    assert moved.id == client.session("test.agent", status.session_id, principal=bo).run.id
+    await becomes(until, [moved.id], lambda: client.list_sessions(tenant=bo.tenant))
+
+
+async def test_the_tenant_of_a_run_is_read_or_nobodys(serve, traces):
+    """A run without a principal has the empty tenant; of one whose memo is no tenant, or cannot be read, nobody says one."""
+    client = await serve(planner=talks)
+    run = await client.start("test.agent", "go")
+    assert await tenant_of(await traces(run).handle.describe()) == ""
+    address, queue = client.temporal.service_client.config.target_host, client.task_queue
+    sealed = await Client.connect(address, task_queue=queue, codec=FernetCodec(Fernet.generate_key()))
+    for starts, memo in ((client, 7), (client, {"encoding": "json"}), (sealed, "acme")):
+        id = f"by-hand-{uuid.uuid4().hex[:8]}"
+        opening = RunInput(agent_id="test.agent", messages=[Message.user("go")])
+        await starts.temporal.start_workflow(
+            "AgentRun", opening, id=id, task_queue=queue, memo={"tenant": memo}
+        )
+        with pytest.raises(RunUnreadable, match="the tenant of run"):
+            await tenant_of(await client.temporal.get_workflow_handle(id).describe())
+
+
+async def test_a_schedule_acts_for_its_principal(serve, until):
+    """Its runs have the principal and the tenant, and its messages go to the tenant's conversation."""
+    client = await serve(planner=talks)
+    ana, bo, day = named(), named(), timedelta(days=1)
+    runs = await client.schedule("test.agent", "report", every=day, principal=ana)
+    sends = await client.schedule("test.agent", "report", every=day, session_id="s", principal=bo)
+    try:
+        await runs.trigger()
+        await sends.trigger()
+
+        async def first(tenant):
+            return [run async for run in client.list_runs(tenant=tenant)]
+
+        (run,) = await until(lambda: first(ana.tenant))
+        assert (await client.get_run(run.run_id).result()).text == "ana: report"
+        (talk,) = await until(lambda: first(bo.tenant))
+        assert talk.run_id == f"test.agent:{bo.tenant}@s"
+        assert (await client.get_run(talk.run_id).status()).principal == bo
+    finally:
+        await runs.delete()
+        await sends.delete()
+
+
+@pytest.mark.parametrize(
+    ("principal", "rule"),
+    [
+        pytest.param(Principal(subject="a\nb"), r"principal\.subject", id="a line break in the subject"),
+        pytest.param(Principal(subject="a", tenant="a'b"), r"principal\.tenant", id="quotes in the tenant"),
+        pytest.param(Principal(subject="a", roles=["x" * 101]), r"principal\.roles", id="a long role"),
+        pytest.param(Principal(subject=""), r"principal\.subject", id="no subject"),
+        pytest.param(Principal(subject="a", roles=["r"] * 51), r"principal\.roles", id="51 roles"),
+        pytest.param({"tenant": "acme"}, r"principal\.subject", id="nothing about the subject"),
+    ],
+)
+async def test_nobody_is_called_so(serve, principal, rule):
+    """A principal that breaks a rule starts nothing, neither a run nor a conversation."""
+    client = await serve(planner=talks)
+    with pytest.raises(InvalidInput, match=rule):
+        await client.start("test.agent", "go", principal=principal)
+    if isinstance(principal, Principal):
+        with pytest.raises(InvalidInput, match=rule):
+            client.session("test.agent", "s", principal=principal)
+
+
+async def test_a_namespace_without_the_attribute_serves_tenants_too(temporal_address, until, traces):
+    """Runs, child runs and conversations go on without it, keep their other attributes, and no workflow task fails."""
+    name = f"bare-{uuid.uuid4().hex[:8]}"
+    client = await Client.connect(temporal_address, namespace=name, task_queue="q")
+    await client.temporal.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86_400))
+    )
+
+    async def is_known() -> bool:
+        try:
+            return not await search_attributes.register(client.temporal)
+        except RPCError:
+            return False
+
+    await until(is_known)
+    seen = Seen()
+    async with Worker(seen.app, client):
+        await client.temporal.operator_service.remove_search_attributes(
+            RemoveSearchAttributesRequest(namespace=name, search_attributes=["SojournTenant"])
+        )
+
+        async def is_gone() -> bool:
+            try:
+                return [run async for run in client.list_runs(tenant="acme")] != []
+            except InvalidInput:
+                return True
+
+        await until(is_gone)
+        run = await client.start("seen.parent", "go", principal=ANA, session_id="s")
+        assert (await run.result()).text == "done"
+        await traces(run).check()
+        (below,) = [each.run_link.run_id async for each in run.events() if each.type == "agent_run_started"]
+        for one in (run.id, below):
+            described = await client.temporal.get_workflow_handle(one).describe()
+            assert described.typed_search_attributes.get(search_attributes.SESSION) == "s"
+            assert described.typed_search_attributes.get(search_attributes.TENANT) is None
+            assert await tenant_of(described) == "acme"
+        fork = await client.fork(run.id)
+        described = await client.temporal.get_workflow_handle(fork.id).describe()
+        assert described.typed_search_attributes.get(search_attributes.FORK_OF) == run.id
+        assert seen.told() == {str(ANA)}
+        session = client.session("seen.parent", "s", principal=ANA)
+        assert (await (await session.send("hi")).result()).text == "done"
+        day = timedelta(days=1)
+        schedule = await client.schedule("seen.parent", "report", every=day, principal=ANA)
+        await schedule.delete()
+
+
+def test_the_conversations_of_two_tenants_are_never_one():
+    """However tenants and sessions are called, two different pairs have two different run ids, and none is new for no tenant."""
+    tenants = ["", "a", "a.b", "a:b", "a@b", "t+", "ü", "a" * 41, "a" * 200, "b:c", "c"]
+    sessions = ["s", "a@s", "a:b", ":", "b@s", "ü", "s" * 200]
+    ids = [conversation_id("x.y", session, tenant) for tenant in tenants for session in sessions]
+    assert len(set(ids)) == len(tenants) * len(sessions)
+    assert all(len(each) <= 200 for each in ids)
+    assert conversation_id("x.y", "s") == "x.y@s"
+    for tenant in tenants:
+        for session in sessions:
+            run_id = conversation_id("x.y", session, tenant)
+            assert is_conversation(run_id, "x.y", session)
+            assert not is_conversation(run_id, "x.z", session)
+            assert not is_conversation(run_id, "x.y", f"{session}x")
+    for run_id in ("s", "x.y", "@s", "x.y:@s", "x.y:a", "x.y-fork@s"):
+        assert not is_conversation(run_id, "x.y", "s")

@@ -1,0 +1,71 @@
+"""docs/security.md: its commands and examples work, and its table names what the locks answer."""
+
+import re
+import shlex
+from pathlib import Path
+
+from sojourn import Principal
+from sojourn.http.locks.locked import Locks
+from sojourn.http.locks.principals import FirstOf
+from tests.cli.conftest import command, start_command
+from tests.http.locks.conftest import serve_web
+
+__all__ = ["command", "serve_web", "start_command"]  # fixtures
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text()
+
+
+async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web):
+    """A key of the page's commands opens the page's service until it is revoked; the examples make what they say."""
+    tokens, own, locks, service = blocks("security.md")
+    scope: dict = {}
+    for block in (tokens, own, locks, service):
+        exec(block, scope)
+    lines = [shlex.split(line)[1:] for line in re.findall(r"^sojourn keys .*$", PAGE, re.MULTILINE)]
+    create, list_, revoke = lines
+    key = (await command(*create, cwd=tmp_path)).out.splitlines()[-1]
+    auth = scope["people_and_programs"]("https://issuer.example", tmp_path / "keys.json")
+    assert isinstance(auth, FirstOf)
+    client = await serve_web(scope["own_service"](auth))
+    headers = {"Authorization": f"Bearer {key}", "Host": "agents.example.org"}
+    assert (await client.get("/me", headers=headers)).json() == "ana"
+    assert (await client.get("/me", headers={**headers, "Host": "other.example"})).status_code == 421
+    assert "ana" in (await command(*list_, cwd=tmp_path)).out
+    await command(*revoke, cwd=tmp_path)
+    assert (await client.get("/me", headers=headers)).status_code == 401
+    behind = await serve_web(auth=scope["by_proxy"])
+    assert (await behind.get("/who", headers={"X-Verified-User": "bo"})).json()["subject"] == "bo"
+    assert (await behind.get("/who")).status_code == 401
+
+
+def test_the_codes_and_limits_are_those_of_the_locks():
+    """Each code that a lock refuses with is on the page, and each limit is the default of its setting."""
+    sources = [path.read_text() for path in (ROOT / "sojourn" / "http" / "locks").glob("*.py")]
+    codes = {
+        code for text in sources for code in re.findall(r'^\s+"([a-z0-9]+_[a-z0-9_]+)",$', text, re.MULTILINE)
+    }
+    assert {"local_only", "unknown_host", "foreign_origin", "slow_body"} <= codes
+    table = PAGE.split("## What no request may")[1].split("The limits are")[0]
+    named = set(re.findall(r"`([a-z0-9]+_[a-z0-9_]+)`", table))
+    assert named <= {code for text in sources for code in re.findall(r'"([a-z0-9_]+)"', text)}
+    assert codes - named <= {"issuer_unavailable", "bad_host", "bad_request"}
+    defaults = Locks()
+    for said in (
+        f"{defaults.requests:g} a second",
+        f"{defaults.burst} at once",
+        f"{defaults.streams + 1}st open stream",
+        f"{defaults.max_body_bytes // 1_000_000} MB",
+        f"{defaults.max_depth} levels",
+        f"{defaults.body_seconds:g} s",
+    ):
+        assert said in table
+
+
+def test_the_roles_are_those_of_principals():
+    """The table has every role, and no other."""
+    from sojourn.contracts.principal import ROLES
+
+    table = PAGE.split("## Roles")[1].split("## Tenants")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == tuple(ROLES)
+    assert Principal(subject="x").roles == []

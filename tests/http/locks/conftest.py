@@ -1,0 +1,105 @@
+"""Fixtures: a small application behind the locks, served on the loopback interface."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, StreamingResponse
+
+from sojourn import Principal
+from sojourn.http.locks.audit import about
+from sojourn.http.locks.locked import Locked
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import install
+
+ROUTES = ("viewer", "user", "approver", "operator")
+
+
+def make_web(**locked: Any) -> FastAPI:
+    """An application with a route for everything that a lock may have to do with."""
+    web = FastAPI()
+    install(web)
+    web.add_middleware(Locked, **locked)
+
+    @web.get("/who")
+    async def who(asking: Asking) -> Principal:
+        return asking
+
+    @web.get("/as/{role}")
+    async def as_role(role: str, asking: Asking) -> str:
+        require(asking, role)
+        return role
+
+    @web.post("/echo")
+    async def echo(asking: Asking, request: Request) -> dict[str, Any]:
+        return {"for": asking.subject, "body": await request.json()}
+
+    @web.post("/decide")
+    async def decide(request: Request, _asking: Asking) -> str:
+        about(request, await_id="w-1", approved=True, digest="d-1")
+        return "done"
+
+    @web.get("/events")
+    async def events(_asking: Asking) -> StreamingResponse:
+        async def lines() -> AsyncIterator[str]:
+            while True:
+                yield ": beat\n\n"
+                await asyncio.sleep(0.05)
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+    @web.get("/boom")
+    async def boom(_asking: Asking) -> None:
+        raise RuntimeError("the secret is in line 7")
+
+    @web.get("/html")
+    async def html(_asking: Asking) -> HTMLResponse:
+        return HTMLResponse("<script>alert(1)</script>")
+
+    @web.get("/health")
+    async def health() -> str:
+        return "ok"
+
+    return web
+
+
+Serve = Callable[..., Awaitable[httpx2.AsyncClient]]
+
+
+@pytest.fixture
+async def serve_web() -> AsyncIterator[Serve]:
+    """Serve an ASGI application on a free port of the loopback interface; return a client of it."""
+    async with AsyncExitStack() as stack:
+
+        async def start(
+            web: Any = None, *, headers: dict[str, str] | None = None, **locked: Any
+        ) -> httpx2.AsyncClient:
+            port = await stack.enter_async_context(served(web or make_web(**locked)))
+            client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=20)
+            return await stack.enter_async_context(client)
+
+        yield start
+
+
+@contextlib.asynccontextmanager
+async def served(web: Any) -> AsyncIterator[int]:
+    """Serve an application during the body; the value is its port."""
+    settings = uvicorn.Config(
+        web, port=0, log_config=None, ws="none", lifespan="off", timeout_graceful_shutdown=1, http="h11"
+    )
+    server = uvicorn.Server(settings)
+    with settings.bind_socket() as listening:
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            while not server.started:
+                await asyncio.sleep(0.01)
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await task
