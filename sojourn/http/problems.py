@@ -1,0 +1,263 @@
+"""Problem: what every refused or failed request is answered with, as RFC 9457 tells it, with a code and what to do next."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+
+from sojourn.errors import (
+    ApprovalVoid,
+    ArtifactNotFound,
+    AwaitClosed,
+    DefinitionError,
+    InvalidInput,
+    NoWorker,
+    RunAlreadyExists,
+    RunFailed,
+    RunNotFound,
+    RunUnreadable,
+    ServerUnavailable,
+    SessionBusy,
+    SojournError,
+)
+
+__all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of"]
+
+MEDIA_TYPE = "application/problem+json"
+
+MAX_DETAIL = 2_000
+"""Longest `detail`, in characters."""
+
+MAX_FAULTS = 20
+"""Most places of a request that one problem names."""
+
+SOON = {"Retry-After": "1"}
+"""Where the same request may succeed in a moment."""
+
+_log = structlog.get_logger("sojourn.http")
+
+
+class Fault(BaseModel):
+    """One place of a request that breaks a rule."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    place: str
+    """Where: `body`, `query`, `path` or `header`, and from there a JSON pointer, such as `body/agent_id`."""
+    message: str
+    """The rule."""
+
+
+class ProblemDetails(BaseModel):
+    """Why a request was refused or failed (RFC 9457, `application/problem+json`)."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True,
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:sojourn:problem:run_not_found",
+                    "title": "Run not found",
+                    "status": 404,
+                    "detail": "there is no run 'clerk-1' here",
+                    "code": "run_not_found",
+                    "then": "GET /v1/runs lists the runs that you may see.",
+                }
+            ]
+        },
+    )
+
+    type: str
+    """The code as a URN: `urn:sojourn:problem:` and the code."""
+    title: str
+    """The code in words; equal for every problem of a code."""
+    status: int
+    """The HTTP status."""
+    detail: str
+    """What happened, for a person."""
+    code: str
+    """The code, for programs."""
+    then: str
+    """What to do next."""
+    run_id: str | None = None
+    """The run that it is about."""
+    faults: list[Fault] | None = None
+    """The places of the request that break a rule, at most 20."""
+    await_id: str | None = None
+    """With `approval_void`: the wait by which the run asks again."""
+    changes: list[str] | None = None
+    """With `approval_void`: how the tool was changed since it was shown."""
+
+
+class Problem(Exception):  # noqa: N818 - the RFC's name for it
+    """Raised by a route or a lock: the request is answered with these problem details.
+
+    Args:
+        status: The HTTP status.
+        code: The code, in lower case with underscores.
+        detail: What happened.
+        then: What to do next.
+        headers: Further headers of the answer.
+        more: Further members.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        then: str,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.then = then
+        self.headers = dict(headers or {})
+        self.more = {name: value for name, value in more.items() if value not in (None, [])}
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members of the answer."""
+        return {
+            "type": f"urn:sojourn:problem:{self.code}",
+            "title": self.code.replace("_", " ").capitalize(),
+            "status": self.status,
+            "detail": self.detail[:MAX_DETAIL],
+            "code": self.code,
+            "then": self.then,
+            **self.more,
+        }
+
+    def response(self) -> JSONResponse:
+        """The answer."""
+        return JSONResponse(self.members, self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+_READ_STATUS = "GET /v1/runs/{run_id} tells what the run waits for now."
+
+_KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
+    ApprovalVoid: (409, "approval_void", "Look at the call as it is now, and decide again with its digest."),
+    AwaitClosed: (409, "await_closed", _READ_STATUS),
+    RunNotFound: (404, "run_not_found", "GET /v1/runs lists the runs that you may see."),
+    ArtifactNotFound: (404, "artifact_not_found", "The references are in the run's events and output."),
+    RunAlreadyExists: (
+        409,
+        "run_already_exists",
+        "Choose another run_id; or send it as Idempotency-Key, to get the run that the same request has started.",
+    ),
+    InvalidInput: (422, "invalid_input", "Correct what the detail names, and send the request again."),
+    SessionBusy: (
+        429,
+        "session_busy",
+        "Send the message again, with the same message_id, once a turn has ended.",
+    ),
+    NoWorker: (503, "no_worker", "Start a worker of the agent, and send the request again."),
+    ServerUnavailable: (
+        503,
+        "server_unavailable",
+        "Send the request again once the Temporal server answers.",
+    ),
+    RunUnreadable: (
+        502,
+        "run_unreadable",
+        "Give the service the codec and the storage of the run's workers.",
+    ),
+    RunFailed: (409, "run_failed", "GET /v1/runs/{run_id}/output has the failure and its causes."),
+    DefinitionError: (500, "bad_definition", "Correct the app or the settings of the service."),
+}
+"""Status, code and what to do next, by the error's class; of a subclass that is not here, those of the class above it."""
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that an error is told as; an unexpected one says nothing of what is inside."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_status(error)
+    known = next((_KNOWN[kind] for kind in type(error).__mro__ if kind in _KNOWN), None)
+    if known is None:
+        return Problem(
+            500,
+            "internal_error",
+            "the service failed; its log says why",
+            then="Report it to whoever runs the service, with the time.",
+        )
+    status, code, then = known
+    return Problem(
+        status,
+        code,
+        str(error),
+        then=then,
+        headers=SOON if status in (429, 503) else None,
+        run_id=getattr(error, "run_id", None),
+        await_id=getattr(error, "await_id", None),
+        changes=getattr(error, "changes", None),
+    )
+
+
+_BY_STATUS = {
+    400: ("bad_request", "Send JSON in UTF-8."),
+    404: ("not_found", "The paths are in the OpenAPI document, at /openapi.json."),
+    405: ("method_not_allowed", "The header Allow has the methods of this path."),
+    413: ("too_large", "Send less."),
+}
+
+
+def _of_status(error: HTTPException) -> Problem:
+    code, then = _BY_STATUS.get(
+        error.status_code, (HTTPStatus(error.status_code).name.lower(), "Correct the request.")
+    )
+    return Problem(error.status_code, code, error.detail, then=then, headers=error.headers)
+
+
+def _of_validation(error: RequestValidationError) -> Problem:
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return Problem(400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8.")
+    faults = [
+        Fault(place="/".join(_escaped(part) for part in each["loc"]), message=str(each["msg"])[:500])
+        for each in found[:MAX_FAULTS]
+    ]
+    detail = "; ".join(f"{fault.place}: {fault.message}" for fault in faults[:3])
+    return Problem(
+        422,
+        "invalid_request",
+        detail,
+        then="Correct the places in `faults`; /openapi.json has the schema.",
+        faults=[fault.model_dump() for fault in faults],
+    )
+
+
+def _escaped(part: Any) -> str:
+    return str(part)[:100].encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")
+
+
+def install(web: FastAPI) -> None:
+    """Let every error of the application be answered as a problem."""
+
+    async def validation(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return _of_validation(error).response()
+
+    async def known(_request: Request, error: Exception) -> JSONResponse:
+        return problem_of(error).response()
+
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        _log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
+        return problem_of(error).response()
+
+    web.add_exception_handler(RequestValidationError, validation)
+    for kind in (HTTPException, Problem, SojournError):
+        web.add_exception_handler(kind, known)
+    web.add_exception_handler(Exception, unexpected)
