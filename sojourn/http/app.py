@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -85,7 +85,21 @@ def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:
             known |= schemas["$defs"]
             for name in ("HTTPValidationError", "ValidationError"):
                 known.pop(name, None)
+            _loosen(made)
             web.openapi_schema = made
         return web.openapi_schema
 
     return document
+
+
+def _loosen(node: Any) -> None:
+    """Let a part of a message fit more than one kind: the last kind is that of newer versions, which any part fits."""
+    if isinstance(node, dict):
+        schema = cast("dict[str, Any]", node)
+        if "oneOf" in schema and "discriminator" not in schema:
+            schema["anyOf"] = schema.pop("oneOf")
+        for each in schema.values():
+            _loosen(each)
+    elif isinstance(node, list):
+        for each in cast("list[Any]", node):
+            _loosen(each)

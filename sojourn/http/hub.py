@@ -21,6 +21,9 @@ MAX_BYTES = 4_000_000
 MAX_TOTAL = 128_000_000
 """Most bytes of all runs' events that are kept."""
 
+READINGS = 3
+"""How often a subscriber may read the history: once for what was before it, and when it was slow for a moment."""
+
 LINGER = 10.0
 """Seconds for which a run is followed after its last subscriber has left: most come back at once."""
 
@@ -34,6 +37,7 @@ class Hub:
         max_events: Most events of a run that are kept.
         max_bytes: Most bytes of a run's events that are kept.
         max_total: Most bytes of all runs' events that are kept.
+        readings: How often a subscriber may read the history by itself; then it is too slow.
         linger: Seconds for which a run without subscribers is followed.
     """
 
@@ -45,6 +49,7 @@ class Hub:
         max_events: int = MAX_EVENTS,
         max_bytes: int = MAX_BYTES,
         max_total: int = MAX_TOTAL,
+        readings: int = READINGS,
         linger: float = LINGER,
     ) -> None:
         self._client = client
@@ -52,6 +57,7 @@ class Hub:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._max_total = max_total
+        self._readings = readings
         self._linger = linger
         self._followers: dict[str, Follower] = {}
         self._subscribers: dict[Follower, int] = {}
@@ -77,7 +83,7 @@ class Hub:
             leaving.cancel()
         self._metrics.streams += 1
         try:
-            yield Subscription(follower, cursor, children=children, deltas=deltas)
+            yield Subscription(follower, cursor, children=children, deltas=deltas, readings=self._readings)
         finally:
             self._metrics.streams -= 1
             self._subscribers[follower] -= 1

@@ -29,9 +29,6 @@ __all__ = ["Delivery", "Subscription"]
 BATCH = 100
 """Most events that are delivered at once."""
 
-MAX_READINGS = 5
-"""Most readings of the history until a subscriber has caught up with the follower."""
-
 _DELTAS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent)
 
 
@@ -53,21 +50,23 @@ class Subscription:
         cursor: How far the subscriber has read.
         children: Whether it wants the events of child runs.
         deltas: Whether it wants what planners are writing.
+        readings: How often it may read the history because what it needs is no longer kept; then it is dropped.
     """
 
-    def __init__(self, follower: Follower, cursor: Cursor, *, children: bool, deltas: bool) -> None:
+    def __init__(
+        self, follower: Follower, cursor: Cursor, *, children: bool, deltas: bool, readings: int
+    ) -> None:
         self._follower = follower
         self._cursor = cursor
         self._children = children
         self._deltas = deltas
+        self._readings = readings
         self._seq = -1
         """The number of the next entry; -1 while the history is read."""
         self._joined = 0
         """The number of the first entry that came after the subscriber."""
         self._unread = _Unread(follower.run_id, cursor.position)
         self._drafts = _Drafts(follower, is_resumed=bool(str(cursor)))
-        self._is_live = False
-        """Whether it has once had all there was."""
         self._is_ended = False
         if deltas:
             follower.want_deltas()
@@ -84,11 +83,12 @@ class Subscription:
             Problem: The subscriber reads more slowly than the run goes on, or this process stops; it can resume.
             SojournError: The events cannot be read.
         """
-        readings, due = 0, time.monotonic() + idle
+        readings, due = self._readings, time.monotonic() + idle
         while not self._is_ended:
             if self._seq < self._follower.first and not self._join():
-                if self._is_live or (readings := readings + 1) > MAX_READINGS:
+                if not readings:
                     raise self._too_slow()
+                readings -= 1
                 async with aclosing(self._history()) as found:
                     async for batch in found:
                         yield batch
@@ -99,7 +99,6 @@ class Subscription:
                 due = time.monotonic() + idle
             if self._is_ended or self._seq < self._follower.next:
                 continue
-            self._is_live = True
             if self._follower.is_complete:
                 return  # the subscriber had the last event before
             if self._follower.is_ended:
