@@ -8,7 +8,7 @@ from sojourn.client.access import Access
 from sojourn.events import Cursor
 from sojourn.http.follower import Follower
 from sojourn.http.metrics import Metrics
-from sojourn.http.subscription import Subscription
+from sojourn.http.subscription import Subscription, stopped
 
 __all__ = ["Hub"]
 
@@ -76,7 +76,12 @@ class Hub:
             cursor: How far the subscriber has read; the subscription moves it.
             children: Include the events of child runs.
             deltas: Include what planners are writing.
+
+        Raises:
+            Problem: The hub is closed.
         """
+        if self._is_closed:
+            raise stopped()
         follower = self._follower(run_id)
         self._subscribers[follower] = self._subscribers.get(follower, 0) + 1
         if leaving := self._leaving.pop(follower, None):

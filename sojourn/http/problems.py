@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -39,8 +38,6 @@ MAX_FAULTS = 20
 
 SOON = {"Retry-After": "1"}
 """Where the same request may succeed in a moment."""
-
-_log = structlog.get_logger("sojourn.http")
 
 
 class Fault(BaseModel):
@@ -253,11 +250,7 @@ def install(web: FastAPI) -> None:
     async def known(_request: Request, error: Exception) -> JSONResponse:
         return problem_of(error).response()
 
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        _log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
-        return problem_of(error).response()
-
     web.add_exception_handler(RequestValidationError, validation)
     for kind in (HTTPException, Problem, SojournError):
         web.add_exception_handler(kind, known)
-    web.add_exception_handler(Exception, unexpected)
+    web.add_exception_handler(Exception, known)  # which the server logs

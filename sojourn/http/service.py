@@ -56,16 +56,20 @@ class Service:
         """
         async with self._opening:
             if self._client is None:
-                self._client = await Client.connect(storage=self.app.storage)
+                self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
             if self._hub is None:
                 self._hub = Hub(self._client, self.metrics)
                 self._inbox = Inbox(self._client)
 
+    async def end_streams(self) -> None:
+        """End every stream; a client resumes at another process, or at this one while it still answers."""
+        if self._hub is not None:
+            await self._hub.close()
+
     async def close(self) -> None:
         """End the streams, and close the client if it is the service's own."""
-        hub, self._hub = self._hub, None
-        if hub is not None:
-            await hub.close()
+        await self.end_streams()
+        self._hub = None
         if self._given is None and self._client is not None:
             client, self._client = self._client, None
             await client.close()

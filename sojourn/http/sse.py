@@ -92,7 +92,7 @@ class EventStream(Response):
             await write(_problem_frame(problem))
         except TimeoutError:
             self._metrics.dropped += 1
-            raise  # the server closes the connection: there is nobody to tell
+            return  # the server closes the connection of an answer without an end; the client takes nothing, so it is not told
         await write(b"", more=False)
 
 

@@ -24,7 +24,7 @@ from sojourn.events.stream import stream
 from sojourn.http.follower import Entry, Follower
 from sojourn.http.problems import Problem
 
-__all__ = ["Delivery", "Subscription"]
+__all__ = ["Delivery", "Subscription", "stopped"]
 
 BATCH = 100
 """Most events that are delivered at once."""
@@ -102,7 +102,7 @@ class Subscription:
             if self._follower.is_complete:
                 return  # the subscriber had the last event before
             if self._follower.is_ended:
-                raise self._follower.failure or _stopped()
+                raise self._follower.failure or stopped()
             await self._follower.changed(self._seq, due - time.monotonic())
 
     def _join(self) -> bool:
@@ -167,7 +167,8 @@ class Subscription:
         )
 
 
-def _stopped() -> Problem:
+def stopped() -> Problem:
+    """The problem of a stream whose process stops."""
     return Problem(
         503,
         "service_stops",
