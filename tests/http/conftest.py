@@ -34,11 +34,13 @@ def shop():
 
 
 @contextlib.asynccontextmanager
-async def listening(web: Any, **settings: Any) -> AsyncIterator[str]:
-    """Serve an ASGI application on a free port; yields its address."""
+async def listening(web: Any, *, buffer: int | None = None) -> AsyncIterator[str]:
+    """Serve an ASGI application on a free port, perhaps with small buffers for what is sent; yields its address."""
     listener = socket.socket()
+    if buffer is not None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(web, log_level="error", timeout_graceful_shutdown=1, lifespan="auto", **settings)
+    config = uvicorn.Config(web, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:

@@ -14,6 +14,7 @@ from sojourn.http import create_app, sse
 from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
+from sojourn.live.transport import topic_of
 from tests.http.conftest import Frame, Shop, listening
 
 LIVE_ONLY = {
@@ -236,27 +237,30 @@ async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):
     assert [d.event.event_id for d in whole if d.cursor] == history
 
 
-async def test_a_client_that_reads_nothing_harms_none(served, monkeypatch):
-    """A connection that takes nothing is given up after a while, what is kept stays bounded, and others get every event."""
+async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch):
+    """A connection that takes nothing is given up after a while, and others get every event meanwhile."""
     monkeypatch.setattr(sse, "STALL", 0.5)
-    run_id = await served.start("rounds 40")
-    await served.output(run_id)
-    host, port = served.url.removeprefix("http://").split(":")
-    request = (
-        f"GET /v1/runs/{run_id}/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode()
-    )
-    deaf = []
-    for _ in range(3):
-        quiet = socket.socket()
-        quiet.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        quiet.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(quiet, (host, int(port)))
-        await asyncio.get_running_loop().sock_sendall(quiet, request)
-        deaf.append(quiet)
-    frames = await served.events(f"/v1/runs/{run_id}/events")
-    assert recorded(frames) == await history_of(served, run_id)
-    for quiet in deaf:
-        quiet.close()
+    run_id = await served.start("rounds 60")
+    path = f"/v1/runs/{run_id}/events"
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode()
+    loop = asyncio.get_running_loop()
+    web = create_app(shop.app, client=served.client)
+    metrics = web.state.service.metrics
+    with contextlib.ExitStack() as closing:
+        async with listening(web, buffer=1) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+            for _ in range(3):
+                deaf = closing.enter_context(socket.socket())
+                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+                deaf.setblocking(False)
+                await loop.sock_connect(deaf, ("127.0.0.1", httpx2.URL(url).port))
+                await loop.sock_sendall(deaf, request)
+            reading = Shop(web, url, http, served.client, served.status_when)
+            frames = await reading.events(path)
+            assert recorded(frames) == await history_of(served, run_id)
+            async with asyncio.timeout(30):
+                while metrics.dropped < 3:
+                    await asyncio.sleep(0.05)
+            assert metrics.streams == 0
 
 
 async def test_all_that_is_kept_is_bounded(served):
@@ -292,34 +296,31 @@ async def until_text(stream) -> list[dict]:
     raise AssertionError("the stream has no text")
 
 
-async def test_deltas_come_while_a_planner_writes(served, shop):
+async def test_deltas_come_while_a_planner_writes(served, shop, until):
     """Who asks for deltas gets them; who comes late, or comes back, gets the present draft from its beginning."""
     shop.gate.clear()
-    client = served.client
-    queue_free = await served.post("/v1/runs", {"agent_id": "shop.clerk", "input": "sleep"})
-    assert queue_free.status_code == 201
-    run_id = f"talk-{random.getrandbits(32):x}"
-    topic_wanted = asyncio.create_task(_talk(served, run_id))
-    path = f"/v1/runs/{run_id}/events"
-    while not await client.get_run(run_id).exists():
-        await asyncio.sleep(0.02)
+    session = f"/v1/sessions/shop.clerk/talk-{random.getrandbits(32):x}"
+    hello = (await served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 30})).json()
+    topic = topic_of(served.client.temporal.namespace, hello["run_id"])
+    path = f"{session}/events"
     async with served.stream(path, deltas="true") as first:
+        await until(lambda: served.client.live.is_wanted(topic))
+        await served.post(f"{session}/messages", {"text": "talk"})
         begun = await until_text(first)
         assert begun[-1]["text"] == "The site is "
         async with served.stream(path, deltas="true") as late:
             assert (await until_text(late))[-1]["text"] == "The site is "
-        plans = [event for event in begun if event["type"] == "plan_started"]
-        async with served.stream(path, deltas="true", after=plans[-1]["event_id"] + ";") as resumed:
+        plan = next(event for event in reversed(begun) if event["type"] == "plan_started")
+        async with served.stream(path, deltas="true", after=f"{plan['event_id']};") as resumed:
             again = await until_text(resumed)
             assert [event["type"] for event in again] == ["stream_restarted", "text_delta"]
         shop.gate.set()
-        rest = [frame.data async for frame in first if frame.data]
+        rest = []
+        async for frame in first:
+            rest += [frame.data] if frame.data else []
+            if rest and rest[-1]["type"] == "turn_completed":
+                break
     assert [event["text"] for event in rest if event["type"] == "text_delta"] == ["dark."]
-    assert rest[-1]["type"] == "run_stream_end"
+    await served.post(f"{session}/close")
     plain = await served.events(path)
     assert not {frame.data["type"] for frame in plain} & LIVE_ONLY
-    await topic_wanted
-
-
-async def _talk(served: Shop, run_id: str) -> None:
-    await served.start("talk", run_id=run_id)
