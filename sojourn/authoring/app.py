@@ -274,6 +274,11 @@ class App:
             return [self._bound[tool.id] for tool in toolset.tools.values()]
         return toolset.tools.values()
 
+    @property
+    def live_setting(self) -> LiveTransport | str | None:
+        """The transport of deltas as it was given; None where the settings say."""
+        return self._live
+
     @cached_property
     def live(self) -> LiveTransport:
         """The transport of deltas; the settings are read at the first use.

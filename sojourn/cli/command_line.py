@@ -27,6 +27,7 @@ from sojourn.cli.commands.result import result
 from sojourn.cli.commands.run import run, watch
 from sojourn.cli.commands.schedule import schedule
 from sojourn.cli.commands.send import close, interrupt, send
+from sojourn.cli.commands.serve import serve
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.sessions import sessions
 from sojourn.cli.commands.show import show
@@ -55,7 +56,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Look": (show, list_, cost),
     "Steer": (pause, resume, cancel),
     "Try again": (fork, retry),
-    "Serve": (dev, worker, server, keys, doctor),
+    "Serve": (dev, worker, serve, server, keys, doctor),
     "Files": (export, catalog),
 }
 """The commands under the headings of the help, in its order."""

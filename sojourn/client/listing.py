@@ -1,6 +1,6 @@
 """Listing: runs and conversations from Temporal's visibility store, by what it knows of them."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,6 +9,7 @@ from temporalio.service import RPCError
 
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
+from sojourn.client.labels import with_labels
 from sojourn.client.run import status_name
 from sojourn.client.started import started_at_of
 from sojourn.connection.rpc_errors import translated
@@ -16,7 +17,10 @@ from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
 
-__all__ = ["Selection", "listed", "quoted"]
+__all__ = ["Page", "Selection", "listed", "page_of", "quoted"]
+
+MAX_PAGES = 10
+"""Most pages of the store that are read for one page with a run in it."""
 
 _BY_AWAITING = {
     "paused": f"= '{search_attributes.PAUSED}'",
@@ -101,6 +105,54 @@ async def listed(client: Client, selection: Selection, limit: int | None) -> Asy
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translated(error, None) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the runs of a selection, and where the next ones begin."""
+
+    runs: list[RunStatus]
+    after: bytes | None
+    """The store's token of the next page; None where there is none."""
+
+
+async def page_of(
+    client: Client, selection: Selection, labels: Mapping[str, str], most: int, after: bytes | None
+) -> Page:
+    """A page of the runs of a selection; it may have fewer than `most` though others follow, since the store does not know all that is selected by.
+
+    Args:
+        client: The client.
+        selection: The selection.
+        labels: The labels that a run needs.
+        most: Most runs of the page.
+        after: The token of the page before.
+
+    Raises:
+        ServerUnavailable: The server does not answer.
+        InvalidInput: The search attributes are not registered on this server; or the token is not one of the store's.
+    """
+    runs: list[RunStatus] = []
+    try:
+        found = client.list_workflows(selection.query, page_size=most, next_page_token=after)
+        for _ in range(MAX_PAGES):
+            await found.fetch_next_page()
+            page = [await _run_of(each) for each in found.current_page or ()]
+            runs = [run for run in page if selection.takes(run)]
+            if labels:
+                runs = [run async for run in with_labels(client, _each(runs), labels)]
+            if runs or not found.next_page_token:
+                break
+        return Page(runs, found.next_page_token or None)
+    except RPCError as error:
+        if search_attributes.is_unknown(error):
+            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
+        raise translated(error, None) from error
+
+
+async def _each(runs: list[RunStatus]) -> AsyncGenerator[RunStatus]:
+    for run in runs:
+        yield run
 
 
 async def _run_of(found: WorkflowExecution) -> RunStatus:

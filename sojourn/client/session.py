@@ -54,7 +54,8 @@ class SessionTurn:
         self.message_id = accepted.message_id
         self.turn_id = ""
         """The user turn that took the message; empty until `events` or `result` has seen it begin."""
-        self._after = accepted.after
+        self.after = accepted.after
+        """An event_id of the run, after which the message's events come."""
         self._kept = kept
 
     def __repr__(self) -> str:
@@ -95,12 +96,12 @@ class SessionTurn:
         return stream(
             client.temporal,
             self.run.id,
-            after=position_of(self.run.id, self._after),
+            after=position_of(self.run.id, self.after),
             follow=True,
             children=children,
             live=client.live if deltas else None,
             storage=client.storage,
-            since=self._after,
+            since=self.after,
             kept=self._kept,
         )
 

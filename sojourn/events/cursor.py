@@ -69,6 +69,11 @@ class Cursor:
         self._run_id = run_id
         self._after = dict(position_of(run_id, after or "").after)
 
+    @property
+    def position(self) -> Position:
+        """What has been read: every open child run is in it."""
+        return Position(dict(self._after), is_whole=True)
+
     def add(self, event: BaseEvent) -> str:
         """Move behind an event, and return the cursor's text; an event without an event_id moves nothing."""
         if event.event_id:

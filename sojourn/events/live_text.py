@@ -18,7 +18,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.live import Delta, LiveTransport
 
-__all__ = ["COMMON", "LiveText", "Preview"]
+__all__ = ["COMMON", "ENDS", "LiveText", "Preview"]
 
 _log = structlog.get_logger("sojourn.live")
 
@@ -28,7 +28,7 @@ COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
 MAX_AHEAD = 50_000
 """Most deltas kept until the `plan_started` of their plan arrives."""
 
-_ENDS = {
+ENDS = {
     "assistant_message",
     "await_clarification",
     "policy_decision",
@@ -69,7 +69,7 @@ class Preview:
             self._last_delta, self._has_text = None, False
             ahead, self._ahead = self._ahead, []
             return [live_event for delta in ahead for live_event in self.take(delta)]
-        if event.type in _ENDS:
+        if event.type in ENDS:
             self._is_open = False
         return []
 

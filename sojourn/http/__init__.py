@@ -1,14 +1,15 @@
-"""HTTP: an ASGI application over the client, by which programs in any language start, follow and answer runs.
+"""The HTTP service: runs, answers, waits and conversations for programs that are not in Python.
 
 The package decides how a request becomes a call of the client and an answer or error of it becomes JSON; it holds nothing that
 another process would not find in Temporal, and may import FastAPI, the client, the events and the app's declarations, but no
-worker. Begin at `locks/locked.py`, for who asks, and at `problems.py`.
+worker. Begin at `app.py`, then `routes/runs.py`, `hub.py` for streams, and `locks/locked.py` for who asks.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.http.app import create_app as create_app
     from sojourn.http.locks.keys import ApiKeys as ApiKeys
     from sojourn.http.locks.locked import Locked as Locked
     from sojourn.http.locks.locked import Locks as Locks
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sojourn.http.locks.principals import Auth as Auth
     from sojourn.http.locks.principals import FirstOf as FirstOf
 
-__all__ = ["ApiKeys", "Asking", "Auth", "FirstOf", "Locked", "Locks", "Oidc"]
+__all__ = ["ApiKeys", "Asking", "Auth", "FirstOf", "Locked", "Locks", "Oidc", "create_app"]
 
 _PLACES = {
     "ApiKeys": "sojourn.http.locks.keys",
@@ -27,6 +28,7 @@ _PLACES = {
     "Locked": "sojourn.http.locks.locked",
     "Locks": "sojourn.http.locks.locked",
     "Oidc": "sojourn.http.locks.oidc",
+    "create_app": "sojourn.http.app",
 }
 
 

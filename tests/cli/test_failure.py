@@ -300,7 +300,7 @@ async def test_every_command_is_in_the_table():
     from sojourn.cli import app
 
     named = {command.name or command.callback.__name__ for command in app.registered_commands}
-    serving = {"worker", "server", "dev", "catalog", "init"}
+    serving = {"worker", "serve", "server", "dev", "catalog", "init"}
     assert named - serving == {case.line.split()[0] for case in CASES} - {"schedule"}
     groups = {group.typer_instance.info.name: group.typer_instance for group in app.registered_groups}
     assert set(groups) == {"schedule", "keys"}, "keys needs no server"

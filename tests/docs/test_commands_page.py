@@ -19,7 +19,7 @@ PAGE = (HERE.parents[1] / "docs" / "commands.md").read_text()
 
 __all__ = ["command", "desk", "served", "start_command"]  # fixtures
 
-SERVING = ("worker", "dev", "server")
+SERVING = ("worker", "dev", "serve", "server")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`sojourn dev`: the embedded server and a worker, together, with reload on change, until Ctrl-C."""
+"""`sojourn dev`: the embedded server, a worker and the HTTP service, together, with reload on change, until Ctrl-C."""
 
 import asyncio
 import importlib.util
@@ -17,6 +17,8 @@ from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app, qu
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
+    from sojourn.cli.reload import Tell
+    from sojourn.cli.service_process import ServiceProcess
     from sojourn.server import Server
 
 __all__ = ["dev"]
@@ -38,9 +40,15 @@ def dev(
             help="The port of the server to use or to start; default: that of a local TEMPORAL_ADDRESS, else 7233."
         ),
     ] = None,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http/--no-http", help="Serve the app over HTTP too, where sojourn[http] is installed."
+        ),
+    ] = True,
     as_json: Json = False,
 ) -> int:
-    """Run the embedded server and a worker together, until Ctrl-C.
+    """Run the embedded server, a worker and the HTTP service together, until Ctrl-C.
 
     \b
     sojourn dev worker:app
@@ -63,7 +71,11 @@ def dev(
     here = settings.local_port() if port is None else port
 
     async def main() -> int:
-        async with Server(db_filename=DATABASE, port=here) as server, _live_text(server.address):
+        async with (
+            Server(db_filename=DATABASE, port=here) as server,
+            _live_text(server.address),
+            _service(target if http else None) as service,
+        ):
             os.environ["TEMPORAL_ADDRESS"] = server.address
             at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere"
             was = (
@@ -77,11 +89,15 @@ def dev(
                 {"address": server.address, "ui_url": server.ui_url, "attached": server.attached},
             )
 
+            if service is not None:
+                tell("http", f"HTTP service {service.address}", {"address": service.address})
+
             def suggest(agent_id: str) -> None:
                 if not as_json:
                     print(f"next, in another terminal: {_run_line(agent_id, server.address)}", flush=True)
 
-            serving = Reloader(target, tell, suggest).run() if reload else _serve(target, suggest)
+            told = _served_anew(tell, service)
+            serving = Reloader(target, told, suggest).run() if reload else _serve(target, suggest, service)
             return await _until_ended(asyncio.create_task(serving), server)
 
     # Fails before a server starts; with reload, an error inside the module can still be corrected.
@@ -110,6 +126,24 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
         yield
 
 
+@asynccontextmanager
+async def _service(target: str | None) -> AsyncGenerator["ServiceProcess | None"]:
+    """The HTTP service of an app, on a socket that listens from now on; none without a target or its packages."""
+    if target is None or any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
+        yield None
+        return
+    from sojourn.cli.service_process import ServiceProcess
+    from sojourn.http.listening import listen
+    from sojourn.server.ports import HOST
+
+    with listen(HOST, None) as listener:
+        service = ServiceProcess(target, listener)
+        try:
+            yield service
+        finally:
+            await service.stop()
+
+
 def _run_line(agent_id: str, address: str) -> str:
     """Return the command that runs an agent here, with the server's address where it is not the usual one."""
     from sojourn.server import USUAL_PORT
@@ -118,7 +152,18 @@ def _run_line(agent_id: str, address: str) -> str:
     return f'{"" if is_usual else f"TEMPORAL_ADDRESS={address} "}sojourn run {agent_id} "hello"'
 
 
-async def _serve(target: str, suggest: Callable[[str], None]) -> int:
+def _served_anew(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
+    """What tells of the worker, and replaces the service once another version of the app is served."""
+
+    def told(event: str, line: str, more: dict[str, Any]) -> None:
+        tell(event, line, more)
+        if service is not None and event in ("serving", "reloaded"):
+            service.replace()
+
+    return told
+
+
+async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceProcess | None") -> int:
     from sojourn.cli.checks.application import warn_of_models
     from sojourn.cli.reload import quiet_worker
     from sojourn.logs import configure_logs
@@ -129,6 +174,8 @@ async def _serve(target: str, suggest: Callable[[str], None]) -> int:
     configure_logs()
     quiet_worker()
     suggest(next(iter(app.list_agents()), "AGENT"))
+    if service is not None:
+        service.replace()
     await serve_forever(app, task_queue=queue_for(app, target))
     return OK
 

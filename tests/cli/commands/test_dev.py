@@ -8,6 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
+import httpx2
 import psutil
 import pytest
 
@@ -69,7 +70,9 @@ async def start_dev(start_command, client, temporal_address):
 
     async def start(*options: str) -> Dev:
         queue = ("--task-queue", client.task_queue)
-        process = await start_command("dev", "dev_app:app", "--json", "--port", port, *queue, *options)
+        process = await start_command(
+            "dev", "dev_app:app", "--json", "--no-http", "--port", port, *queue, *options
+        )
         started.append(process)
         dev = Dev(process)
         assert (await dev.printed("server"))["address"] == temporal_address
@@ -169,6 +172,33 @@ async def test_a_change_of_the_task_queue_is_told(here, start_command, temporal_
     await dev.communicate()
 
 
+async def test_the_app_is_served_over_http(start_command, here, temporal_address, client):
+    """`dev` prints where its HTTP service is, which offers the agents of the newest version and refuses nobody while it changes."""
+    port = temporal_address.rpartition(":")[2]
+    process = await start_command(
+        "dev", "dev_app:app", "--json", "--port", port, "--task-queue", client.task_queue
+    )
+    dev = Dev(process)
+    await dev.printed("server")
+    address = (await dev.printed("http"))["address"]
+    await dev.printed("serving")
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+
+        async def agents() -> list[str]:
+            return [agent["agent_id"] for agent in (await http.get("/v1/agents")).json()["agents"]]
+
+        assert await agents() == ["dev.agent"]
+        answer = await http.post("/v1/runs", json={"agent_id": "dev.agent", "input": "go"})
+        outcome = await http.get(f"/v1/runs/{answer.json()['run_id']}/output", params={"wait": 30})
+        assert outcome.json()["output"]["text"] == "one"
+        write_app(here, APP.format(answer="two").replace("dev.agent", "dev.other"))
+        await dev.printed("reloaded")
+        while await agents() != ["dev.other"]:
+            await asyncio.sleep(0.05)
+    code, err = await dev.stopped()
+    assert (code, "Traceback" in err) == (0, False), err
+
+
 async def test_a_server_that_was_running_is_told(here, start_command, temporal_address):
     """The first line says that the data is elsewhere, and `attached` says so to machines."""
     port = temporal_address.rpartition(":")[2]
@@ -212,7 +242,7 @@ async def test_ctrl_c_while_an_app_loads(here, start_dev):
 @pytest.mark.parametrize("option", ["--reload", "--no-reload"])
 async def test_a_server_of_its_own_that_dies_ends_it(here, start_command, option):
     """If the server that `dev` started dies, `dev` exits with 3 and names the server's exit status."""
-    process = await start_command("dev", "dev_app:app", "--json", "--port", "0", option)
+    process = await start_command("dev", "dev_app:app", "--json", "--no-http", "--port", "0", option)
     dev = Dev(process)
     address = (await dev.printed("server"))["address"]
     if option == "--reload":

@@ -1,0 +1,60 @@
+"""`sojourn serve`: the HTTP service of an app."""
+
+import asyncio
+import importlib.util
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.options import Json, Target, connected, load_app
+
+__all__ = ["serve"]
+
+
+@connected
+def serve(
+    target: Target,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="The port. Default: 8460, or the next that is free."),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="The file of `sojourn keys`: who sends no key of it is refused.", dir_okay=False),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Serve an app over HTTP until SIGTERM or Ctrl-C: start, follow and answer its runs.
+
+    \b
+    sojourn serve worker:app --port 8460
+    """
+    if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
+        raise CommandError(
+            "the HTTP service needs its packages: pip install 'sojourn[http]'", exit_code=USAGE
+        )
+    from sojourn.http.app import create_app
+    from sojourn.http.listening import address_of, is_loopback, listen
+    from sojourn.http.locks.keys import ApiKeys
+    from sojourn.http.serving import serve as serve_until_stopped
+    from sojourn.logs import configure_logs
+
+    if not is_loopback(host) and keys is None:
+        raise CommandError(
+            f"--host {host}: everybody who reaches this address could start, answer and cancel runs; make a key with "
+            "`sojourn keys create`, and serve with --keys FILE; or serve it at 127.0.0.1",
+            exit_code=USAGE,
+        )
+    app = load_app(target)
+    configure_logs()
+    web = create_app(app, auth=ApiKeys(keys) if keys else None)
+    with listen(host, port) as listener:
+        address = address_of(listener)
+        line = f"serving {target} over HTTP at {address}   API {address}/openapi.json"
+        print(json.dumps({"event": "http", "address": address}) if as_json else line, flush=True)
+        asyncio.run(serve_until_stopped(web, listener))
+    return OK

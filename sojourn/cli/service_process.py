@@ -1,0 +1,111 @@
+"""Service process: the HTTP service of `sojourn dev`, in a process that is replaced once a changed app is served.
+
+The socket is this process's, so that nobody is refused meanwhile. A service process runs this module:
+
+    python -m sojourn.cli.service_process MODULE:APP DESCRIPTOR
+
+Its standard input is a pipe from the process that started it, as that of a worker of `sojourn.cli.reload`.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from datetime import timedelta
+
+from sojourn.cli.failure import OK, failure_of
+from sojourn.cli.options import load_app
+from sojourn.http.listening import address_of
+from sojourn.process import Program
+
+__all__ = ["ServiceProcess"]
+
+STABLE = 3.0
+"""Seconds for which a service has served before it is replaced when it is killed."""
+
+GRACE = timedelta(seconds=8)
+"""How long a service may take to end its requests."""
+
+
+class ServiceProcess:
+    """The service of an app on a socket.
+
+    Args:
+        target: `MODULE:APP`.
+        listener: The socket, which listens.
+    """
+
+    def __init__(self, target: str, listener: socket.socket) -> None:
+        self._target = target
+        self._listener = listener
+        self._current: Program | None = None
+        self._watching: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> str:
+        """The URL of the service."""
+        return address_of(self._listener)
+
+    def replace(self) -> None:
+        """Serve the app as it is now; the process before ends its streams, whose clients come back to the new one."""
+        descriptor = self._listener.fileno()
+        command = [sys.executable, "-m", "sojourn.cli.service_process", self._target, str(descriptor)]
+        before, self._current = (
+            self._current,
+            Program(command, keep=[descriptor], may_outlive_us=True),
+        )
+        watching = asyncio.create_task(self._watch(self._current, time.monotonic()))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        if before is not None:
+            before.terminate()
+
+    async def stop(self) -> None:
+        """End the service, and wait for that."""
+        current, self._current = self._current, None
+        if current is not None:
+            await current.stop(GRACE)
+        await asyncio.gather(*self._watching)
+
+    async def _watch(self, program: Program, since: float) -> None:
+        """Start another one where the present one is killed; one that is killed at once would be killed again."""
+        await program.wait()
+        if program is self._current:
+            self._current = None
+            if time.monotonic() - since > STABLE:
+                self.replace()
+
+
+def _serve(target: str, descriptor: int) -> int:
+    """Serve the app on the socket of the descriptor, and return the exit code."""
+    from sojourn.http.app import create_app
+    from sojourn.http.serving import serve
+    from sojourn.logs import configure_logs
+
+    try:
+        app = load_app(target)
+        configure_logs()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        with socket.socket(fileno=descriptor) as listener:
+            asyncio.run(serve(create_app(app), listener))
+    except BaseException as error:  # noqa: BLE001 - reported as by every command
+        failure = failure_of(error)
+        failure.tell(as_json=False)
+        return failure.exit_code
+    return OK
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    code = _serve(sys.argv[1], int(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,98 @@
+"""The open waits of a run, each with the moment since when it is open, and with what the run is about."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from temporalio.client import Client
+from temporalio.converter import StorageDriver
+from temporalio.service import RPCError
+
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.awaits import Await
+from sojourn.contracts.event import (
+    AssistantMessageEvent,
+    Event,
+    MessageReceivedEvent,
+    RunResumedEvent,
+    RunStartedEvent,
+)
+from sojourn.contracts.run import RunStatus
+from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.history.fold import Fold
+from sojourn.events.one_run import events_of, present_execution, records_of
+
+__all__ = ["OpenWait", "Waiting", "waiting_in_history"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWait:
+    """An open wait, and since when."""
+
+    wait: Await
+    since: datetime | None
+    """None where the event is in an execution that is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run, and whom it waits for."""
+
+    status: RunStatus
+    waits: list[OpenWait]
+    asked: str
+    """The text of the last user message."""
+    said: str
+    """The text of the planner's last message that has one."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the events so far say of waits and messages."""
+
+    since: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    asked: str = ""
+    said: str = ""
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        if wait := wait_in(event):
+            self.since[wait.id] = event.time
+        match event:
+            case RunStartedEvent(message=message) if message:
+                self.asked = message.text
+            case MessageReceivedEvent(message=message):
+                self.asked = message.text
+            case RunResumedEvent(messages=[*_, last]):
+                self.asked = last
+            case AssistantMessageEvent(message=message) if message.text:
+                self.said = message.text
+            case _:
+                pass
+
+
+async def waiting_in_history(client: Client, run_id: str, storage: StorageDriver | None = None) -> Waiting:
+    """The open waits of a run, oldest first, without a worker.
+
+    The present execution's history is read, and those before it only where a wait was opened there.
+
+    Raises:
+        RunNotFound: There is no such run.
+        RunUnreadable: The run's records cannot be decoded here.
+        ServerUnavailable: The server does not answer.
+    """
+    fold, seen = Fold(run_id), _Seen()
+    try:
+        async for _, events in records_of(
+            client, fold, await present_execution(client, run_id), follow=False
+        ):
+            for event in events:
+                seen.take(event)
+    except RPCError as error:
+        raise translated(error, run_id) from error
+    status = fold.status()
+    if not all(wait.id in seen.since for wait in status.awaits):
+        seen = _Seen()
+        async for event in events_of(client, run_id, storage, follow=False):
+            seen.take(event)
+    waits = [OpenWait(wait, seen.since.get(wait.id)) for wait in status.awaits]
+    return Waiting(status, waits, seen.asked, seen.said)

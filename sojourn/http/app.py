@@ -1,0 +1,122 @@
+"""The application: the routes, their errors, their OpenAPI document, and the connection for as long as they answer."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from sojourn import __version__
+from sojourn.authoring.app import App
+from sojourn.client.client import Client
+from sojourn.http import problems
+from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
+from sojourn.http.locks.principals import Auth
+from sojourn.http.metrics import Counted
+from sojourn.http.routes import agents, answers, health, runs, sessions, waits
+from sojourn.http.service import Service
+
+__all__ = ["create_app"]
+
+ABOUT = """Durable runs of agents that use tools. A run is started, followed and answered by its id alone, at any process of the
+service; a client that vanishes and comes back loses nothing. Errors are problem details (RFC 9457) with a `code` and what to do
+next, `then`."""
+
+
+def create_app(
+    app: App,
+    *,
+    client: Client | None = None,
+    auth: Auth | None = None,
+    prefix: str = "",
+    locks: Locks | None = None,
+) -> FastAPI:
+    """The HTTP service of an app, as an ASGI application that can be served or mounted.
+
+    It connects when it starts; where it is mounted and nobody starts it, with the first request.
+
+    Args:
+        app: The app, whose agents the service offers.
+        client: The client; by default one of the service's own, by the standard Temporal settings.
+        auth: Finds out who sent a request; without it everybody on this machine may do everything, and nobody else anything.
+        prefix: What all paths begin with, such as `/agents`; where the application is mounted, its place is enough.
+        locks: Hosts and origins that are let in, and limits.
+
+    Raises:
+        DefinitionError: A setting of the locks is invalid.
+    """
+    service = Service(app, client)
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncGenerator[None]:
+        await service.open()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    web = FastAPI(
+        title=f"Sojourn: {app.name}" if app.name else "Sojourn",
+        version=__version__,
+        description=ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=f"{prefix}/openapi.json",
+        separate_input_output_schemas=False,
+        redirect_slashes=False,
+    )
+    web.state.service = service
+    problems.install(web)
+    for each in (agents, answers, runs, sessions, waits, health):
+        web.include_router(each.routes, prefix=prefix)
+    web.add_middleware(
+        Locked,
+        auth=auth,
+        locks=locks,
+        open_paths=[prefix + path for path in OPEN_PATHS],
+        pages=[prefix + path for path in PAGES],
+    )
+    web.add_middleware(Counted, metrics=service.metrics)
+    web.openapi = _document_of(web)
+    return web
+
+
+def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:
+    """The OpenAPI document, with our problems in place of FastAPI's own errors."""
+
+    def document() -> dict[str, Any]:
+        if web.openapi_schema is None:
+            made = get_openapi(
+                title=web.title,
+                version=web.version,
+                description=web.description,
+                routes=web.routes,
+                separate_input_output_schemas=False,
+            )
+            template = "#/components/schemas/{model}"
+            _, schemas = models_json_schema([(problems.ProblemDetails, "validation")], ref_template=template)
+            known = made.setdefault("components", {}).setdefault("schemas", {})
+            known |= schemas["$defs"]
+            for name in ("HTTPValidationError", "ValidationError"):
+                known.pop(name, None)
+            _loosen(made)
+            web.openapi_schema = made
+        return web.openapi_schema
+
+    return document
+
+
+def _loosen(node: Any) -> None:
+    """Let a part of a message fit more than one kind: the last kind is that of newer versions, which any part fits."""
+    if isinstance(node, dict):
+        schema = cast("dict[str, Any]", node)
+        if "oneOf" in schema and "discriminator" not in schema:
+            schema["anyOf"] = schema.pop("oneOf")
+        for each in schema.values():
+            _loosen(each)
+    elif isinstance(node, list):
+        for each in cast("list[Any]", node):
+            _loosen(each)

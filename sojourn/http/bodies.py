@@ -1,0 +1,211 @@
+"""Bodies: what requests hold; strict, and never with the name of a person, who is whoever asks."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sojourn.contracts.message import Message, Part
+from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.values.json_fault import json_fault
+
+__all__ = [
+    "AnswerBody",
+    "ApprovalBody",
+    "ForkBody",
+    "MessageBody",
+    "ReasonBody",
+    "ResumeBody",
+    "SessionBody",
+    "StartBody",
+    "ToolResultsBody",
+]
+
+Name = Annotated[str, Field(max_length=200)]
+Reason = Annotated[str, Field(max_length=10_000)]
+Labels = Annotated[dict[str, str], Field(max_length=64)]
+
+
+class _Body(BaseModel):
+    """An object of JSON that a run can hold: no number without a value, no half characters, not nested without end."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_json(cls, value: Any) -> Any:
+        if fault := json_fault(value, max_bytes=None):
+            raise ValueError(fault.message)
+        return value
+
+
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
+class StartBody(_Body):
+    """A run to start."""
+
+    model_config = _example(agent_id="shop.clerk", input="Where is order 7?", labels={"desk": "3"})
+
+    agent_id: Annotated[str, Field(max_length=200)]
+    """The agent."""
+    input: str | Message | Annotated[list[Message], Field(min_length=1, max_length=1_000)]
+    """A text of the user, a message, or the whole opening: messages of the user and the assistant."""
+    run_id: Name | None = None
+    """Letters, digits and `_.:@=+-`, at most 200; made when left out. `Idempotency-Key` is another way to give it."""
+    session_id: Name = ""
+    """Groups the runs of a conversation that a program keeps by itself."""
+    labels: Labels = {}
+    """Labels for planners, tools and listings; they authorise nothing."""
+    policy: RunPolicyOverride | None = None
+    """Limits of this run; a value applies only where it is tighter than the agent's."""
+
+    @model_validator(mode="after")
+    def _has_roles_of_a_conversation(self) -> "StartBody":
+        messages = self.opening
+        for message in [] if isinstance(messages, str) else messages:
+            if message.role not in ("user", "assistant"):
+                raise ValueError("input: the role of a message is user or assistant")
+        return self
+
+    @property
+    def opening(self) -> str | list[Message]:
+        """The opening as the client takes it."""
+        return [self.input] if isinstance(self.input, Message) else self.input
+
+
+class AnswerBody(_Body):
+    """An answer to a question, or its refusal."""
+
+    model_config = _example(await_id="ask-1", answer="yes, please")
+
+    await_id: Name
+    """The wait."""
+    answer: str | dict[str, Any] | None = None
+    """A text, or values by field."""
+    declined: bool = False
+    """Whether the question is declined; then there is no answer."""
+    reason: Reason = ""
+    """Why it is declined."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "AnswerBody":
+        if (self.answer is None) != self.declined:
+            raise ValueError("give either answer, or declined: true")
+        return self
+
+
+class ApprovalBody(_Body):
+    """A decision on a call."""
+
+    model_config = _example(await_id="confirm-call_1", approved=True, digest="3f1c…", scope="call")
+
+    await_id: Name
+    """The wait."""
+    approved: bool
+    """Whether the call may run."""
+    digest: Name | None = None
+    """The `payload_digest` of the call that the person has seen; an approval needs it."""
+    reason: Reason = ""
+    """The reason, recorded."""
+    scope: Literal["call", "tool"] = "call"
+    """`call`; or with an approval `tool`: do not ask about this tool again in this run."""
+
+    @model_validator(mode="after")
+    def _is_bound(self) -> "ApprovalBody":
+        if self.approved and not self.digest:
+            raise ValueError(
+                "an approval needs the digest of the call that was seen: `payload_digest` of the wait"
+            )
+        if self.scope == "tool" and not self.approved:
+            raise ValueError("scope: tool goes with an approval")
+        return self
+
+
+class ToolResultsBody(_Body):
+    """Results of calls that a program outside the run has executed."""
+
+    model_config = _example(
+        await_id="external-1", results=[{"tool_call_id": "call_1", "result": {"paid": True}}]
+    )
+
+    await_id: Name
+    """The wait."""
+    results: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1_000)]
+    """For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and `code`), and perhaps `retry_hint`."""
+
+
+class ReasonBody(_Body):
+    """Why."""
+
+    model_config = _example(reason="the stock is being counted")
+
+    reason: Reason = ""
+    """The reason, recorded."""
+
+
+class ResumeBody(_Body):
+    """How a paused run goes on."""
+
+    model_config = _example(note="counted", messages=["There are 7."])
+
+    note: Reason = ""
+    """A note, recorded."""
+    messages: Annotated[list[str], Field(max_length=100)] = []
+    """Messages to the planner, which begin a new user turn."""
+
+
+class ForkBody(_Body):
+    """What a fork begins with: a point of the run, and at most one change."""
+
+    model_config = _example(at="0-000012-00000", message="Only look at order 9")
+
+    at: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """An event_id of the run; its last event when left out."""
+    message: str | None = None
+    """A user message, which begins a new user turn."""
+    result: Any = None
+    """A result in place of the one that the call of `at` had."""
+    answer: str | dict[str, Any] | None = None
+    """Another answer to the question at `at`."""
+    approve: bool | None = None
+    """Another decision on the call at `at`."""
+    run_id: Name | None = None
+    """The id of the fork; made when left out."""
+
+
+class MessageBody(_Body):
+    """A message to a conversation."""
+
+    model_config = _example(message_id="m-1", text="Where is order 7?", mode="queue")
+
+    message_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """The sender's id, by which a message that is sent again is delivered once; made when left out."""
+    text: str | None = None
+    """The text."""
+    parts: Annotated[list[Part], Field(min_length=1, max_length=200)] | None = None
+    """In place of the text: texts, images and documents."""
+    mode: Literal["queue", "steer", "interrupt"] = "queue"
+    """`queue` opens a turn of its own; `steer` joins the present one; `interrupt` ends the present one first."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "MessageBody":
+        if (self.text is None) == (self.parts is None):
+            raise ValueError("give either text or parts")
+        return self
+
+    @property
+    def message(self) -> str | Message:
+        """The message as the client takes it."""
+        return self.text if self.text is not None else Message(role="user", parts=self.parts or [])
+
+
+class SessionBody(MessageBody):
+    """The first message of a conversation, with what holds for all of it; of one that has begun it is a message like any other."""
+
+    model_config = _example(text="Where is order 7?", labels={"desk": "3"})
+
+    labels: Labels = {}
+    """Labels of the conversation, where the message starts it."""
+    policy: RunPolicyOverride | None = None
+    """Limits of each turn, and with `session` of the whole, where the message starts it."""

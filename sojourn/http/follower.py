@@ -1,0 +1,221 @@
+"""Follower: reads the events of one run and its child runs once, and keeps the last of them for every subscriber."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import islice
+
+from sojourn.client.access import Access
+from sojourn.contracts.event import BaseEvent, Event, PlanStartedEvent, StreamRestartedEvent
+from sojourn.contracts.ids import place_of
+from sojourn.core.history.fold import END
+from sojourn.events import Cursor, event_line
+from sojourn.events.cursor import Position
+from sojourn.events.live_text import ENDS
+from sojourn.events.stream import stream
+from sojourn.live import Delta, LiveTransport
+
+__all__ = ["Entry", "Follower", "OpenPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event of the run or of a child run, and its line."""
+
+    seq: int
+    """Its number in this follower's reading."""
+    event: Event
+    place: tuple[int, ...]
+    """Of its event_id; empty for a live event."""
+    line: str
+    """The event as JSON."""
+
+
+@dataclass(slots=True)
+class OpenPlan:
+    """A plan that a planner is making."""
+
+    seq: int
+    """Of its `plan_started`."""
+    number: int
+    """In the run, from 1."""
+    attempt: int = 1
+    """The attempt that the deltas are of."""
+
+
+class Follower:
+    """Follows one run to its end, whoever reads.
+
+    Args:
+        client: The client.
+        run_id: The run.
+        max_events: Most events that are kept.
+        max_bytes: Most bytes of events that are kept; the last event always is.
+        on_kept: Called after each event with the change of the kept bytes.
+    """
+
+    def __init__(
+        self,
+        client: Access,
+        run_id: str,
+        *,
+        max_events: int,
+        max_bytes: int,
+        on_kept: Callable[[int], None],
+    ) -> None:
+        self.client = client
+        self.run_id = run_id
+        self.kept_bytes = 0
+        self.next = 0
+        """The number of the next event."""
+        self.is_ended = False
+        """Whether nothing more is read."""
+        self.is_complete = False
+        """Whether the run has ended, and its last event is among those read."""
+        self.failure: Exception | None = None
+        """Why the reading ended before the run did."""
+        self.plans: dict[str, OpenPlan] = {}
+        """By run, the plan that is being made."""
+        self._numbers: dict[str, int] = {}
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._on_kept = on_kept
+        self._entries: deque[Entry] = deque()
+        self._forgotten = Cursor(run_id)
+        self._live = _OnDemand(client.live)
+        self._news = asyncio.Event()
+        self._task = asyncio.create_task(self._read(), name=f"follower of {run_id}")
+
+    @property
+    def first(self) -> int:
+        """The number of the first event that is kept."""
+        return self.next - len(self._entries)
+
+    @property
+    def forgotten(self) -> Position:
+        """How far the events go that are no longer kept."""
+        return self._forgotten.position
+
+    def covers(self, position: Position, *, children: bool) -> bool:
+        """Whether every event after a position is kept, or yet to come."""
+        for run_id, event_id in self.forgotten.after.items():
+            if run_id != self.run_id and (not children or run_id not in position.after):
+                continue  # nobody asks for it, or it was read to its end
+            if place_of(position.of(run_id)) < place_of(event_id):
+                return False
+        return True
+
+    def since(self, seq: int, most: int) -> Sequence[Entry]:
+        """The kept entries from a number on."""
+        begin = seq - self.first
+        return list(islice(self._entries, begin, begin + most))
+
+    async def changed(self, seq: int, patience: float) -> None:
+        """Wait so many seconds for an event of this number, or for the end."""
+        if self.next > seq or self.is_ended:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._news.wait()
+
+    def want_deltas(self) -> None:
+        """Read what planners are writing, from now on."""
+        self._live.wanted.set()
+
+    def forget_first(self) -> None:
+        """Keep the first entry no longer."""
+        entry = self._entries.popleft()
+        self._forgotten.add(entry.event)
+        self._keep(-len(entry.line))
+
+    async def close(self) -> None:
+        """Stop reading; subscribers learn that they can resume elsewhere."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        self._keep(-self.kept_bytes)
+        self._end()
+
+    async def _read(self) -> None:
+        temporal, storage = self.client.temporal, self.client.storage
+        events = stream(
+            temporal,
+            self.run_id,
+            after=Position({}),
+            follow=True,
+            children=True,
+            live=self._live,
+            storage=storage,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._add(event)
+        except Exception as error:  # noqa: BLE001 - raised where the events are read
+            self.failure = error
+        finally:
+            self._end()
+
+    def _add(self, event: Event) -> None:
+        entry = Entry(self.next, event, place_of(event.event_id), event_line(event))
+        self._watch_plans(entry.seq, event)
+        self._entries.append(entry)
+        self.next += 1
+        self._keep(len(entry.line))
+        while len(self._entries) > 1 and (
+            len(self._entries) > self._max_events or self.kept_bytes > self._max_bytes
+        ):
+            self.forget_first()
+        if event.type == END and event.run_id == self.run_id:
+            self.is_ended = self.is_complete = True
+        self._tell()
+
+    def _watch_plans(self, seq: int, event: BaseEvent) -> None:
+        match event:
+            case PlanStartedEvent(run_id=run_id):
+                number = self._numbers[run_id] = self._numbers.get(run_id, 0) + 1
+                self.plans[run_id] = OpenPlan(seq, number)
+            case StreamRestartedEvent(run_id=run_id, plan=number, attempt=attempt):
+                if run_id in self.plans:
+                    self.plans[run_id] = OpenPlan(self.plans[run_id].seq, number, attempt)
+            case _ if event.event_id and getattr(event, "type", "") in ENDS:
+                self.plans.pop(event.run_id, None)
+            case _:
+                pass
+
+    def _keep(self, change: int) -> None:
+        self.kept_bytes += change
+        self._on_kept(change)
+
+    def _end(self) -> None:
+        self.is_ended = True
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class _OnDemand(LiveTransport):
+    """A transport that is subscribed to once somebody wants deltas: without a subscriber, workers send none."""
+
+    def __init__(self, transport: LiveTransport) -> None:
+        self.wanted = asyncio.Event()
+        self._transport = transport
+
+    def is_wanted(self, topic: str) -> bool:
+        return self._transport.is_wanted(topic)
+
+    async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
+        return await self._transport.publish(topic, deltas)
+
+    async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
+        await self.wanted.wait()
+        async with aclosing(self._transport.subscribe(topic)) as news:
+            async for deltas in news:
+                yield deltas
+
+    async def close(self) -> None:
+        pass  # it is the client's

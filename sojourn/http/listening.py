@@ -1,0 +1,71 @@
+"""Listening: where the service is reached; apart from the service, so that `sojourn dev` need not load it."""
+
+import ipaddress
+import socket
+
+from sojourn.errors import DefinitionError
+
+__all__ = ["USUAL_PORT", "address_of", "is_loopback", "listen"]
+
+USUAL_PORT = 8460
+"""The port of the service, unless it is taken."""
+
+TRIED = 100
+"""Most ports that are tried, from the usual one on."""
+
+BACKLOG = 2_048
+
+UNREAD = 60_000
+"""Milliseconds after which the kernel drops a connection whose client takes nothing: closing it would wait for that for ever."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """Listen on a port.
+
+    Args:
+        host: The address or name.
+        port: The port; 0 for any free one, None for the usual one or the next that is free.
+
+    Raises:
+        DefinitionError: The port is taken, or the address is none of this machine.
+    """
+    ports = range(USUAL_PORT, USUAL_PORT + TRIED) if port is None else [port]
+    fault: OSError | None = None
+    for each in ports:
+        try:
+            family, kind, protocol, _, at = socket.getaddrinfo(host, each, type=socket.SOCK_STREAM)[0]
+            listener = socket.socket(family, kind, protocol)
+        except OSError as error:
+            fault = error
+            break
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD)
+            listener.bind(at)
+            listener.listen(BACKLOG)
+            return listener
+        except OSError as error:
+            listener.close()
+            fault = error
+    where = (
+        f"{host}:{port}" if port is not None else f"{host}:{USUAL_PORT} and the {TRIED - 1} ports after it"
+    )
+    why = (fault and fault.strerror) or fault
+    raise DefinitionError(f"cannot serve HTTP at {where} ({why}); choose another --host or --port")
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL of what listens there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

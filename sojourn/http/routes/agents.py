@@ -1,0 +1,47 @@
+"""`/v1/agents`: the catalogue."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from sojourn.authoring.app import App
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
+from sojourn.http.replies import AgentCard, Agents
+from sojourn.http.routes.answering import Serving, json_of, problems
+
+__all__ = ["routes"]
+
+routes = APIRouter(prefix="/v1/agents", tags=["agents"])
+
+
+@routes.get("", response_model=Agents, responses=problems(), summary="List the agents")
+async def list_agents(asking: Asking, service: Serving) -> Response:
+    """The agents of the app, in its order."""
+    require(asking, "viewer")
+    return json_of(Agents(agents=[_card(service.app, each) for each in service.app.list_agents()]))
+
+
+@routes.get("/{agent_id}", response_model=AgentCard, responses=problems(404), summary="Look at an agent")
+async def get_agent(
+    agent_id: Annotated[str, Path(examples=["shop.clerk"])], asking: Asking, service: Serving
+) -> Response:
+    """An agent with its limits, and its tools with the schemas of their payloads and results."""
+    require(asking, "viewer")
+    agent = service.app.agent(agent_id)
+    if agent is None:
+        raise Problem(
+            404,
+            "agent_not_found",
+            f"the app has no agent {agent_id[:200]!r}",
+            then="GET /v1/agents lists the agents.",
+        )
+    policy = agent.policy.model_dump(mode="json")
+    whole = {"policy": policy, "catalog": service.app.catalog(agent_id)}
+    return json_of(_card(service.app, agent_id).model_copy(update=whole))
+
+
+def _card(app: App, agent_id: str) -> AgentCard:
+    agent = app.agent(agent_id)
+    asks = agent is not None and agent.policy.interrupts_allowed
+    return AgentCard(agent_id=agent_id, tools=sorted(app.tools_of(agent_id)), may_ask=asks)

@@ -1,0 +1,61 @@
+"""Answering: the service of a request, and a record as an answer with the problems that a path may have."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request, Response
+from pydantic import BaseModel
+
+from sojourn.http.problems import MEDIA_TYPE
+from sojourn.http.service import Service
+
+__all__ = ["Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
+
+_TITLES = {
+    400: "The request is not JSON in UTF-8.",
+    401: "There are no valid credentials.",
+    403: "The role is missing.",
+    404: "It does not exist, or is not for whoever asks.",
+    409: "It does not fit what is so now.",
+    422: "A value breaks a rule.",
+    429: "Too much at once; `Retry-After` says when.",
+    502: "The records cannot be decoded here.",
+    503: "The Temporal server, or a worker, does not answer.",
+}
+
+_USUAL = (401, 403, 422, 503)
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    await service.open()
+    return service
+
+
+Serving = Annotated[Service, Depends(_service)]
+"""The parameter of a route that is the service, which is connected."""
+
+RunId = Annotated[
+    str,
+    Path(
+        description="The run; of a child run the whole id, such as `clerk-3f1c/call_1`.",
+        examples=["clerk-3f1c"],
+        max_length=1_000,
+    ),
+]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="Most entries of a page.")]
+Cursor = Annotated[str | None, Query(max_length=4_000, description="The `cursor` of the page before.")]
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems of a path for the OpenAPI document: these, and those that every path has."""
+    schema = {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}
+    return {
+        status: {"description": _TITLES[status], "content": {MEDIA_TYPE: schema}}
+        for status in sorted({*statuses, *_USUAL})
+    }
+
+
+def json_of(record: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A record as the answer."""
+    return Response(record.model_dump_json(), status, headers, "application/json")

@@ -1,0 +1,94 @@
+"""`/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`: settle what a run waits for."""
+
+from fastapi import APIRouter, Response
+
+from sojourn.client.run import Run
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.errors import InvalidInput
+from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
+from sojourn.http.replies import Done
+from sojourn.http.routes.answering import RunId, Serving, json_of, problems
+
+__all__ = ["routes"]
+
+routes = APIRouter(prefix="/v1/runs", tags=["answers"])
+
+
+@routes.post(
+    "/{run_id:path}/answers",
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Answer a question",
+)
+async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Serving) -> Response:
+    """Answer a question of the run, or decline to; `by` is whoever asks."""
+    require(asking, "user")
+    run = await service.run(asking, run_id)
+    by = asking.subject
+    if body.answer is None:
+        await_id = await run.decline(body.await_id, body.reason, by=by)
+    else:
+        await_id = await run.answer(body.await_id, body.answer, by=by)
+    done = "declined" if body.declined else "answered"
+    return json_of(Done(run_id=run.id, done=done, by=by, await_id=await_id))
+
+
+@routes.post(
+    "/{run_id:path}/approvals",
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Decide on a call",
+)
+async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving) -> Response:
+    """Approve a call as it was seen, or deny it. A digest that does not fit the call any more is refused with 409."""
+    require(asking, "approver")
+    run = await service.run(asking, run_id)
+    by = asking.subject
+    try:
+        if body.approved:
+            await_id = await run.approve(
+                body.await_id,
+                payload_digest=body.digest,
+                by=by,
+                reason=body.reason,
+                for_run=body.scope == "tool",
+            )
+        else:
+            await_id = await run.deny(body.await_id, body.reason, payload_digest=body.digest, by=by)
+    except InvalidInput as error:
+        if await _is_stale(run, body):
+            raise Problem(
+                409,
+                "stale_digest",
+                f"{run.id}: {body.await_id} is about other arguments than those of this digest",
+                then="GET /v1/waits has the call as it is now; decide on that one.",
+                run_id=run.id,
+            ) from error
+        raise
+    done = "approved" if body.approved else "denied"
+    return json_of(Done(run_id=run.id, done=done, by=by, await_id=await_id))
+
+
+async def _is_stale(run: Run, body: ApprovalBody) -> bool:
+    waits = [wait for wait in (await run.status()).awaits if wait.id == body.await_id]
+    return any(
+        isinstance(wait, AwaitConfirmation) and body.digest not in (None, wait.payload_digest)
+        for wait in waits
+    )
+
+
+@routes.post(
+    "/{run_id:path}/tool-results",
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Send results of external calls",
+)
+async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving) -> Response:
+    """Results of calls that a program outside the run executes, all or some."""
+    require(asking, "user")
+    run = await service.run(asking, run_id)
+    by = asking.subject
+    await_id = await run.provide_tool_results(body.await_id, body.results, by=by)
+    return json_of(Done(run_id=run.id, done="provided", by=by, await_id=await_id))

@@ -1,0 +1,102 @@
+"""The events of a run, as an array or as a stream: the same for `/v1/runs` and for `/v1/sessions`."""
+
+from contextlib import aclosing
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Query, Request, Response
+from pydantic import Field
+
+from sojourn.client.run import Run
+from sojourn.contracts.event import Event
+from sojourn.events import Cursor, event_line
+from sojourn.http.cursors import after_of, cursor_at
+from sojourn.http.routes.answering import problems
+from sojourn.http.service import Service
+from sojourn.http.sse import EventStream, wants_stream
+
+__all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
+
+After = Annotated[
+    str | None,
+    Query(
+        max_length=256_000,
+        description="Where to go on: an `id:` of a stream, the `Sojourn-Cursor` of an array, or an event_id. "
+        "The header `Last-Event-ID` goes before it.",
+    ),
+]
+Children = Annotated[bool, Query(description="Include the events of child runs.")]
+Deltas = Annotated[bool, Query(description="In a stream: include what planners are writing.")]
+Most = Annotated[int, Query(ge=1, le=10_000, description="In an array: most events.")]
+
+Events = list[Annotated[Event, Field(discriminator="type")]]
+
+_STREAM = {
+    "schema": {"type": "string"},
+    "example": 'id: 0-000001-00000;\ndata: {"type":"run_started","run_id":"clerk-3f1c","event_id":"0-000001-00000"}\n\n',
+}
+
+EVENTS: dict[str, Any] = {
+    "response_model": Events,
+    "responses": {
+        200: {
+            "description": "The events so far; or, where `Accept` is `text/event-stream`, the events to the run's end, with a "
+            "comment every 15 s in which there is none. A stream that ends before the run does ends with an event `problem`.",
+            "content": {"text/event-stream": _STREAM},
+            "headers": {
+                "Sojourn-Cursor": {
+                    "description": "Of an array: where the next one begins.",
+                    "schema": {"type": "string"},
+                },
+                "Link": {"description": 'The same as a link, `rel="next"`.', "schema": {"type": "string"}},
+            },
+        },
+        **problems(404, 502),
+    },
+}
+"""What the OpenAPI document says of a path of events."""
+
+
+async def events_answer(
+    service: Service,
+    run: Run,
+    request: Request,
+    *,
+    after: str | None,
+    children: bool,
+    deltas: bool,
+    most: int,
+) -> Response:
+    """The events of a run that exists, as the request asks for them.
+
+    Raises:
+        InvalidInput: `after`, or `Last-Event-ID`, is no cursor.
+    """
+    place = after_of(request, after)
+    if wants_stream(request.headers.get("accept")):
+        cursor = await cursor_at(run, place)
+        return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
+    cursor = await cursor_at(run, place) if children else _plain(run, place)
+    lines: list[str] = []
+    async with aclosing(run.events(after=place, follow=False, children=children)) as events:
+        async for event in events:
+            lines.append(event_line(event))
+            cursor.add(event)
+            if len(lines) == most:
+                break
+    return Response(
+        f"[{','.join(lines)}]", headers=_next(request, str(cursor)), media_type="application/json"
+    )
+
+
+def _plain(run: Run, after: str | None) -> Cursor:
+    """The cursor of a reader who reads no child runs, of whom it says nothing."""
+    run.events(after=after, follow=False)  # raises where the text is no cursor
+    return Cursor(run.id, after)
+
+
+def _next(request: Request, cursor: str) -> dict[str, str]:
+    if not cursor:
+        return {}
+    url = request.url.include_query_params(after=cursor)
+    return {"Sojourn-Cursor": cursor, "Link": f'<{quote(url.path)}?{url.query}>; rel="next"'}

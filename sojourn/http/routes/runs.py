@@ -1,0 +1,337 @@
+"""`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
+
+import asyncio
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic import TypeAdapter
+
+from sojourn.client.forking import MISSING
+from sojourn.client.listing import Selection
+from sojourn.client.opening import as_messages, opened
+from sojourn.client.repeated import is_start_of
+from sojourn.client.run import OPEN, Run
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_error import ToolError
+from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
+from sojourn.http.bodies import ForkBody, ReasonBody, ResumeBody, StartBody
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.locks.tenancy import chosen_id
+from sojourn.http.problems import Problem
+from sojourn.http.replies import Done, Outcome, Runs, Started
+from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of, problems
+from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
+from sojourn.http.service import Service
+
+__all__ = ["Status", "Wait", "aware", "labels_of", "routes"]
+
+LONGEST_WAIT = 60
+"""Most seconds that a request for an answer waits."""
+
+Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run's end.")]
+
+Status = Literal[
+    "running", "waiting", "paused", "idle", "completed", "failed", "canceled", "terminated", "timed_out"
+]
+
+_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+
+routes = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+
+# A run id has slashes where it is a child run's. So the paths with a word at their end come before the plain one, and the
+# run of a call that a planner has called `output` is found by its other paths alone.
+
+
+@routes.post(
+    "",
+    status_code=201,
+    response_model=Started,
+    responses={
+        200: {"model": Started, "description": "The same request has started the run before."},
+        **problems(400, 409),
+    },
+    summary="Start a run",
+)
+async def start_run(
+    body: StartBody,
+    asking: Asking,
+    service: Serving,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="The run's id: sent again with the same body, it is the same run.", max_length=300
+        ),
+    ] = None,
+) -> Response:
+    """Start a run of an agent. Where the connection breaks, send it again with the same `Idempotency-Key`."""
+    require(asking, "user")
+    key = idempotency_key.strip().strip('"') if idempotency_key is not None else None
+    if key == "" or (key and body.run_id not in (None, key)):
+        raise InvalidInput("Idempotency-Key: it is the run's id, so run_id is equal to it, or is left out")
+    if service.app.agent(body.agent_id) is None:
+        raise Problem(
+            422,
+            "unknown_agent",
+            f"agent_id: the app has no agent {body.agent_id!r}",
+            then="GET /v1/agents lists the agents.",
+        )
+    chosen = key or body.run_id
+    run_id = chosen and chosen_id(asking, chosen)
+    try:
+        run = await service.start(asking, body, run_id)
+    except RunAlreadyExists:
+        if not key or run_id is None or not await _is_same(service, asking, run_id, body):
+            raise
+        return json_of(Started(run_id=run_id, agent_id=body.agent_id), headers=_location(run_id))
+    return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201, _location(run.id))
+
+
+async def _is_same(service: Service, asking: Principal, run_id: str, body: StartBody) -> bool:
+    """Whether a run of the principal's was started with this body.
+
+    Raises:
+        Problem: It is the principal's, and was started with another one.
+    """
+    try:
+        await service.run(asking, run_id)
+    except RunNotFound:
+        return False  # it is somebody else's
+    run = opened(
+        run_id,
+        agent_id=body.agent_id,
+        messages=as_messages(body.opening),
+        session_id=body.session_id,
+        labels=body.labels,
+        policy=body.policy,
+        principal=asking,
+    )
+    if await is_start_of(service.client.temporal, run_id, run):
+        return True
+    raise Problem(
+        409,
+        "idempotency_key_reused",
+        f"the run {run_id} was started by another request with this Idempotency-Key",
+        then="Send the same body, or another Idempotency-Key.",
+        run_id=run_id,
+    )
+
+
+def _location(run_id: str) -> dict[str, str]:
+    return {"Sojourn-Run": run_id}
+
+
+@routes.get("", response_model=Runs, responses=problems(), summary="List runs")
+async def list_runs(
+    asking: Asking,
+    service: Serving,
+    agent_id: Annotated[str | None, Query(max_length=200)] = None,
+    session_id: Annotated[str | None, Query(max_length=200)] = None,
+    status: Annotated[
+        Status | None,
+        Query(description="`running` includes waiting, paused and idle ones, `waiting` paused ones."),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        Query(description="`NAME=VALUE`, also several.", examples=[["desk=3"]], max_length=20),
+    ] = None,
+    since: Annotated[datetime | None, Query(description="Only runs that started then or later.")] = None,
+    children: Annotated[bool, Query(description="Include child runs.")] = True,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
+    require(asking, "viewer")
+    selection = Selection(agent_id, session_id, status, aware(since), children)
+    return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
+
+
+def aware(moment: datetime | None) -> datetime | None:
+    """A moment with its time zone.
+
+    Raises:
+        InvalidInput: It has none.
+    """
+    if moment is not None and moment.tzinfo is None:
+        raise InvalidInput("since: a time zone is missing, such as the Z of 2027-01-02T03:04:05Z")
+    return moment
+
+
+def labels_of(pairs: list[str] | None) -> dict[str, str]:
+    """Labels from pairs `NAME=VALUE`.
+
+    Raises:
+        InvalidInput: One is no pair.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise InvalidInput(f"label: {pair[:100]!r} is not NAME=VALUE")
+        found[name] = value
+    return found
+
+
+@routes.get(
+    "/{run_id:path}/output",
+    response_model=Outcome,
+    responses={202: {"model": Outcome, "description": "The run has not ended."}, **problems(404, 502)},
+    summary="Wait for a run's answer",
+)
+async def get_output(run_id: RunId, asking: Asking, service: Serving, wait: Wait = 0) -> Response:
+    """200 with the answer, or with why there is none, once the run has ended; 202 while it has not."""
+    require(asking, "viewer")
+    run = await service.run(asking, run_id)
+    try:
+        if not wait and (status := await run.status()).status in OPEN:
+            return json_of(Outcome(run_id=run.id, status=status.status, awaits=status.awaits), 202)
+        async with asyncio.timeout(wait or None):
+            output = await run.result()
+        return json_of(Outcome(run_id=run.id, status="completed", output=output))
+    except RunFailed as error:
+        status = await run.status()
+        failure = error.error or ToolError.new(str(error), code=error.code)
+        return json_of(Outcome(run_id=run.id, status=status.status, error=failure))
+    except TimeoutError:
+        status = await run.status()
+        return json_of(Outcome(run_id=run.id, status=status.status, awaits=status.awaits), 202)
+
+
+@routes.get(
+    "/{run_id:path}/transcript",
+    response_model=list[Message],
+    responses=problems(404, 502),
+    summary="Read a run's transcript",
+)
+async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Response:
+    """The messages, calls and results so far, as the planner receives them."""
+    require(asking, "viewer")
+    run = await service.run(asking, run_id)
+    return Response(_MESSAGES.dump_json(await run.transcript()), media_type="application/json")
+
+
+@routes.get("/{run_id:path}/events", summary="Read or follow a run's events", **EVENTS)
+async def get_events(
+    run_id: RunId,
+    request: Request,
+    asking: Asking,
+    service: Serving,
+    after: After = None,
+    children: Children = False,
+    deltas: Deltas = False,
+    limit: Most = 1_000,
+) -> Response:
+    """An array of the events so far; or a stream to the run's end, which any process of the service can go on with."""
+    require(asking, "viewer")
+    run = await service.run(asking, run_id)
+    return await events_answer(
+        service, run, request, after=after, children=children, deltas=deltas, most=limit
+    )
+
+
+@routes.get(
+    "/{run_id:path}/artifacts/{ref:path}",
+    response_model=Artifact,
+    responses=problems(404, 502),
+    summary="Read an artifact",
+)
+async def get_artifact(
+    run_id: RunId,
+    ref: Annotated[
+        str,
+        Path(
+            description="The reference of an artifact of the run or of a child run, or the part of it after the `#`.",
+            examples=["call_1/chart"],
+        ),
+    ],
+    asking: Asking,
+    service: Serving,
+) -> Response:
+    """An artifact with its data."""
+    require(asking, "viewer")
+    run = await service.run(asking, run_id)
+    owner = ref.partition("#")[0] if "#" in ref else run.id
+    if owner != run.id and not owner.startswith(f"{run.id}/"):
+        raise InvalidInput(f"{ref[:300]!r} is not of run {run.id} or of a child run of it", run_id=run.id)
+    return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
+
+
+@routes.post(
+    "/{run_id:path}/pause", response_model=Done, responses=problems(400, 404, 409), summary="Pause a run"
+)
+async def pause_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
+    """Start nothing new until `/resume`; calls in progress finish, and child runs pause too."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await run.pause(body.reason, by=asking.subject)
+    return json_of(Done(run_id=run.id, done="paused", by=asking.subject))
+
+
+@routes.post(
+    "/{run_id:path}/resume", response_model=Done, responses=problems(400, 404, 409), summary="Resume a run"
+)
+async def resume_run(run_id: RunId, body: ResumeBody, asking: Asking, service: Serving) -> Response:
+    """Go on after a pause; messages begin a new user turn."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await run.resume(body.note, messages=body.messages, by=asking.subject)
+    return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
+
+
+@routes.post(
+    "/{run_id:path}/cancel",
+    status_code=202,
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Cancel a run",
+)
+async def cancel_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
+    """Ask the run to cancel: calls in flight are cancelled and answered, and child runs are asked too."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await _require_open(run)
+    reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
+    await run.cancel(reason)  # Temporal has no other place for who it was
+    return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
+
+
+async def _require_open(run: Run) -> None:
+    status = await run.status()
+    if status.status not in OPEN:
+        raise Problem(
+            409,
+            "run_ended",
+            f"{run.id} has ended ({status.status}); there is nothing to cancel",
+            then="GET /v1/runs/{run_id}/output has how it ended.",
+            run_id=run.id,
+        )
+
+
+@routes.post(
+    "/{run_id:path}/fork",
+    status_code=201,
+    response_model=Started,
+    responses=problems(400, 404, 409, 502),
+    summary="Fork a run",
+)
+async def fork_run(run_id: RunId, body: ForkBody, asking: Asking, service: Serving) -> Response:
+    """Start a new run that goes on from a point of this one, with one thing changed; this one stays as it is."""
+    require(asking, "operator")
+    if body.approve is not None:
+        require(asking, "approver")
+    run = await service.run(asking, run_id)
+    given = {name: getattr(body, name) for name in body.model_fields_set & {"result"}}
+    fork = await service.fork(asking, run, body, result=given.get("result", MISSING))
+    return json_of(Started(run_id=fork.id), 201, _location(fork.id))
+
+
+@routes.get("/{run_id:path}", response_model=RunStatus, responses=problems(404, 502), summary="Look at a run")
+async def get_run(run_id: RunId, asking: Asking, service: Serving) -> Response:
+    """The run's status: its open waits and those of child runs, its calls, and what is left of its limits."""
+    require(asking, "viewer")
+    run = await service.run(asking, run_id)
+    return json_of(await run.status())

@@ -1,0 +1,186 @@
+"""`/v1/sessions`: conversations by agent and session."""
+
+import asyncio
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from sojourn.client.listing import Selection
+from sojourn.client.session import Session
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_error import ToolError
+from sojourn.errors import RunFailed
+from sojourn.http.bodies import MessageBody, ReasonBody, SessionBody
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
+from sojourn.http.replies import AcceptedMessage, Done, Runs
+from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
+from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
+from sojourn.http.routes.runs import Status, Wait, aware, labels_of
+from sojourn.http.service import Service
+
+__all__ = ["routes"]
+
+AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
+SessionId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
+
+routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+@routes.get("", response_model=Runs, responses=problems(), summary="List conversations")
+async def list_sessions(
+    asking: Asking,
+    service: Serving,
+    agent_id: Annotated[str | None, Query(max_length=200)] = None,
+    session_id: Annotated[str | None, Query(max_length=200)] = None,
+    status: Status | None = None,
+    label: Annotated[
+        list[str] | None, Query(description="`NAME=VALUE`, also several.", max_length=20)
+    ] = None,
+    since: datetime | None = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Conversations, as `/v1/runs` lists runs."""
+    require(asking, "viewer")
+    selection = Selection(agent_id, session_id, status, aware(since), children=False, only_sessions=True)
+    return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
+
+
+@routes.post(
+    "/{agent_id}/{session_id:path}/messages",
+    status_code=201,
+    response_model=AcceptedMessage,
+    responses=problems(400, 404, 409, 429),
+    summary="Send a message",
+)
+async def send_message(
+    agent_id: AgentId,
+    session_id: SessionId,
+    body: MessageBody,
+    asking: Asking,
+    service: Serving,
+    wait: Wait = 0,
+) -> Response:
+    """Send a message, which starts the conversation where there is none; sent again with its `message_id`, it is delivered once."""
+    require(asking, "user")
+    _require_agent(service, agent_id)
+    session = await service.session(asking, agent_id, session_id)
+    return await _send(session, body, asking, wait)
+
+
+@routes.get(
+    "/{agent_id}/{session_id:path}/events", summary="Read or follow a conversation's events", **EVENTS
+)
+async def get_events(
+    agent_id: AgentId,
+    session_id: SessionId,
+    request: Request,
+    asking: Asking,
+    service: Serving,
+    after: After = None,
+    children: Children = False,
+    deltas: Deltas = False,
+    limit: Most = 1_000,
+) -> Response:
+    """The events of all turns, as `/v1/runs/{run_id}/events`."""
+    require(asking, "viewer")
+    run = await service.conversation(asking, agent_id, session_id)
+    return await events_answer(
+        service, run, request, after=after, children=children, deltas=deltas, most=limit
+    )
+
+
+@routes.post(
+    "/{agent_id}/{session_id:path}/interrupt",
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="End the present turn",
+)
+async def interrupt(
+    agent_id: AgentId, session_id: SessionId, body: ReasonBody, asking: Asking, service: Serving
+) -> Response:
+    """End the present turn, if there is one; the messages that wait open the turns that follow."""
+    require(asking, "user")
+    run = await service.conversation(asking, agent_id, session_id)
+    had_turn = await run.interrupt(body.reason, by=asking.subject)
+    done = "interrupted" if had_turn else "no_turn"
+    return json_of(Done(run_id=run.id, done=done, by=asking.subject))
+
+
+@routes.post(
+    "/{agent_id}/{session_id:path}/close",
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Close a conversation",
+)
+async def close(
+    agent_id: AgentId, session_id: SessionId, body: ReasonBody, asking: Asking, service: Serving
+) -> Response:
+    """End the conversation once no message waits."""
+    require(asking, "user")
+    run = await service.conversation(asking, agent_id, session_id)
+    await run.close(body.reason, by=asking.subject)
+    return json_of(Done(run_id=run.id, done="closed", by=asking.subject))
+
+
+@routes.get(
+    "/{agent_id}/{session_id:path}",
+    response_model=RunStatus,
+    responses=problems(404, 502),
+    summary="Look at a conversation",
+)
+async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving) -> Response:
+    """The status of the conversation; `idle` between two turns."""
+    require(asking, "viewer")
+    run = await service.conversation(asking, agent_id, session_id)
+    return json_of(await run.status())
+
+
+@routes.post(
+    "/{agent_id}/{session_id:path}",
+    status_code=201,
+    response_model=AcceptedMessage,
+    responses=problems(400, 404, 409, 429),
+    summary="Begin a conversation",
+)
+async def begin_session(
+    agent_id: AgentId,
+    session_id: SessionId,
+    body: SessionBody,
+    asking: Asking,
+    service: Serving,
+    wait: Wait = 0,
+) -> Response:
+    """Send the first message, with the labels and limits of the conversation that it starts."""
+    require(asking, "user")
+    _require_agent(service, agent_id)
+    session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
+    return await _send(session, body, asking, wait)
+
+
+def _require_agent(service: Service, agent_id: str) -> None:
+    if service.app.agent(agent_id) is None:
+        raise Problem(
+            404,
+            "agent_not_found",
+            f"the app has no agent {agent_id!r}",
+            then="GET /v1/agents lists the agents.",
+        )
+
+
+async def _send(session: Session, body: MessageBody, asking: Principal, wait: float) -> Response:
+    turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
+    sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
+    if wait:
+        try:
+            async with asyncio.timeout(wait):
+                sent = sent.model_copy(update={"output": await turn.result()})
+        except RunFailed as error:
+            failure = error.error or ToolError.new(str(error), code=error.code)
+            sent = sent.model_copy(update={"error": failure})
+        except TimeoutError:
+            pass  # the answer is among the events
+    return json_of(sent, 201)

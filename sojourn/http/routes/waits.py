@@ -1,0 +1,41 @@
+"""`/v1/waits`: one inbox of whatever runs wait for."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from sojourn.client.listing import Selection
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.replies import Runs, Wait, Waits
+from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
+from sojourn.http.waits import PAGE
+
+__all__ = ["routes"]
+
+routes = APIRouter(prefix="/v1/waits", tags=["answers"])
+
+
+@routes.get("", response_model=Waits, responses=problems(), summary="List what runs wait for")
+async def list_waits(
+    asking: Asking,
+    service: Serving,
+    agent_id: Annotated[str | None, Query(max_length=200)] = None,
+    session_id: Annotated[str | None, Query(max_length=200)] = None,
+    kind: Literal["question", "approval", "tool_results"] | None = None,
+    order: Annotated[Literal["newest", "oldest"], Query(description="Which come first.")] = "newest",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Every open wait of every run and child run, with what is needed to answer it; a new one appears within about a second."""
+    require(asking, "viewer")
+    selection = Selection(agent_id, session_id, "waiting")
+
+    async def pages(after: str | None) -> Runs:
+        return await service.runs(asking, selection, labels={}, most=PAGE, cursor=after)
+
+    def fits(wait: Wait) -> bool:
+        return kind in (None, wait.kind)
+
+    return json_of(
+        await service.inbox.page(pages, fits=fits, newest=order == "newest", most=limit, cursor=cursor)
+    )

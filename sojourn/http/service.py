@@ -1,0 +1,182 @@
+"""Service: what every route gets: the app, the client, the followers of runs, and who may see what."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from temporalio.service import RPCError
+
+from sojourn.authoring.app import App
+from sojourn.client.client import Client
+from sojourn.client.listing import Selection, page_of
+from sojourn.client.run import Run
+from sojourn.client.session import Session
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.errors import RunNotFound
+from sojourn.http.bodies import ForkBody, StartBody
+from sojourn.http.cursors import opaque, opened
+from sojourn.http.hub import Hub
+from sojourn.http.locks.tenancy import chosen_id, may_see
+from sojourn.http.metrics import Metrics
+from sojourn.http.replies import Runs
+from sojourn.http.waits import Inbox
+
+__all__ = ["Service"]
+
+RUN = "AgentRun"
+"""The type of the workflows that are runs."""
+
+
+class Service:
+    """The application's state, which is none but the connection: any other process answers the same.
+
+    Args:
+        app: The app, whose agents are the catalogue.
+        client: The client; one of the service's own, by the standard settings, when left out.
+    """
+
+    def __init__(self, app: App, client: Client | None = None) -> None:
+        self.app = app
+        self.metrics = Metrics()
+        self._given = client
+        self._client = client
+        self._hub: Hub | None = None
+        self._inbox: Inbox | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Connect, unless that is done.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+        """
+        async with self._opening:
+            if self._client is None:
+                self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
+            if self._hub is None:
+                self._hub = Hub(self._client, self.metrics)
+                self._inbox = Inbox(self._client)
+
+    async def end_streams(self) -> None:
+        """End every stream; a client resumes at another process, or at this one while it still answers."""
+        if self._hub is not None:
+            await self._hub.close()
+
+    async def close(self) -> None:
+        """End the streams, and close the client if it is the service's own."""
+        await self.end_streams()
+        self._hub = None
+        if self._given is None and self._client is not None:
+            client, self._client = self._client, None
+            await client.close()
+
+    @property
+    def client(self) -> Client:
+        """The client."""
+        assert self._client is not None, "the service is open while it answers"
+        return self._client
+
+    @property
+    def hub(self) -> Hub:
+        """The followers of runs."""
+        assert self._hub is not None, "the service is open while it answers"
+        return self._hub
+
+    @property
+    def inbox(self) -> Inbox:
+        """The open waits of runs."""
+        assert self._inbox is not None, "the service is open while it answers"
+        return self._inbox
+
+    # What is started for whom.
+
+    async def start(self, asking: Principal, body: StartBody, run_id: str | None) -> Run:
+        """Start a run for the principal; raises as `Client.start`."""
+        return await self.client.start(
+            body.agent_id,
+            body.opening,
+            run_id=run_id and chosen_id(asking, run_id),
+            session_id=body.session_id,
+            labels=body.labels,
+            policy=body.policy,
+            principal=asking,
+        )
+
+    async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
+        """Fork a run that the principal may see; raises as `Client.fork`."""
+        return await self.client.fork(
+            run.id,
+            at=body.at,
+            message=body.message,
+            result=result,
+            answer=body.answer,
+            approve=body.approve,
+            by=asking.subject,
+            new_run_id=body.run_id and chosen_id(asking, body.run_id),
+            principal=asking,
+        )
+
+    # Who may see what: the only places that decide it.
+
+    async def run(self, asking: Principal, run_id: str) -> Run:
+        """The run of this id, if there is one that the principal may see; anything else does not exist.
+
+        Raises:
+            InvalidInput: No run can have this id.
+            RunNotFound: There is no such run, or it is not the principal's.
+            ServerUnavailable: The server does not answer.
+        """
+        run = self.client.get_run(run_id)
+        try:
+            described = await self.client.temporal.get_workflow_handle(run.id).describe()
+        except RPCError as error:
+            raise translated(error, run.id) from error
+        if described.workflow_type != RUN or not await may_see(asking, described):
+            raise RunNotFound(f"there is no run {run.id!r}", run_id=run.id)
+        return run
+
+    async def runs(
+        self,
+        asking: Principal,
+        selection: Selection,
+        *,
+        labels: Mapping[str, str],
+        most: int,
+        cursor: str | None,
+    ) -> Runs:
+        """A page of the runs that the principal may see.
+
+        Raises:
+            InvalidInput: The cursor is none of this list, or the search attributes are not registered.
+            ServerUnavailable: The server does not answer.
+        """
+        selection = replace(selection, tenant=asking.tenant)
+        of = f"{selection.query} {sorted(labels.items())}"
+        page = await page_of(self.client.temporal, selection, labels, most, opened(cursor, of))
+        return Runs(runs=page.runs, cursor=opaque(page.after, of) if page.after else None)
+
+    async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
+        """The run of a conversation, if there is one that the principal may see; raises as `run`."""
+        session = self.client.session(agent_id, session_id, principal=asking)
+        return await self.run(asking, session.run.id)
+
+    async def session(
+        self,
+        asking: Principal,
+        agent_id: str,
+        session_id: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        policy: RunPolicyOverride | None = None,
+    ) -> Session:
+        """A handle to send messages with: of a conversation that the principal may see, or that does not exist yet.
+
+        Raises:
+            InvalidInput: An id breaks its rule.
+            RunNotFound: The conversation is not the principal's.
+            ServerUnavailable: The server does not answer.
+        """
+        return self.client.session(agent_id, session_id, labels=labels, policy=policy, principal=asking)

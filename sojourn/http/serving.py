@@ -1,0 +1,73 @@
+"""Serving: an application on a socket, by uvicorn, until it is asked to stop."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Generator
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from sojourn.http.service import Service
+
+__all__ = ["serve"]
+
+GRACE = 5
+"""Seconds that requests have to end once the service is asked to stop; streams end at once."""
+
+
+async def serve(web: FastAPI, listener: socket.socket) -> None:
+    """Serve an application until SIGTERM or Ctrl-C; a second signal ends the requests too.
+
+    Args:
+        web: What `create_app` returned.
+        listener: Where to listen.
+
+    Raises:
+        ServerUnavailable: The Temporal server does not answer at the beginning.
+    """
+    service: Service = web.state.service
+    await service.open()  # here, since uvicorn would print the traceback of an error at its beginning
+    config = uvicorn.Config(
+        web,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        lifespan="on",
+    )
+    await _Server(config, service).serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams before it waits for requests, and treats a signal as what it is: the way to stop a service."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at a signal, without raising it again."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ask to stop; at the second request, at once."""
+        del sig, frame
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, so that their clients go on elsewhere, then the rest."""
+        await self._service.end_streams()
+        await super().shutdown(sockets)

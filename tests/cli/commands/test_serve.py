@@ -1,0 +1,79 @@
+"""`sojourn serve`: the HTTP service of an app, until Ctrl-C."""
+
+import asyncio
+import json
+import signal
+import socket
+
+import httpx2
+import pytest
+
+from tests.cli.conftest import DESK
+
+
+@pytest.fixture
+async def start_serve(start_command, served):
+    """Start `sojourn serve` for the desk's app; returns the process and the address that it prints."""
+    started = []
+
+    async def start(*options: str):
+        process = await start_command(
+            "serve", "desk_app:app", "--json", *options, cwd=DESK.parent, env=served.env
+        )
+        started.append(process)
+        told = json.loads(await process.stdout.readline())
+        assert told["event"] == "http"
+        return process, told["address"]
+
+    yield start
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def test_a_run_is_started_over_http(start_serve):
+    """The service answers at the address that it prints, with a run of a worker elsewhere; Ctrl-C ends it with 0, and its streams."""
+    process, address = await start_serve()
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+        started = await http.post("/v1/runs", json={"agent_id": "desk.clerk", "input": "ask"})
+        path = f"/v1/runs/{started.json()['run_id']}/events"
+        async with http.stream("GET", path, headers={"Accept": "text/event-stream"}) as stream:
+            lines = []
+            async for line in stream.aiter_lines():
+                lines.append(line)
+                if "await_clarification" in line:
+                    process.send_signal(signal.SIGINT)
+        (ended,) = [line for line in lines if "service_stops" in line]
+        assert json.loads(ended.partition(": ")[2])["status"] == 503
+    _, err = await asyncio.wait_for(process.communicate(), 10)
+    assert (process.returncode, b"Traceback" in err) == (0, False), err
+
+
+async def test_a_taken_port_is_told_or_passed_over(start_serve, command, served):
+    """A port that is asked for and taken is an error; the usual one is passed over for the next."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = await command("serve", "desk_app:app", "--port", port, cwd=DESK.parent, env=served.env)
+        assert done.code == 2
+        assert f"127.0.0.1:{port}" in done.err
+        assert "--port" in done.err
+    addresses = {(await start_serve())[1] for _ in range(2)}
+    assert len(addresses) == 2
+    assert all(8_460 <= int(address.rpartition(":")[2]) < 8_560 for address in addresses)
+
+
+async def test_nobody_but_this_machine_is_let_in_without_authentication(command):
+    """Another address than a loopback one is refused, with the mend."""
+    for host in ("0.0.0.0", "::", "example.com"):
+        done = await command("serve", "desk_app:app", "--host", host, cwd=DESK.parent)
+        assert (done.code, "create_app(app, auth=...)" in done.err) == (2, True)
+
+
+async def test_a_server_that_is_not_there_ends_it(command):
+    """Without a Temporal server the command ends with 3, and a sentence."""
+    env = {"TEMPORAL_ADDRESS": "127.0.0.1:1"}
+    done = await command("serve", "desk_app:app", "--port", "0", cwd=DESK.parent, env=env)
+    assert (done.code, "Traceback" in done.err) == (3, False), done.err

@@ -1,0 +1,165 @@
+"""The OpenAPI document: it has every path, an example of every body, and a schema that each answer fits."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from sojourn.http import create_app
+
+PATHS = {
+    "GET /v1/agents",
+    "GET /v1/agents/{agent_id}",
+    "POST /v1/runs",
+    "GET /v1/runs",
+    "GET /v1/runs/{run_id}",
+    "GET /v1/runs/{run_id}/output",
+    "GET /v1/runs/{run_id}/transcript",
+    "GET /v1/runs/{run_id}/events",
+    "GET /v1/runs/{run_id}/artifacts/{ref}",
+    "POST /v1/runs/{run_id}/answers",
+    "POST /v1/runs/{run_id}/approvals",
+    "POST /v1/runs/{run_id}/tool-results",
+    "POST /v1/runs/{run_id}/pause",
+    "POST /v1/runs/{run_id}/resume",
+    "POST /v1/runs/{run_id}/cancel",
+    "POST /v1/runs/{run_id}/fork",
+    "GET /v1/waits",
+    "GET /v1/sessions",
+    "GET /v1/sessions/{agent_id}/{session_id}",
+    "POST /v1/sessions/{agent_id}/{session_id}",
+    "POST /v1/sessions/{agent_id}/{session_id}/messages",
+    "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
+    "POST /v1/sessions/{agent_id}/{session_id}/close",
+    "GET /v1/sessions/{agent_id}/{session_id}/events",
+    "GET /health",
+    "GET /metrics",
+}
+
+
+@pytest.fixture(scope="session")
+def document(shop) -> dict[str, Any]:
+    """The document of the shop's service."""
+    return create_app(shop.app).openapi()
+
+
+def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The operations by method and path."""
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def fits(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
+    """Why a value does not fit a schema of the document."""
+    whole = {**schema, "components": document["components"]}
+    return [
+        f"{fault.json_path}: {fault.message}"[:300]
+        for fault in Draft202012Validator(whole).iter_errors(value)
+    ]
+
+
+def test_the_document_has_every_path(document):
+    """The document names the paths of the API, and each has a summary, an answer and the problems that every path has."""
+    found = operations(document)
+    assert set(found) == PATHS
+    for name, operation in found.items():
+        assert operation["summary"], name
+        assert operation["description"], name
+        good = [status for status in operation["responses"] if status.startswith("2")]
+        assert all(operation["responses"][status]["content"] for status in good), name
+        if name != "GET /health":
+            assert {"401", "403", "422", "503"} <= set(operation["responses"]), name
+
+
+def test_every_problem_is_told_as_one(document):
+    """Each answer of 400 and above is `application/problem+json` with the one schema of problems."""
+    for name, operation in operations(document).items():
+        for status, answer in operation["responses"].items():
+            if status >= "4" and name != "GET /health":
+                schema = answer["content"]["application/problem+json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, name
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_examples_fit_their_schemas(document):
+    """Every body has an example, and every example fits its schema."""
+    schemas = document["components"]["schemas"]
+    for name, schema in schemas.items():
+        for example in schema.get("examples", []):
+            assert fits(document, {"$ref": f"#/components/schemas/{name}"}, example) == [], name
+    for name, operation in operations(document).items():
+        if "requestBody" in operation:
+            ref = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            assert schemas[ref.rpartition("/")[2]].get("examples"), name
+
+
+async def test_answers_fit_the_document(served, document):
+    """Every answer, good or bad, has a status that the document names, and fits the schema of it."""
+    judged, known = set(), operations(document)
+
+    def judge(name: str, answer) -> Any:
+        told = known[name]["responses"]
+        assert str(answer.status_code) in told, (name, answer.text)
+        media = answer.headers["content-type"].partition(";")[0]
+        schema = told[str(answer.status_code)]["content"][media]["schema"]
+        value = answer.text if media == "text/plain" else answer.json()
+        assert fits(document, schema, value) == [], name
+        judged.add(name)
+        return value
+
+    async def get(name: str, **parts: str) -> Any:
+        path = re.sub(r"\{(\w+)\}", lambda part: parts.pop(part[1]), name)
+        return judge(f"GET {name}", await served.http.get(path, params=parts))
+
+    async def post(name: str, body: dict[str, Any], **parts: str) -> Any:
+        path = re.sub(r"\{(\w+)\}", lambda part: parts.pop(part[1]), name)
+        return judge(f"POST {name}", await served.post(path, body, params=parts))
+
+    await get("/v1/agents")
+    await get("/v1/agents/{agent_id}", agent_id="shop.clerk")
+    await get("/v1/agents/{agent_id}", agent_id="shop.nobody")
+    started = await post("/v1/runs", {"agent_id": "shop.clerk", "input": "measure"})
+    await post("/v1/runs", {"agent_id": "shop.clerk"})
+    run_id = started["run_id"]
+    outcome = await get("/v1/runs/{run_id}/output", run_id=run_id, wait="30")
+    ref = outcome["output"]["artifacts"][0]["ref"].partition("#")[2]
+    await get("/v1/runs/{run_id}/artifacts/{ref}", run_id=run_id, ref=ref)
+    await get("/v1/runs/{run_id}/transcript", run_id=run_id)
+    await get("/v1/runs/{run_id}/events", run_id=run_id)
+    await post("/v1/runs/{run_id}/fork", {}, run_id=run_id)
+    await post("/v1/runs/{run_id}/cancel", {}, run_id=run_id)
+    await post("/v1/runs/{run_id}/pause", {}, run_id=run_id)
+    await post("/v1/runs/{run_id}/resume", {}, run_id=run_id)
+    failed = await served.start("fail")
+    await get("/v1/runs/{run_id}/output", run_id=failed, wait="30")
+    await get("/v1/runs/{run_id}/events", run_id=failed)
+    for word in ("ask", "form", "wipe", "weigh"):
+        waiting, _ = await served.waiting(word)
+        await get("/v1/runs/{run_id}", run_id=waiting)
+        await get("/v1/runs/{run_id}/output", run_id=waiting)
+        await get("/v1/runs/{run_id}/events", run_id=waiting)
+    results = [{"tool_call_id": "x", "result": 1}]
+    await asyncio.gather(
+        post("/v1/runs/{run_id}/answers", {"await_id": "none", "answer": "x"}, run_id=waiting),
+        post("/v1/runs/{run_id}/approvals", {"await_id": "none", "approved": False}, run_id=waiting),
+        post("/v1/runs/{run_id}/tool-results", {"await_id": "none", "results": results}, run_id=waiting),
+    )
+    await get("/v1/runs/{run_id}", run_id="nowhere")
+    await get("/v1/runs", limit="5")
+    await get("/v1/waits", limit="5")
+    session = {"agent_id": "shop.clerk", "session_id": f"of-{run_id}"}
+    await post("/v1/sessions/{agent_id}/{session_id}", {"text": "hello"}, **session, wait="30")
+    await post("/v1/sessions/{agent_id}/{session_id}/messages", {"text": "fail"}, **session, wait="30")
+    await get("/v1/sessions/{agent_id}/{session_id}/events", **session)
+    await get("/v1/sessions/{agent_id}/{session_id}", **session)
+    await post("/v1/sessions/{agent_id}/{session_id}/interrupt", {}, **session)
+    await post("/v1/sessions/{agent_id}/{session_id}/close", {}, **session)
+    await get("/v1/sessions", limit="5")
+    await get("/health")
+    await get("/metrics")
+    assert judged == PATHS

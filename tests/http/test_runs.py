@@ -1,0 +1,202 @@
+"""Runs over HTTP: started once, listed by pages, looked at, answered, steered and forked."""
+
+import asyncio
+import uuid
+
+import pytest
+
+
+async def test_a_run_is_started_and_answered(served):
+    """POST starts a run with 201; its output, status, transcript and artifacts are read by its id."""
+    run_id = await served.start("measure", labels={"desk": "3"}, session_id="s-1")
+    outcome = await served.output(run_id)
+    assert (outcome["status"], outcome["output"]["text"], outcome["error"]) == ("completed", "measured", None)
+    status = (await served.http.get(f"/v1/runs/{run_id}")).json()
+    assert (status["agent_id"], status["session_id"], status["status"]) == ("shop.clerk", "s-1", "completed")
+    transcript = (await served.http.get(f"/v1/runs/{run_id}/transcript")).json()
+    assert [message["role"] for message in transcript] == ["user", "assistant", "tool", "assistant"]
+    (artifact,) = outcome["output"]["artifacts"]
+    for ref in (artifact["ref"].replace("#", "%23"), artifact["ref"].partition("#")[2]):
+        answer = await served.http.get(f"/v1/runs/{run_id}/artifacts/{ref}")
+        assert answer.json()["data"] == [0, 1, 2], answer.text
+
+
+async def test_a_run_without_an_answer_is_an_outcome(served):
+    """The failure of a run is no failure of the request: 200 with the error; 202 while the run is open."""
+    failed = await served.output(await served.start("fail"))
+    assert (failed["status"], failed["output"]) == ("failed", None)
+    assert "the shop is closed" in str(failed["error"])
+    run_id, wait = await served.waiting("ask")
+    for query in ({}, {"wait": 0.2}):
+        open_ = await served.http.get(f"/v1/runs/{run_id}/output", params=query)
+        assert (open_.status_code, open_.json()["status"]) == (202, "waiting")
+        assert [each["id"] for each in open_.json()["awaits"]] == [wait.id]
+
+
+async def test_an_idempotency_key_is_the_run(served):
+    """The same request with the same key is the same run, 201 and then 200; another body with it is refused with 409."""
+    key = f"order-{uuid.uuid4().hex[:8]}"
+    body = {"agent_id": "shop.clerk", "input": "hello", "labels": {"a": "b"}}
+    for sent, status in ((key, 201), (key, 200), (f'"{key}"', 200)):
+        answer = await served.post("/v1/runs", body, headers={"Idempotency-Key": sent})
+        assert (answer.status_code, answer.json()["run_id"]) == (status, key)
+    other = await served.post("/v1/runs", {**body, "input": "bye"}, headers={"Idempotency-Key": key})
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+    plain = await served.post("/v1/runs", {**body, "run_id": key})
+    assert (plain.status_code, plain.json()["code"]) == (409, "run_already_exists")
+    both = await served.post("/v1/runs", {**body, "run_id": "x"}, headers={"Idempotency-Key": key})
+    assert (both.status_code, both.json()["code"]) == (422, "invalid_input")
+
+
+async def test_a_key_that_is_sent_at_once_starts_one_run(served):
+    """Ten requests with one key at the same time start one run: one 201, nine 200."""
+    key, body = f"at-once-{uuid.uuid4().hex[:8]}", {"agent_id": "shop.clerk", "input": "hello"}
+    headers = {"Idempotency-Key": key}
+    answers = await asyncio.gather(*(served.post("/v1/runs", body, headers=headers) for _ in range(10)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 9 + [201]
+
+
+async def test_runs_are_listed_by_pages(served, until):
+    """Pages by cursor hold each run once; agent, session, status, label and moment select."""
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    started = [await served.start(f"hello {n}", session_id=session, labels={"n": str(n)}) for n in range(5)]
+    for run_id in started:
+        await served.output(run_id)
+
+    async def listed(**query) -> list[str]:
+        found, cursor = list[str](), None
+        while True:
+            asked = {"session_id": session, "limit": 2, **query} | ({"cursor": cursor} if cursor else {})
+            page = (await served.http.get("/v1/runs", params=asked)).json()
+            assert len(page["runs"]) <= 2
+            found += [run["run_id"] for run in page["runs"]]
+            if not (cursor := page["cursor"]):
+                return found
+
+    async def all_are_listed() -> bool:
+        return len(await listed(status="completed")) == 5
+
+    await until(all_are_listed)
+    assert await listed() == started[::-1]
+    assert await listed(label="n=3") == [started[3]]
+    assert await listed(agent_id="shop.helper") == []
+    assert await listed(status="failed") == []
+    assert await listed(since="2999-01-01T00:00:00Z") == []
+
+
+async def test_a_question_is_answered_or_declined(served):
+    """An answer reaches the run once, with the name of whoever asks; a second one is refused with 409."""
+    run_id, wait = await served.waiting("ask")
+    body = {"await_id": wait.id, "answer": "the red one"}
+    done = await served.post(f"/v1/runs/{run_id}/answers", body)
+    assert done.json() == {"run_id": run_id, "done": "answered", "by": "local", "await_id": wait.id}
+    assert (await served.output(run_id))["output"]["text"] == "the red one"
+    late = await served.post(f"/v1/runs/{run_id}/answers", {**body, "answer": "the blue one"})
+    assert (late.status_code, late.json()["code"]) == (409, "await_closed")
+    declined, wait = await served.waiting("ask")
+    body = {"await_id": wait.id, "declined": True, "reason": "no idea"}
+    assert (await served.post(f"/v1/runs/{declined}/answers", body)).json()["done"] == "declined"
+
+
+async def test_a_name_in_a_body_is_refused(served):
+    """Nobody answers in the name of another: a body with `by` is refused, and the wait stays open."""
+    run_id, wait = await served.waiting("ask")
+    forged = {"await_id": wait.id, "answer": "yes", "by": "the boss"}
+    refused = await served.post(f"/v1/runs/{run_id}/answers", forged)
+    assert (refused.status_code, refused.json()["faults"][0]["place"]) == (422, "body/by")
+    assert (await served.client.get_run(run_id).status()).awaits
+
+
+async def test_an_approval_names_what_was_seen(served):
+    """An approval without a digest is refused with 422, one with a stale digest with 409; with the right one the call runs."""
+    run_id, wait = await served.waiting("wipe")
+    decision = {"await_id": wait.id, "approved": True}
+    unbound = await served.post(f"/v1/runs/{run_id}/approvals", decision)
+    assert (unbound.status_code, unbound.json()["code"]) == (422, "invalid_request")
+    for approved in (True, False):
+        sent = {**decision, "approved": approved, "digest": "0" * 64}
+        stale = await served.post(f"/v1/runs/{run_id}/approvals", sent)
+        assert (stale.status_code, stale.json()["code"]) == (409, "stale_digest")
+    done = await served.post(f"/v1/runs/{run_id}/approvals", {**decision, "digest": wait.payload_digest})
+    assert (done.status_code, done.json()["done"]) == (200, "approved")
+    assert (await served.output(run_id))["output"]["text"] == "wiped a"
+
+
+async def test_a_call_is_denied(served):
+    """A denial needs no digest, and reaches the planner with its reason."""
+    run_id, wait = await served.waiting("wipe")
+    denial = {"await_id": wait.id, "approved": False, "reason": "it is the last one"}
+    assert (await served.post(f"/v1/runs/{run_id}/approvals", denial)).json()["done"] == "denied"
+    await served.output(run_id)
+    assert "it is the last one" in (await served.http.get(f"/v1/runs/{run_id}/transcript")).text
+
+
+async def test_results_come_from_outside(served):
+    """Results of external calls settle their wait."""
+    run_id, wait = await served.waiting("weigh")
+    results = [{"tool_call_id": wait.items[0].tool_call_id, "result": 2.5}]
+    done = await served.post(f"/v1/runs/{run_id}/tool-results", {"await_id": wait.id, "results": results})
+    assert done.json()["done"] == "provided", done.text
+    assert (await served.output(run_id))["output"]["text"] == "2.5"
+
+
+async def test_a_child_run_is_answered_by_its_own_id(served, status_when):
+    """The id of a child run has a slash, and is found by every path."""
+    run_id = await served.start("below")
+    status = await status_when(served.client.get_run(run_id), lambda status: status.child_awaits)
+    ((child, (wait,)),) = status.child_awaits.items()
+    assert child.startswith(f"{run_id}/")
+    assert (await served.http.get(f"/v1/runs/{child}")).json()["agent_id"] == "shop.helper"
+    answer = {"await_id": wait.id, "answer": "this one"}
+    assert (await served.post(f"/v1/runs/{child}/answers", answer)).status_code == 200
+    assert (await served.output(run_id))["output"]["text"] == "this one"
+    assert (await served.http.get(f"/v1/runs/{child}/events")).json()[-1]["type"] == "run_stream_end"
+
+
+async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):
+    """Each is accepted once, by whoever asks, and refused with 409 where it does not fit."""
+    run_id, _ = await served.waiting("ask")
+    paused = await served.post(f"/v1/runs/{run_id}/pause", {"reason": "lunch"})
+    assert paused.json() == {"run_id": run_id, "done": "paused", "by": "local", "await_id": None}
+    run = served.client.get_run(run_id)
+    await status_when(run, lambda status: status.paused == "lunch")
+    assert (await served.post(f"/v1/runs/{run_id}/resume", {"note": "back"})).status_code == 200
+    again = await served.post(f"/v1/runs/{run_id}/resume")
+    assert (again.status_code, again.json()["code"]) == (409, "await_closed")
+    cancelled = await served.post(f"/v1/runs/{run_id}/cancel", {"reason": "enough"})
+    assert (cancelled.status_code, cancelled.json()["done"]) == (202, "cancel_requested")
+    outcome = await served.output(run_id)
+    assert (outcome["status"], "enough (by local)" in outcome["error"]["message"]) == ("canceled", True)
+    over = await served.post(f"/v1/runs/{run_id}/cancel")
+    assert (over.status_code, over.json()["code"]) == (409, "run_ended")
+
+
+async def test_a_run_is_forked(served):
+    """A fork is a run of its own, with the change that was asked for."""
+    run_id = await served.start("measure")
+    await served.output(run_id)
+    fork = await served.post(f"/v1/runs/{run_id}/fork", {"message": "hello again"})
+    assert fork.status_code == 201, fork.text
+    outcome = await served.output(fork.json()["run_id"])
+    assert outcome["output"]["text"] == "hello again"
+    status = (await served.http.get(f"/v1/runs/{fork.json()['run_id']}")).json()
+    assert status["forked_from"]["run_id"] == run_id
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"agent_id": "shop.clerk"}, "body/input"),
+        ({"agent_id": "shop.clerk", "input": []}, "body/input/list[Message]"),
+        (
+            {"agent_id": "shop.clerk", "input": "x", "policy": {"max_tool_calls": -1}},
+            "body/policy/max_tool_calls",
+        ),
+        ({"agent_id": "shop.clerk", "input": "x", "tenant": "other"}, "body/tenant"),
+    ],
+)
+async def test_a_wrong_body_names_its_places(served, body, place):
+    """A problem names each place of the body that breaks a rule."""
+    answer = await served.post("/v1/runs", body)
+    assert answer.status_code == 422
+    assert place in [fault["place"] for fault in answer.json()["faults"]], answer.text
