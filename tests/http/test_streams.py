@@ -242,7 +242,7 @@ async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch)
     monkeypatch.setattr(sse, "STALL", 0.5)
     run_id = await served.start("rounds 60")
     path = f"/v1/runs/{run_id}/events"
-    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode()
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n".encode()
     loop = asyncio.get_running_loop()
     web = create_app(shop.app, client=served.client)
     metrics = web.state.service.metrics
