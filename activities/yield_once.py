@@ -1,4 +1,4 @@
-"""YieldActivity: a local activity that does nothing; the workflow goes on after its result, with all that its workflow task has told."""
+"""YieldActivity: an activity that does nothing; the workflow goes on after its result, with all that its workflow task has told."""
 
 from temporalio import activity
 

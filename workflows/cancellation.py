@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -33,8 +34,10 @@ __all__ = [
 
 _PATCH = "cancel-wins"
 _KNOWN = "cancel-before-continuing"
+_BY_ACTIVITY = "yields-by-activity"
 _KEEPS = "interrupted-plan-stays"
 _YIELD_LIMIT = timedelta(seconds=5)
+_YIELD_RETRY = RetryPolicy(maximum_interval=timedelta(seconds=5))
 
 
 def is_canceled() -> bool:
@@ -82,14 +85,23 @@ async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:
     """Wait until this is ready, and until the run knows of every cancellation that the server has recorded by then.
 
     Of one workflow task the SDK delivers the messages, lets the workflow act on them, and only then delivers a
-    request to cancel; a new execution would not be told again. The result of a local activity comes after both,
-    in the same workflow task.
+    request to cancel; a new execution would not be told again. The result of an activity comes with that request. (That of a
+    local one may be recorded in one workflow task and come in the next, whose messages a replay would lose.)
     """
     await workflow.wait_condition(is_ready)
     while patched(_KNOWN):
-        await workflow.execute_local_activity(
-            "YieldActivity", start_to_close_timeout=_YIELD_LIMIT, summary="go on"
-        )
+        if patched(_BY_ACTIVITY):
+            await workflow.execute_activity(
+                "YieldActivity",
+                start_to_close_timeout=_YIELD_LIMIT,
+                retry_policy=_YIELD_RETRY,
+                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+                summary="go on",
+            )
+        else:
+            await workflow.execute_local_activity(
+                "YieldActivity", start_to_close_timeout=_YIELD_LIMIT, summary="go on"
+            )
         if is_ready():
             return
         await workflow.wait_condition(is_ready)

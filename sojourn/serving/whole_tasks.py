@@ -4,6 +4,10 @@ A query that no worker has answered yet is sent to the next worker, which builds
 applies also the events after the last workflow task, and the run acts on them: at the time of the task before, and without
 the updates that the task of these events brings. A replay applies all of that at once, and its commands differ: the workflow task
 would fail for ever. So the run is not given these events, answers the query, and is evicted: its next task builds it anew.
+
+A query that comes while a local activity ends is answered by ending the workflow task: the result may be recorded with that one, but the
+run gets it with the next task, together with its events. A replay gives it in the task in which it is recorded. So the next task begins
+anew, with the run built from its history; a local activity whose result is not recorded is repeated, as after a lost worker.
 """
 
 import weakref
@@ -76,7 +80,7 @@ def serve_by_whole_tasks(worker: Worker) -> None:
 
 
 class _Instance(WorkflowInstance):
-    """An instance of a workflow that is not given events without a workflow task.
+    """An instance of a workflow that is not given events without a workflow task, nor local results with events of a later one.
 
     Args:
         instance: The SDK's instance.
@@ -90,12 +94,15 @@ class _Instance(WorkflowInstance):
         """Length and size of the history at the last workflow task."""
         self._is_behind = False
         """Whether the run was not given events that the SDK has applied."""
+        self._has_answered = False
+        """Whether the last activation was a query."""
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Advance by a workflow task, or answer a query."""
         if any(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
             if self._is_behind and self._evict:
                 self._evict(act.run_id)
+            self._has_answered = True
             return self._instance.activate(act)
         # The server tells the size with each workflow task.
         is_same_task = self._bytes == act.history_size_bytes > 0
@@ -104,6 +111,10 @@ class _Instance(WorkflowInstance):
             done = WorkflowActivationCompletion(run_id=act.run_id)
             done.successful.SetInParent()
             return done
+        is_split = self._has_answered and not is_same_task
+        self._has_answered = False
+        if is_split and any(job.resolve_activity.is_local for job in act.jobs):
+            return _begun_anew(act.run_id)
         self._events, self._bytes = act.history_length, act.history_size_bytes
         return self._instance.activate(act)
 
@@ -122,3 +133,10 @@ class _Instance(WorkflowInstance):
     def get_thread_id(self) -> int | None:
         """As of the SDK's instance."""
         return self._instance.get_thread_id()
+
+
+def _begun_anew(execution: str) -> WorkflowActivationCompletion:
+    """Fail the workflow task, so that it is attempted again with the run built anew."""
+    failed = WorkflowActivationCompletion(run_id=execution)
+    failed.failed.failure.message = "a local activity ended while a query was answered; the task begins anew"
+    return failed
