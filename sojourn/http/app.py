@@ -6,7 +6,9 @@ from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
+from starlette.routing import compile_path
 
 from sojourn import __version__
 from sojourn.authoring.app import App
@@ -59,9 +61,11 @@ def create_app(
         redirect_slashes=False,
     )
     web.state.service = service
-    problems.install(web)
-    for each in (agents, answers, runs, sessions, waits, health):
-        web.include_router(each.routes, prefix=prefix)
+    routers = [each.routes for each in (agents, answers, runs, sessions, waits, health)]
+    for router in routers:
+        web.include_router(router, prefix=prefix)
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
     web.add_middleware(Counted, metrics=service.metrics)
     web.openapi = _document_of(web)
     return web

@@ -195,8 +195,8 @@ async def test_a_run_is_forked(served):
         ({"agent_id": "shop.clerk", "input": "x", "tenant": "other"}, "body/tenant"),
     ],
 )
-async def test_a_wrong_body_names_its_places(served, body, place):
+async def test_a_wrong_body_names_its_places(door, body, place):
     """A problem names each place of the body that breaks a rule."""
-    answer = await served.post("/v1/runs", body)
+    answer = await door.post("/v1/runs", json=body)
     assert answer.status_code == 422
     assert place in [fault["place"] for fault in answer.json()["faults"]], answer.text

@@ -1,11 +1,10 @@
 """`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
 
 import asyncio
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import TypeAdapter
+from pydantic import AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.client.forking import MISSING
 from sojourn.client.listing import Selection
@@ -26,12 +25,26 @@ from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.service import Service
 
-__all__ = ["Status", "Wait", "aware", "labels_of", "routes"]
+__all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 
 LONGEST_WAIT = 60
 """Most seconds that a request for an answer waits."""
 
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run's end.")]
+
+
+def _is_text(value: Any) -> Any:
+    """Refuse a number, which pydantic would take for seconds since 1970."""
+    if isinstance(value, str) and "-" not in value[1:]:
+        raise ValueError("a moment is as 2027-01-02T03:04:05Z")
+    return value
+
+
+Since = Annotated[
+    AwareDatetime | None,
+    BeforeValidator(_is_text),
+    Query(description="Only what started then or later.", examples=["2027-01-02T03:04:05Z"]),
+]
 
 Status = Literal[
     "running", "waiting", "paused", "idle", "completed", "failed", "canceled", "terminated", "timed_out"
@@ -136,26 +149,15 @@ async def list_runs(
         list[str] | None,
         Query(description="`NAME=VALUE`, also several.", examples=[["desk=3"]], max_length=20),
     ] = None,
-    since: Annotated[datetime | None, Query(description="Only runs that started then or later.")] = None,
+    since: Since = None,
     children: Annotated[bool, Query(description="Include child runs.")] = True,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
     require(asking, "viewer")
-    selection = Selection(agent_id, session_id, status, aware(since), children)
+    selection = Selection(agent_id, session_id, status, since, children)
     return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
-
-
-def aware(moment: datetime | None) -> datetime | None:
-    """A moment with its time zone.
-
-    Raises:
-        InvalidInput: It has none.
-    """
-    if moment is not None and moment.tzinfo is None:
-        raise InvalidInput("since: a time zone is missing, such as the Z of 2027-01-02T03:04:05Z")
-    return moment
 
 
 def labels_of(pairs: list[str] | None) -> dict[str, str]:
