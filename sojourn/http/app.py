@@ -16,7 +16,7 @@ from sojourn.client.client import Client
 from sojourn.http import problems
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
-from sojourn.http.routes import agents, answers, health, runs, sessions, waits
+from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 
 __all__ = ["create_app"]
@@ -61,7 +61,7 @@ def create_app(
         redirect_slashes=False,
     )
     web.state.service = service
-    routers = [each.routes for each in (agents, answers, runs, sessions, waits, health)]
+    routers = [each.routes for each in (agents, answers, steering, runs, sessions, waits, health)]
     for router in routers:
         web.include_router(router, prefix=prefix)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]

@@ -6,21 +6,20 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import AwareDatetime, BeforeValidator, TypeAdapter
 
-from sojourn.client.forking import MISSING
 from sojourn.client.listing import Selection
 from sojourn.client.opening import as_messages, opened
 from sojourn.client.repeated import is_start_of
-from sojourn.client.run import OPEN, Run
+from sojourn.client.run import OPEN
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
-from sojourn.http.bodies import ForkBody, ReasonBody, ResumeBody, StartBody
+from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
-from sojourn.http.replies import Done, Outcome, Runs, Started
+from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.service import Service
@@ -98,8 +97,8 @@ async def start_run(
     except RunAlreadyExists:
         if not key or not await _is_same(service, asking, key, body):
             raise
-        return json_of(Started(run_id=key, agent_id=body.agent_id), headers=_location(key))
-    return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201, _location(run.id))
+        return json_of(Started(run_id=key, agent_id=body.agent_id))
+    return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201)
 
 
 async def _is_same(service: Service, asking: Principal, run_id: str, body: StartBody) -> bool:
@@ -129,10 +128,6 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
         then="Send the same body, or another Idempotency-Key.",
         run_id=run_id,
     )
-
-
-def _location(run_id: str) -> dict[str, str]:
-    return {"Sojourn-Run": run_id}
 
 
 @routes.get("", response_model=Runs, responses=problems(), summary="List runs")
@@ -257,75 +252,6 @@ async def get_artifact(
     if owner != run.id and not owner.startswith(f"{run.id}/"):
         raise InvalidInput(f"{ref[:300]!r} is not of run {run.id} or of a child run of it", run_id=run.id)
     return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
-
-
-@routes.post(
-    "/{run_id:path}/pause", response_model=Done, responses=problems(400, 404, 409), summary="Pause a run"
-)
-async def pause_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
-    """Start nothing new until `/resume`; calls in progress finish, and child runs pause too."""
-    require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await run.pause(body.reason, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="paused", by=asking.subject))
-
-
-@routes.post(
-    "/{run_id:path}/resume", response_model=Done, responses=problems(400, 404, 409), summary="Resume a run"
-)
-async def resume_run(run_id: RunId, body: ResumeBody, asking: Asking, service: Serving) -> Response:
-    """Go on after a pause; messages begin a new user turn."""
-    require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await run.resume(body.note, messages=body.messages, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
-
-
-@routes.post(
-    "/{run_id:path}/cancel",
-    status_code=202,
-    response_model=Done,
-    responses=problems(400, 404, 409),
-    summary="Cancel a run",
-)
-async def cancel_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
-    """Ask the run to cancel: calls in flight are cancelled and answered, and child runs are asked too."""
-    require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run)
-    reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
-    await run.cancel(reason)  # Temporal has no other place for who it was
-    return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
-
-
-async def _require_open(run: Run) -> None:
-    status = await run.status()
-    if status.status not in OPEN:
-        raise Problem(
-            409,
-            "run_ended",
-            f"{run.id} has ended ({status.status}); there is nothing to cancel",
-            then="GET /v1/runs/{run_id}/output has how it ended.",
-            run_id=run.id,
-        )
-
-
-@routes.post(
-    "/{run_id:path}/fork",
-    status_code=201,
-    response_model=Started,
-    responses=problems(400, 404, 409, 502),
-    summary="Fork a run",
-)
-async def fork_run(run_id: RunId, body: ForkBody, asking: Asking, service: Serving) -> Response:
-    """Start a new run that goes on from a point of this one, with one thing changed; this one stays as it is."""
-    require(asking, "operator")
-    if body.approve is not None:
-        require(asking, "approver")
-    run = await service.run(asking, run_id)
-    given = {name: getattr(body, name) for name in body.model_fields_set & {"result"}}
-    fork = await service.fork(asking, run, body, result=given.get("result", MISSING))
-    return json_of(Started(run_id=fork.id), 201, _location(fork.id))
 
 
 @routes.get("/{run_id:path}", response_model=RunStatus, responses=problems(404, 502), summary="Look at a run")
