@@ -141,7 +141,7 @@ _KNOWN = frozenset({"text", "tool_call", "tool_result", "thinking", "image", "do
 
 def _kind(value: Any) -> str:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return kind if kind in _KNOWN else "other"  # pyright: ignore[reportUnknownVariableType]
+    return kind if isinstance(kind, str) and kind in _KNOWN else "other"
 
 
 Part = Annotated[

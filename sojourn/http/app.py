@@ -6,7 +6,9 @@ from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
+from starlette.routing import compile_path
 
 from sojourn import __version__
 from sojourn.authoring.app import App
@@ -15,7 +17,7 @@ from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
-from sojourn.http.routes import agents, answers, health, runs, sessions, waits
+from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 
 __all__ = ["create_app"]
@@ -69,9 +71,11 @@ def create_app(
         redirect_slashes=False,
     )
     web.state.service = service
-    problems.install(web)
-    for each in (agents, answers, runs, sessions, waits, health):
-        web.include_router(each.routes, prefix=prefix)
+    routers = [each.routes for each in (agents, answers, steering, runs, sessions, waits, health)]
+    for router in routers:
+        web.include_router(router, prefix=prefix)
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
     web.add_middleware(
         Locked,
         auth=auth,

@@ -35,6 +35,7 @@ async def serve(web: FastAPI, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        log_level="warning",
         timeout_graceful_shutdown=GRACE,
         lifespan="on",
     )

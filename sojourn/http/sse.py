@@ -9,10 +9,10 @@ from starlette.types import Receive, Scope, Send
 
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
+from sojourn.http.drafts import Delivery
 from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.subscription import Delivery
 
 __all__ = ["EventStream", "wants_stream"]
 

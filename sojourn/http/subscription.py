@@ -3,43 +3,20 @@
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import NamedTuple
 
-from sojourn.contracts.event import (
-    AgentRunStartedEvent,
-    BaseEvent,
-    Event,
-    PlanStartedEvent,
-    StreamRestartedEvent,
-    TextDeltaEvent,
-    ThinkingDeltaEvent,
-    ToolCallDeltaEvent,
-)
-from sojourn.contracts.ids import place_of
+from sojourn.contracts.event import Event
 from sojourn.core.history.fold import END
 from sojourn.events import Cursor, event_line
-from sojourn.events.cursor import Position
-from sojourn.events.live_text import COMMON
 from sojourn.events.stream import stream
+from sojourn.http.drafts import DELTAS, Delivery, Drafts
 from sojourn.http.follower import Entry, Follower
 from sojourn.http.problems import Problem
+from sojourn.http.unread import Unread
 
-__all__ = ["Delivery", "Subscription", "stopped"]
+__all__ = ["Subscription", "stopped"]
 
 BATCH = 100
 """Most events that are delivered at once."""
-
-_DELTAS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent)
-
-
-class Delivery(NamedTuple):
-    """An event for a subscriber."""
-
-    cursor: str
-    """Where a stream resumes after the event; empty for a live event."""
-    event: Event
-    line: str
-    """The event as JSON."""
 
 
 class Subscription:
@@ -65,8 +42,8 @@ class Subscription:
         """The number of the next entry; -1 while the history is read."""
         self._joined = 0
         """The number of the first entry that came after the subscriber."""
-        self._unread = _Unread(follower.run_id, cursor.position)
-        self._drafts = _Drafts(follower, is_resumed=bool(str(cursor)))
+        self._unread = Unread(follower.run_id, cursor.position)
+        self._drafts = Drafts(follower, is_resumed=bool(str(cursor)))
         self._is_ended = False
         if deltas:
             follower.want_deltas()
@@ -111,7 +88,7 @@ class Subscription:
         if not self._follower.covers(position, children=self._children):
             return False
         self._seq, self._joined = self._follower.first, self._follower.next
-        self._unread = _Unread(self._follower.run_id, position)
+        self._unread = Unread(self._follower.run_id, position)
         self._drafts.join(self._seq)
         return True
 
@@ -152,7 +129,7 @@ class Subscription:
 
     def _live_events(self, entry: Entry) -> list[Delivery]:
         is_old = entry.seq < self._joined
-        if isinstance(entry.event, (*_DELTAS, StreamRestartedEvent)):
+        if isinstance(entry.event, DELTAS):
             return self._drafts.take(entry, is_old=is_old) if self._deltas else []
         return [] if is_old else [Delivery("", entry.event, entry.line)]
 
@@ -175,92 +152,3 @@ def stopped() -> Problem:
         "this process of the service stops",
         then="Connect again with Last-Event-ID; another process goes on from there.",
     )
-
-
-class _Unread:
-    """Which events come after a position, by the rules of `Cursor`; events are asked about in the follower's order."""
-
-    def __init__(self, run_id: str, position: Position) -> None:
-        self._position = position
-        self._at: dict[str, Position | None] = {run_id: position}
-        """By run, the position that counts; None where all of its events were read."""
-        self._floors: dict[str, tuple[int, ...]] = {}
-
-    def is_new(self, event: BaseEvent, place: tuple[int, ...]) -> bool:
-        """Whether the subscriber has not had the event."""
-        run_id = event.run_id
-        at = self._at_of(run_id)
-        if at is None:
-            if isinstance(event, AgentRunStartedEvent):
-                self._begin(event.run_link.run_id, None)
-            return False
-        floor = self._floors.get(run_id)
-        if floor is None:
-            floor = self._floors[run_id] = place_of(at.of(run_id))
-        is_new = place > floor
-        if isinstance(event, AgentRunStartedEvent):
-            self._begin(event.run_link.run_id, at.below(event, is_new=is_new))
-        return is_new
-
-    def _at_of(self, run_id: str) -> Position | None:
-        """The position in a run; one whose start is no longer kept is open in the position, or was read to its end."""
-        if run_id not in self._at:
-            self._at[run_id] = self._position if run_id in self._position.after else None
-        return self._at[run_id]
-
-    def _begin(self, run_id: str, at: Position | None) -> None:
-        self._at[run_id] = at
-        self._floors.pop(run_id, None)
-
-
-class _Drafts:
-    """Which deltas a subscriber gets: those of the present plan from their beginning, and none of plans before.
-
-    Args:
-        follower: Reads the run.
-        is_resumed: Whether the subscriber may have the beginning of a draft from an earlier connection, which is void then.
-    """
-
-    def __init__(self, follower: Follower, *, is_resumed: bool) -> None:
-        self._follower = follower
-        self._is_resumed = is_resumed
-        self._first = 0
-        self._known: set[str] = set()
-        """Runs of whose present draft the subscriber has the beginning, or none."""
-        self._muted: dict[str, int] = {}
-        """By run, the number of the plan whose draft's beginning is no longer kept."""
-
-    def join(self, first: int) -> None:
-        """Begin with the entry of this number."""
-        self._first = first
-        self._muted = {
-            run_id: plan.number for run_id, plan in self._follower.plans.items() if plan.seq < first
-        }
-
-    def see(self, event: BaseEvent) -> None:
-        """Take a recorded event that is delivered."""
-        if isinstance(event, PlanStartedEvent):
-            self._known.add(event.run_id)
-            self._muted.pop(event.run_id, None)
-
-    def take(self, entry: Entry, *, is_old: bool) -> list[Delivery]:
-        """What the subscriber gets of a delta."""
-        event, run_id = entry.event, entry.event.run_id
-        plan = self._follower.plans.get(run_id)
-        if is_old and (plan is None or entry.seq < plan.seq):
-            return []
-        delivery = Delivery("", event, entry.line)
-        if isinstance(event, StreamRestartedEvent):
-            self._known.add(run_id)
-            self._muted.pop(run_id, None)
-            return [delivery]
-        if run_id in self._muted:
-            return []
-        if run_id in self._known or not self._is_resumed:
-            self._known.add(run_id)
-            return [delivery]
-        self._known.add(run_id)
-        common = {name: getattr(event, name) for name in COMMON}
-        number, attempt = (plan.number, plan.attempt) if plan else (1, 1)
-        void = StreamRestartedEvent(**common, time=event.time, plan=number, attempt=attempt)
-        return [Delivery("", void, event_line(void)), delivery]

@@ -1,5 +1,8 @@
 """Message: one entry of a transcript."""
 
+import pytest
+from pydantic import ValidationError
+
 from sojourn import Message, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
@@ -36,3 +39,10 @@ def test_calls_and_results_are_parts_of_their_messages() -> None:
     assert (answered.role, answered.tool_results) == ("tool", results)
     assert all(isinstance(part, ToolResultPart) for part in answered.parts)
     assert (asked.text, asked.tool_results, answered.tool_calls) == ("", [], [])
+
+
+@pytest.mark.parametrize("kind", [[], {}, 7, None])
+def test_a_part_whose_type_is_no_text_is_invalid(kind):
+    """A type of another JSON type is told as any other fault of a message."""
+    with pytest.raises(ValidationError):
+        Message.model_validate({"role": "user", "parts": [{"type": kind}]})

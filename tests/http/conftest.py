@@ -151,3 +151,11 @@ async def served(serve, shop, status_when) -> AsyncIterator[Shop]:
     web = create_app(shop.app, client=client)
     async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
         yield Shop(web, url, http, client, status_when)
+
+
+@pytest.fixture(scope="session")
+async def door(shop, temporal_address) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a service without a worker, for requests that reach no run."""
+    web = create_app(shop.app, client=await Client.connect(temporal_address))
+    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        yield http

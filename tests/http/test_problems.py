@@ -26,7 +26,9 @@ CASES = [
     ("GET", "/v1/runs/x/output?wait=-1", None, 422, "invalid_request"),
     ("GET", "/v1/runs?cursor=!!!", None, 422, "invalid_input"),
     ("GET", "/v1/runs?cursor=AAAA", None, 422, "invalid_input"),
-    ("GET", "/v1/runs?since=2027-01-02T03:04:05", None, 422, "invalid_input"),
+    ("GET", "/v1/runs?since=2027-01-02T03:04:05", None, 422, "invalid_request"),
+    ("GET", "/v1/runs?since=0.5", None, 422, "invalid_request"),
+    ("POST", "/v1/sessions/shop.clerk/x/messages", {"parts": [{"type": []}]}, 422, "invalid_request"),
     ("GET", "/v1/runs?label=x", None, 422, "invalid_input"),
     ("GET", "/v1/runs?status=asleep", None, 422, "invalid_request"),
     ("GET", "/v1/waits?cursor=AAAA", None, 422, "invalid_input"),
@@ -52,11 +54,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "code"), CASES)
-async def test_a_request_that_cannot_be_answered_is_a_problem(served, method, path, body, status, code):
+async def test_a_request_that_cannot_be_answered_is_a_problem(door, method, path, body, status, code):
     """Each refused request has the members of RFC 9457, a code and what to do next."""
     content = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
-    answer = await served.http.request(method, path, content=content, headers=headers)
+    answer = await door.request(method, path, content=content, headers=headers)
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (status, code), answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -78,6 +80,16 @@ async def test_a_bad_cursor_is_refused_before_a_stream_begins(served):
             path = f"/v1/runs/{run_id}/events"
             answer = await served.http.get(path, headers=headers, params=asked.get("params"))
             assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input"), answer.text
+
+
+async def test_a_method_that_a_path_lacks_is_told_the_others(door):
+    """`Allow` has every method of the path."""
+    for path, methods in (
+        ("/v1/runs", "GET, POST"),
+        ("/v1/sessions/shop.clerk/x", "GET, POST"),
+        ("/v1/waits", "GET"),
+    ):
+        assert (await door.request("PATCH", path)).headers["allow"] == methods
 
 
 async def test_a_workflow_that_is_no_run_does_not_exist(served):

@@ -36,11 +36,14 @@ async def test_a_run_without_an_answer_is_an_outcome(served):
 async def test_an_idempotency_key_is_the_run(served):
     """The same request with the same key is the same run, 201 and then 200; another body with it is refused with 409."""
     key = f"order-{uuid.uuid4().hex[:8]}"
-    body = {"agent_id": "shop.clerk", "input": "hello", "labels": {"a": "b"}}
+    policy = {"max_tool_calls": 3, "time_budget": "PT1M", "approval": {"denied_tools": ["shop.tools.wipe"]}}
+    parts = [{"type": "text", "text": "hello"}]
+    opening = {"role": "user", "parts": parts}
+    body = {"agent_id": "shop.clerk", "input": opening, "labels": {"a": "b"}, "policy": policy}
     for sent, status in ((key, 201), (key, 200), (f'"{key}"', 200)):
         answer = await served.post("/v1/runs", body, headers={"Idempotency-Key": sent})
         assert (answer.status_code, answer.json()["run_id"]) == (status, key)
-    other = await served.post("/v1/runs", {**body, "input": "bye"}, headers={"Idempotency-Key": key})
+    other = await served.post("/v1/runs", {**body, "policy": {}}, headers={"Idempotency-Key": key})
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
     plain = await served.post("/v1/runs", {**body, "run_id": key})
     assert (plain.status_code, plain.json()["code"]) == (409, "run_already_exists")
@@ -195,8 +198,8 @@ async def test_a_run_is_forked(served):
         ({"agent_id": "shop.clerk", "input": "x", "tenant": "other"}, "body/tenant"),
     ],
 )
-async def test_a_wrong_body_names_its_places(served, body, place):
+async def test_a_wrong_body_names_its_places(door, body, place):
     """A problem names each place of the body that breaks a rule."""
-    answer = await served.post("/v1/runs", body)
+    answer = await door.post("/v1/runs", json=body)
     assert answer.status_code == 422
     assert place in [fault["place"] for fault in answer.json()["faults"]], answer.text

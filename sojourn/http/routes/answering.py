@@ -1,6 +1,5 @@
 """Answering: the service of a request, and a record as an answer with the problems that a path may have."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -56,6 +55,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def json_of(record: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_of(record: BaseModel, status: int = 200) -> Response:
     """A record as the answer."""
-    return Response(record.model_dump_json(), status, headers, "application/json")
+    return Response(record.model_dump_json(), status, media_type="application/json")

@@ -1,38 +1,50 @@
 """`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
 
 import asyncio
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import TypeAdapter
+from pydantic import AwareDatetime, BeforeValidator, TypeAdapter
 
-from sojourn.client.forking import MISSING
 from sojourn.client.listing import Selection
 from sojourn.client.opening import as_messages, opened
 from sojourn.client.repeated import is_start_of
-from sojourn.client.run import OPEN, Run
+from sojourn.client.run import OPEN
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
-from sojourn.http.bodies import ForkBody, ReasonBody, ResumeBody, StartBody
+from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.locks.tenancy import chosen_id
 from sojourn.http.problems import Problem
-from sojourn.http.replies import Done, Outcome, Runs, Started
+from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.service import Service
 
-__all__ = ["Status", "Wait", "aware", "labels_of", "routes"]
+__all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 
 LONGEST_WAIT = 60
 """Most seconds that a request for an answer waits."""
 
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run's end.")]
+
+
+def _is_text(value: Any) -> Any:
+    """Refuse a number, which pydantic would take for seconds since 1970."""
+    if isinstance(value, str) and "-" not in value[1:]:
+        raise ValueError("a moment is as 2027-01-02T03:04:05Z")
+    return value
+
+
+Since = Annotated[
+    AwareDatetime | None,
+    BeforeValidator(_is_text),
+    Query(description="Only what started then or later.", examples=["2027-01-02T03:04:05Z"]),
+]
 
 Status = Literal[
     "running", "waiting", "paused", "idle", "completed", "failed", "canceled", "terminated", "timed_out"
@@ -87,8 +99,8 @@ async def start_run(
     except RunAlreadyExists:
         if not key or run_id is None or not await _is_same(service, asking, run_id, body):
             raise
-        return json_of(Started(run_id=run_id, agent_id=body.agent_id), headers=_location(run_id))
-    return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201, _location(run.id))
+        return json_of(Started(run_id=run_id, agent_id=body.agent_id))
+    return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201)
 
 
 async def _is_same(service: Service, asking: Principal, run_id: str, body: StartBody) -> bool:
@@ -121,10 +133,6 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
     )
 
 
-def _location(run_id: str) -> dict[str, str]:
-    return {"Sojourn-Run": run_id}
-
-
 @routes.get("", response_model=Runs, responses=problems(), summary="List runs")
 async def list_runs(
     asking: Asking,
@@ -139,26 +147,15 @@ async def list_runs(
         list[str] | None,
         Query(description="`NAME=VALUE`, also several.", examples=[["desk=3"]], max_length=20),
     ] = None,
-    since: Annotated[datetime | None, Query(description="Only runs that started then or later.")] = None,
+    since: Since = None,
     children: Annotated[bool, Query(description="Include child runs.")] = True,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
     require(asking, "viewer")
-    selection = Selection(agent_id, session_id, status, aware(since), children)
+    selection = Selection(agent_id, session_id, status, since, children)
     return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
-
-
-def aware(moment: datetime | None) -> datetime | None:
-    """A moment with its time zone.
-
-    Raises:
-        InvalidInput: It has none.
-    """
-    if moment is not None and moment.tzinfo is None:
-        raise InvalidInput("since: a time zone is missing, such as the Z of 2027-01-02T03:04:05Z")
-    return moment
 
 
 def labels_of(pairs: list[str] | None) -> dict[str, str]:
@@ -258,75 +255,6 @@ async def get_artifact(
     if owner != run.id and not owner.startswith(f"{run.id}/"):
         raise InvalidInput(f"{ref[:300]!r} is not of run {run.id} or of a child run of it", run_id=run.id)
     return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
-
-
-@routes.post(
-    "/{run_id:path}/pause", response_model=Done, responses=problems(400, 404, 409), summary="Pause a run"
-)
-async def pause_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
-    """Start nothing new until `/resume`; calls in progress finish, and child runs pause too."""
-    require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await run.pause(body.reason, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="paused", by=asking.subject))
-
-
-@routes.post(
-    "/{run_id:path}/resume", response_model=Done, responses=problems(400, 404, 409), summary="Resume a run"
-)
-async def resume_run(run_id: RunId, body: ResumeBody, asking: Asking, service: Serving) -> Response:
-    """Go on after a pause; messages begin a new user turn."""
-    require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await run.resume(body.note, messages=body.messages, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
-
-
-@routes.post(
-    "/{run_id:path}/cancel",
-    status_code=202,
-    response_model=Done,
-    responses=problems(400, 404, 409),
-    summary="Cancel a run",
-)
-async def cancel_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
-    """Ask the run to cancel: calls in flight are cancelled and answered, and child runs are asked too."""
-    require(asking, "operator")
-    run = await service.run(asking, run_id)
-    await _require_open(run)
-    reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
-    await run.cancel(reason)  # Temporal has no other place for who it was
-    return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
-
-
-async def _require_open(run: Run) -> None:
-    status = await run.status()
-    if status.status not in OPEN:
-        raise Problem(
-            409,
-            "run_ended",
-            f"{run.id} has ended ({status.status}); there is nothing to cancel",
-            then="GET /v1/runs/{run_id}/output has how it ended.",
-            run_id=run.id,
-        )
-
-
-@routes.post(
-    "/{run_id:path}/fork",
-    status_code=201,
-    response_model=Started,
-    responses=problems(400, 404, 409, 502),
-    summary="Fork a run",
-)
-async def fork_run(run_id: RunId, body: ForkBody, asking: Asking, service: Serving) -> Response:
-    """Start a new run that goes on from a point of this one, with one thing changed; this one stays as it is."""
-    require(asking, "operator")
-    if body.approve is not None:
-        require(asking, "approver")
-    run = await service.run(asking, run_id)
-    given = {name: getattr(body, name) for name in body.model_fields_set & {"result"}}
-    fork = await service.fork(asking, run, body, result=given.get("result", MISSING))
-    return json_of(Started(run_id=fork.id), 201, _location(fork.id))
 
 
 @routes.get("/{run_id:path}", response_model=RunStatus, responses=problems(404, 502), summary="Look at a run")

@@ -1,7 +1,6 @@
 """`/v1/sessions`: conversations by agent and session."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -18,7 +17,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Done, Runs
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
-from sojourn.http.routes.runs import Status, Wait, aware, labels_of
+from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -39,13 +38,13 @@ async def list_sessions(
     label: Annotated[
         list[str] | None, Query(description="`NAME=VALUE`, also several.", max_length=20)
     ] = None,
-    since: datetime | None = None,
+    since: Since = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Conversations, as `/v1/runs` lists runs."""
     require(asking, "viewer")
-    selection = Selection(agent_id, session_id, status, aware(since), children=False, only_sessions=True)
+    selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
     return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
 
 

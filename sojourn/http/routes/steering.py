@@ -1,0 +1,84 @@
+"""`/v1/runs/{run_id}/pause`, `/resume`, `/cancel` and `/fork`: what an operator does with a run."""
+
+from fastapi import APIRouter, Response
+
+from sojourn.client.forking import MISSING
+from sojourn.client.run import OPEN, Run
+from sojourn.http.bodies import ForkBody, ReasonBody, ResumeBody
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
+from sojourn.http.replies import Done, Started
+from sojourn.http.routes.answering import RunId, Serving, json_of, problems
+
+__all__ = ["routes"]
+
+routes = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+
+@routes.post(
+    "/{run_id:path}/pause", response_model=Done, responses=problems(400, 404, 409), summary="Pause a run"
+)
+async def pause_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
+    """Start nothing new until `/resume`; calls in progress finish, and child runs pause too."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await run.pause(body.reason, by=asking.subject)
+    return json_of(Done(run_id=run.id, done="paused", by=asking.subject))
+
+
+@routes.post(
+    "/{run_id:path}/resume", response_model=Done, responses=problems(400, 404, 409), summary="Resume a run"
+)
+async def resume_run(run_id: RunId, body: ResumeBody, asking: Asking, service: Serving) -> Response:
+    """Go on after a pause; messages begin a new user turn."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await run.resume(body.note, messages=body.messages, by=asking.subject)
+    return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
+
+
+@routes.post(
+    "/{run_id:path}/cancel",
+    status_code=202,
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Cancel a run",
+)
+async def cancel_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
+    """Ask the run to cancel: calls in flight are cancelled and answered, and child runs are asked too."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await _require_open(run)
+    reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
+    await run.cancel(reason)  # Temporal has no other place for who it was
+    return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
+
+
+async def _require_open(run: Run) -> None:
+    status = await run.status()
+    if status.status not in OPEN:
+        raise Problem(
+            409,
+            "run_ended",
+            f"{run.id} has ended ({status.status}); there is nothing to cancel",
+            then="GET /v1/runs/{run_id}/output has how it ended.",
+            run_id=run.id,
+        )
+
+
+@routes.post(
+    "/{run_id:path}/fork",
+    status_code=201,
+    response_model=Started,
+    responses=problems(400, 404, 409, 502),
+    summary="Fork a run",
+)
+async def fork_run(run_id: RunId, body: ForkBody, asking: Asking, service: Serving) -> Response:
+    """Start a new run that goes on from a point of this one, with one thing changed; this one stays as it is."""
+    require(asking, "operator")
+    if body.approve is not None:
+        require(asking, "approver")
+    run = await service.run(asking, run_id)
+    given = {name: getattr(body, name) for name in body.model_fields_set & {"result"}}
+    fork = await service.fork(asking, run, body, result=given.get("result", MISSING))
+    return json_of(Started(run_id=fork.id), 201)
