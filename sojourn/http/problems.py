@@ -1,6 +1,7 @@
 """Problem: what every refused or failed request is answered with, as RFC 9457 tells it, with a code and what to do next."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -240,17 +241,32 @@ def _escaped(part: Any) -> str:
     return str(part)[:100].encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")
 
 
-def install(web: FastAPI) -> None:
-    """Let every error of the application be answered as a problem."""
+def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[str]]]) -> None:
+    """Let every error of the application be answered as a problem.
+
+    Args:
+        web: The application.
+        methods: The methods of its paths.
+    """
 
     async def validation(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         return _of_validation(error).response()
 
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        if error.status_code != 405:
+            return problem_of(error).response()
+        path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        allowed = {method for pattern, names in methods if pattern.match(path) for method in names}
+        error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette tells those of one route
+        return problem_of(error).response()
+
     async def known(_request: Request, error: Exception) -> JSONResponse:
         return problem_of(error).response()
 
     web.add_exception_handler(RequestValidationError, validation)
-    for kind in (HTTPException, Problem, SojournError):
+    web.add_exception_handler(HTTPException, refused)
+    for kind in (Problem, SojournError):
         web.add_exception_handler(kind, known)
     web.add_exception_handler(Exception, known)  # which the server logs
