@@ -142,4 +142,4 @@ def _check_text(body: bytes) -> None:
     else:
         is_text = json.detect_encoding(body) in ("utf-8", "utf-8-sig")
     if not is_text:
-        raise Problem(400, "not_utf8", "the body is not in UTF-8", then="Send JSON in UTF-8.")
+        raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")

@@ -9,22 +9,29 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
+from starlette.exceptions import HTTPException
 
 from sojourn import Principal
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.locked import Locked
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.problems import install
+from sojourn.http.problems import Problem, problem_of
 
 ROUTES = ("viewer", "user", "approver", "operator")
+
+
+async def as_problem(_request: Request, error: Exception) -> Response:
+    """The answer to an error, as the service has it."""
+    return problem_of(error).response()
 
 
 def make_web(**locked: Any) -> FastAPI:
     """An application with a route for everything that a lock may have to do with."""
     web = FastAPI()
-    install(web)
+    for kind in (HTTPException, Problem, Exception):
+        web.add_exception_handler(kind, as_problem)
     web.add_middleware(Locked, **locked)
 
     @web.get("/who")

@@ -165,7 +165,7 @@ async def test_a_body_that_is_not_utf_8_is_refused(serve_web, body):
     """Also what Python would read as another encoding of JSON."""
     client = await serve_web()
     answer = await client.post("/echo", content=body)
-    assert (answer.status_code, answer.json()["code"]) == (400, "not_utf8")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_encoding")
 
 
 @pytest.mark.parametrize(
