@@ -98,7 +98,7 @@ class Service:
         return await self.client.start(
             body.agent_id,
             body.opening,
-            run_id=run_id and chosen_id(asking, run_id),
+            run_id=self.chosen(asking, run_id),
             session_id=body.session_id,
             labels=body.labels,
             policy=body.policy,
@@ -115,9 +115,13 @@ class Service:
             answer=body.answer,
             approve=body.approve,
             by=asking.subject,
-            new_run_id=body.run_id and chosen_id(asking, body.run_id),
+            new_run_id=self.chosen(asking, body.run_id),
             principal=asking,
         )
+
+    def chosen(self, asking: Principal, run_id: str | None) -> str | None:
+        """The run id for the one that a request chooses, if it does; raises as `chosen_id`."""
+        return None if run_id is None else chosen_id(asking, run_id)
 
     # Who may see what: the only places that decide it.
 

@@ -24,7 +24,19 @@ def serve(
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option(help="The file of `sojourn keys`: who sends no key of it is refused.", dir_okay=False),
+        typer.Option("--keys", metavar="FILE", help="Let in who has a key of this file, and nobody else."),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="NAME", help="A name of the service; can be given several times."
+        ),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin", metavar="ORIGIN", help="A web origin whose pages may use it; can be repeated."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -32,6 +44,7 @@ def serve(
 
     \b
     sojourn serve worker:app --port 8460
+    sojourn serve worker:app --host 0.0.0.0 --keys keys.json --allow-host agents.example.org
     """
     if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
         raise CommandError(
@@ -40,18 +53,20 @@ def serve(
     from sojourn.http.app import create_app
     from sojourn.http.listening import address_of, is_loopback, listen
     from sojourn.http.locks.keys import ApiKeys
+    from sojourn.http.locks.locked import Locks
     from sojourn.http.serving import serve as serve_until_stopped
     from sojourn.logs import configure_logs
 
     if not is_loopback(host) and keys is None:
         raise CommandError(
-            f"--host {host}: everybody who reaches this address could start, answer and cancel runs; make a key with "
-            "`sojourn keys create`, and serve with --keys FILE; or serve it at 127.0.0.1",
+            f"--host {host}: everybody who reaches this address could start, answer and cancel runs; make keys with "
+            "`sojourn keys create --name NAME --file FILE`, and serve with --keys FILE; or serve it at 127.0.0.1",
             exit_code=USAGE,
         )
     app = load_app(target)
     configure_logs()
-    web = create_app(app, auth=ApiKeys(keys) if keys else None)
+    auth = ApiKeys(keys) if keys else None
+    web = create_app(app, auth=auth, locks=Locks(hosts=hosts, origins=origins or ()))
     with listen(host, port) as listener:
         address = address_of(listener)
         line = f"serving {target} over HTTP at {address}   API {address}/openapi.json"

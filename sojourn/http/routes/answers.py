@@ -1,11 +1,12 @@
 """`/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`: settle what a run waits for."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+from sojourn.http.locks.audit import about
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done
@@ -22,8 +23,11 @@ routes = APIRouter(prefix="/v1/runs", tags=["answers"])
     responses=problems(400, 404, 409),
     summary="Answer a question",
 )
-async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Serving) -> Response:
+async def answer(
+    run_id: RunId, body: AnswerBody, asking: Asking, service: Serving, request: Request
+) -> Response:
     """Answer a question of the run, or decline to; `by` is whoever asks."""
+    about(request, await_id=body.await_id)
     require(asking, "user")
     run = await service.run(asking, run_id)
     by = asking.subject
@@ -41,8 +45,13 @@ async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Servi
     responses=problems(400, 404, 409),
     summary="Decide on a call",
 )
-async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving) -> Response:
+async def decide(
+    run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving, request: Request
+) -> Response:
     """Approve a call as it was seen, or deny it. A digest that does not fit the call any more is refused with 409."""
+    about(
+        request, await_id=body.await_id, approved=body.approved, approval_scope=body.scope, digest=body.digest
+    )
     require(asking, "approver")
     run = await service.run(asking, run_id)
     by = asking.subject
@@ -85,8 +94,11 @@ async def _is_stale(run: Run, body: ApprovalBody) -> bool:
     responses=problems(400, 404, 409),
     summary="Send results of external calls",
 )
-async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving) -> Response:
+async def provide(
+    run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving, request: Request
+) -> Response:
     """Results of calls that a program outside the run executes, all or some."""
+    about(request, await_id=body.await_id)
     require(asking, "user")
     run = await service.run(asking, run_id)
     by = asking.subject

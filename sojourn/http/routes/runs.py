@@ -18,7 +18,6 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.locks.tenancy import chosen_id
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of, problems
@@ -92,8 +91,7 @@ async def start_run(
             f"agent_id: the app has no agent {body.agent_id!r}",
             then="GET /v1/agents lists the agents.",
         )
-    chosen = key or body.run_id
-    run_id = chosen and chosen_id(asking, chosen)
+    run_id = service.chosen(asking, key or body.run_id)
     try:
         run = await service.start(asking, body, run_id)
     except RunAlreadyExists:
