@@ -2,6 +2,7 @@
 
 import asyncio
 import builtins
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
@@ -26,6 +27,9 @@ ANSWER_DEADLINE = 30.0
 
 ENDED = ("completed", "closing workflow")
 """In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
+
+NOT_TAKEN = ("workflow update was aborted",)
+"""In the server's text where it has not taken an update: too many arrive at once, or the run has just gone on in a new execution."""
 
 TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
 """In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
@@ -68,6 +72,7 @@ async def send(
     run_id = handle.id
     deadline: float | None = None
     failing: float | None = None
+    busy: float | None = None
     while True:
         message = await value() if callable(value) else value
         fields = {name: each for name, each in message.items() if each not in (None, "")}
@@ -98,6 +103,11 @@ async def send(
                     continue
                 reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
                 raise NoWorker(f"{run_id}: {reason}", run_id=run_id) from error
+            if error.status == RPCStatusCode.RESOURCE_EXHAUSTED or _says(error, NOT_TAKEN):
+                busy = busy or time.monotonic() + ANSWER_DEADLINE
+                if time.monotonic() < busy:
+                    await asyncio.sleep(random.uniform(0.05, 0.5))
+                    continue
             raise translated(error, run_id) from error
 
 
