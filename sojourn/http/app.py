@@ -15,6 +15,7 @@ from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
+from sojourn.http.protocols import agui, vercel
 from sojourn.http.routes import agents, answers, health, runs, sessions, waits
 from sojourn.http.service import Service
 
@@ -72,6 +73,8 @@ def create_app(
     problems.install(web)
     for each in (agents, answers, runs, sessions, waits, health):
         web.include_router(each.routes, prefix=prefix)
+    for protocol in (agui, vercel):
+        web.include_router(protocol.routes, prefix=prefix)
     web.add_middleware(
         Locked,
         auth=auth,

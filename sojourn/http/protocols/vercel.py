@@ -1,0 +1,120 @@
+"""`POST /vercel/{agent_id}`: the AI SDK's `useChat`. A chat is a conversation, and a message of the assistant is what a message or an answer led to."""
+
+import asyncio
+from contextlib import aclosing
+from importlib import import_module
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from sojourn.client.run import Run
+from sojourn.contracts.event import AwaitAnsweredEvent, AwaitClarificationEvent, TurnStartedEvent
+from sojourn.errors import RunNotFound
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.protocols.bodies import VercelBody
+from sojourn.http.protocols.chat import ANSWER, Chat, read
+from sojourn.http.protocols.opening import begin
+from sojourn.http.protocols.streamed import Streamed
+from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.waits import waits_of
+from sojourn.http.routes.answering import Serving, problems
+
+__all__ = ["routes"]
+
+HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+
+AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
+ChatId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
+
+_STREAM: dict[int | str, Any] = {
+    200: {"description": "The parts of the assistant's message.", "content": {"text/event-stream": {}}},
+    **problems(400, 404, 409, 429),
+}
+
+routes = APIRouter(prefix="/vercel", tags=["protocols"])
+
+
+@routes.post("/{agent_id}", response_class=Response, responses=_STREAM, summary="Talk by the AI SDK")
+async def send_messages(agent_id: AgentId, body: VercelBody, asking: Asking, service: Serving) -> Response:
+    """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
+    chat = read(body.messages)
+    run = service.client.session(agent_id, body.id, principal=asking).run
+    if chat.replies and not await _is_reply(run, chat):
+        chat = chat.as_message()
+    turn = await begin(
+        service,
+        asking,
+        agent_id,
+        body.id,
+        sent=chat.sent,
+        answers=chat.answers,
+        results=chat.results,
+        seen=chat.seen,
+    )
+    return await _streamed(turn, chat.message_id, chat.calls)
+
+
+@routes.get(
+    "/{agent_id}/{chat_id}/stream",
+    response_class=Response,
+    responses={**_STREAM, 204: {"description": "The chat has no turn yet."}},
+    summary="Come back by the AI SDK",
+)
+async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, service: Serving) -> Response:
+    """The newest message of the assistant from its beginning, as `reconnectToStream` of the AI SDK asks for it."""
+    require(asking, "viewer")
+    try:
+        run = await service.conversation(asking, agent_id, chat_id)
+    except RunNotFound:
+        return Response(status_code=204)
+    newest = await _newest(run)
+    if newest is None:
+        return Response(status_code=204)
+    begins, message_id = newest
+    return await _streamed(Turn(service.hub, run, begins), message_id, frozenset())
+
+
+async def _streamed(turn: Turn, message_id: str, calls: frozenset[str]) -> Response:
+    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel_stream")
+    return Streamed(encoder.frames(turn, message_id, calls), HEADERS)
+
+
+async def _is_reply(run: Run, chat: Chat) -> bool:
+    """Whether a text after a question is its answer: the question is open, or has this answer."""
+    wanted = {each.id: each.payload for each in chat.replies}
+    open_ids: dict[str, str] = {}
+    async with aclosing(run.events(follow=False, children=True)) as events:
+        async for event in events:
+            if isinstance(event, AwaitClarificationEvent):
+                asked = next(waits_of(run.id, event.run_id, event.question))
+                if asked.id in wanted:
+                    open_ids[event.run_id + event.question.id] = asked.id
+            elif isinstance(event, AwaitAnsweredEvent):
+                found = open_ids.pop(event.run_id + event.await_id, None)
+                if found is not None:
+                    return event.text == wanted[found]
+    return bool(open_ids)
+
+
+async def _newest(run: Run) -> tuple[Begin, str] | None:
+    """Where the newest message of the assistant begins, and its id."""
+    before, found = "", None
+    questions: dict[tuple[str, str], str] = {}
+    async with aclosing(run.events(follow=False, children=True)) as events:
+        async for event in events:
+            if isinstance(event, TurnStartedEvent) and event.run_id == run.id and event.message_ids:
+                message_id = event.message_ids[0]
+                found = Begin(before, message_id), f"{ANSWER}{message_id}"
+            elif isinstance(event, AwaitClarificationEvent):
+                asked = next(waits_of(run.id, event.run_id, event.question))
+                questions[event.run_id, event.question.id] = asked.id
+            elif (
+                isinstance(event, AwaitAnsweredEvent)
+                and found is not None
+                and (asked_id := questions.get((event.run_id, event.await_id)))
+            ):
+                begins = Begin(found[0].after, found[0].message_id, frozenset({asked_id}))
+                found = begins, f"{ANSWER}{asked_id}"
+            if event.run_id == run.id:
+                before = event.event_id
+    return found
