@@ -33,7 +33,10 @@ routes = APIRouter(prefix="/agui", tags=["protocols"])
     "/{agent_id}",
     response_class=Response,
     responses={
-        200: {"description": "The events of the turn.", "content": {"text/event-stream": {}}},
+        200: {
+            "description": "The events of the turn.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
         **problems(400, 404, 409, 429),
     },
     summary="Talk by AG-UI",

@@ -1,7 +1,7 @@
 """AG-UI's events of a turn, by the model layer's encoder; its own ids and the outcome are ours."""
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -17,8 +17,12 @@ from ag_ui.core import (
     StateSnapshotEvent,
     StepFinishedEvent,
     StepStartedEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
 )
 from pydantic_ai import CustomEvent as NativeCustomEvent
+from pydantic_ai.messages import FunctionToolResultEvent, PartStartEvent, ToolCallPart
 from pydantic_ai.ui.ag_ui import AGUIEventStream
 
 from sojourn.authoring.app import App
@@ -68,6 +72,7 @@ class _Stream(AGUIEventStream[Any, Any]):
         self._numbers: dict[str, int] = {}
         self._random: dict[str, str] = {}
         self._interrupts: list[Interrupt] = []
+        self._started = set[str]()
         self._is_begun = False
 
     def new_message_id(self) -> str:
@@ -83,11 +88,28 @@ class _Stream(AGUIEventStream[Any, Any]):
             self._is_begun = True
             if snapshot := self._snapshot():
                 yield snapshot
+        if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
+            self._started.add(event.part.tool_call_id)
+        elif isinstance(event, FunctionToolResultEvent):
+            for each in self._told_again(event.part.tool_call_id):
+                yield each
         async for each in super().handle_event(event):
             for name in ("message_id", "entity_id"):
                 if str(getattr(each, "type", "")).rpartition(".")[2].startswith("REASONING"):
                     self._settle_id(each, name)
             yield each
+
+    def _told_again(self, tool_call_id: str) -> Iterator[BaseEvent]:
+        """The call of a result, where an earlier stream had it; its arguments only for a client that lacks them, since they would add up."""
+        call = self._followed.native.ended.get(tool_call_id)
+        if tool_call_id in self._started or call is None:
+            return
+        self._started.add(tool_call_id)
+        yield ToolCallStartEvent(tool_call_id=tool_call_id, tool_call_name=call.tool_name)
+        had = [part.get("id") for each in self._messages for part in each.get("toolCalls") or ()]
+        if tool_call_id not in had:
+            yield ToolCallArgsEvent(tool_call_id=tool_call_id, delta=call.args_as_json_str())
+        yield ToolCallEndEvent(tool_call_id=tool_call_id)
 
     def _settle_id(self, event: BaseEvent, name: str) -> None:
         """Give a message of reasoning, whose id the encoder draws, one that follows from its place."""
@@ -101,7 +123,7 @@ class _Stream(AGUIEventStream[Any, Any]):
 
     def _snapshot(self) -> MessagesSnapshotEvent | None:
         """The client's messages less those that come again; None where it has none of them."""
-        begin = place_of(self._followed.native.place)
+        begin = place_of(self._followed.turn.first)
 
         def comes(message: dict[str, Any]) -> bool:
             made = _MADE.match(str(message.get("id")))

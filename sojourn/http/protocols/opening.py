@@ -9,6 +9,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
+from sojourn.http.protocols.attention import attend
 from sojourn.http.protocols.settle import Answer, settle
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits
@@ -82,14 +83,15 @@ async def begin(
     session = await service.session(asking, agent_id, session_id)
     after, message_id = "", None
     if sent and "user" in asking.roles:
+        await attend(service.client, session.run)
         for each in sent:
             turn = await session.send(each.message, message_id=each.id, by=asking.subject)
             after, message_id = turn.after, each.id
     run = session.run
     given = [*answers, *(await _from_outside(run, results) if results else ())]
-    await settle(service, asking, run, given, after=after)
+    settled = await settle(service, asking, run, given)
     had = {*seen, *(each.id for each in answers), *(f"#{each.tool_call_id}" for each in results)}
-    return Turn(service.hub, run, Begin(after, message_id, frozenset(had)))
+    return Turn(service.hub, run, Begin(after, message_id, frozenset(had)), settled)
 
 
 async def _from_outside(run: Run, results: Sequence[Result]) -> list[Answer]:

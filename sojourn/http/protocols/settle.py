@@ -9,13 +9,13 @@ from sojourn.client.run import Run
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.errors import AwaitClosed, InvalidInput
+from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.waits import OpenWait, open_waits, waits_of
 from sojourn.http.service import Service
 
-__all__ = ["Answer", "settle"]
+__all__ = ["Answer", "given", "settle"]
 
 MAX_REASON = 10_000
 
@@ -35,44 +35,55 @@ class Answer:
 
 
 async def settle(
-    service: Service, asking: Principal, run: Run, answers: Sequence[Answer], *, after: str
-) -> None:
+    service: Service, asking: Principal, run: Run, answers: Sequence[Answer]
+) -> dict[tuple[str, str], list[str]]:
     """Answer what is open; an answer that was given before, by the same principal, is passed over.
+
+    Returns the answers' ids by run and wait.
 
     Args:
         service: The service.
         asking: Who answers.
         run: The conversation's run, which the principal may see.
         answers: The answers.
-        after: An event_id before the waits were opened; empty for the beginning of the run.
 
     Raises:
         Problem: A role is missing (403), or a wait has another answer, or never was (409); the answers before it are given.
         InvalidInput: An answer does not fit its wait, which stays open.
         AwaitClosed: Somebody else was faster.
     """
+    settled: dict[tuple[str, str], list[str]] = {}
     if not answers:
-        return
+        return settled
     if not {"user", "approver"} & set(asking.roles):
         require(asking, "user")
     known = {each.id: each for each in open_waits(await run.status())}
     for answer in answers:
-        wait = known.get(answer.id)
-        if wait is not None:
-            require(asking, "approver" if wait.kind == "approval" else "user")
-            try:
-                await _give(await service.run(asking, wait.run_id), asking, wait, answer)
-            except AwaitClosed:
-                if not await _was_given(run, asking, answer, after):
-                    raise
-        elif not await _was_given(run, asking, answer, after):
-            raise Problem(
-                409,
-                "await_closed",
-                f"{run.id} does not wait for {answer.id[:200]!r}",
-                then="Look at what the conversation waits for now, and answer that.",
-                run_id=run.id,
-            )
+        key = await _settle_one(service, asking, run, known.get(answer.id), answer)
+        settled.setdefault(key, []).append(answer.id)
+    return settled
+
+
+async def _settle_one(
+    service: Service, asking: Principal, run: Run, wait: OpenWait | None, answer: Answer
+) -> tuple[str, str]:
+    closed: Exception = Problem(
+        409,
+        "await_closed",
+        f"{run.id} does not wait for {answer.id[:200]!r}",
+        then="Look at what the conversation waits for now, and answer that.",
+        run_id=run.id,
+    )
+    if wait is not None:
+        require(asking, "approver" if wait.kind == "approval" else "user")
+        try:
+            await _give(await service.run(asking, wait.run_id), asking, wait, answer)
+            return wait.run_id, wait.wait.id
+        except AwaitClosed as error:
+            closed = error
+    if key := await _given_by(run, asking, answer):
+        return key
+    raise closed
 
 
 async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:
@@ -135,16 +146,33 @@ def _fields(payload: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
 
 
-async def _was_given(run: Run, asking: Principal, answer: Answer, after: str) -> bool:
-    """Whether the history has this answer, by this principal."""
-    ids: dict[tuple[str, str], set[str]] = {}
-    async with aclosing(run.events(after=after or None, follow=False, children=True)) as events:
+async def given(run: Run, id: str) -> tuple[tuple[str, str], AwaitAnsweredEvent] | None:
+    """The answer that a wait got, with its run and await id; None where it has none, or never was.
+
+    Args:
+        run: The conversation's run.
+        id: The id of the `OpenWait`; of a child run, its events are read.
+    """
+    below = id.partition("@")[2].partition("#")[0]
+    waiting = Run(run.client, run.id + below) if below.startswith("/") else run
+    found = set[str]()
+    async with aclosing(waiting.events(follow=False)) as events:
         async for event in events:
             if wait := wait_in(event):
-                ids[event.run_id, wait.id] = {each.id for each in waits_of(run.id, event.run_id, wait)}
-            elif isinstance(event, AwaitAnsweredEvent) and answer.id in ids.get(
-                (event.run_id, event.await_id), ()
-            ):
-                approved = False if answer.is_declined else _decision(answer)[0]
-                return event.by == asking.subject and event.approved in (None, approved)
-    return False
+                found |= {wait.id for each in waits_of(run.id, event.run_id, wait) if each.id == id}
+            elif isinstance(event, AwaitAnsweredEvent) and event.await_id in found:
+                return (event.run_id, event.await_id), event
+    return None
+
+
+async def _given_by(run: Run, asking: Principal, answer: Answer) -> tuple[str, str] | None:
+    """The wait that has this answer, by this principal."""
+    try:
+        had = await given(run, answer.id)
+    except (InvalidInput, RunNotFound):
+        return None
+    if had is None:
+        return None
+    key, event = had
+    approved = False if answer.is_declined else _decision(answer)[0]
+    return key if event.by == asking.subject and event.approved in (None, approved) else None

@@ -1,7 +1,7 @@
 """Turn: the events of one turn of a conversation from where a client begins, until the turn ends or waits for people only."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,16 +69,21 @@ class Turn:
         hub: Follows the run.
         run: The conversation's run.
         begin: Where the client begins.
+        known: By run and wait, ids of what was asked for perhaps before that.
     """
 
-    def __init__(self, hub: Hub, run: Run, begin: Begin) -> None:
+    def __init__(
+        self, hub: Hub, run: Run, begin: Begin, known: Mapping[tuple[str, str], list[str]] | None = None
+    ) -> None:
         self.run = run
         self.since: dict[str, datetime] = {}
         """By id of a wait, since when it is open, of those that were opened in the events."""
+        self.first = ""
+        """The event_id of the first event that is the client's."""
         self._hub = hub
         self._begin = begin
         self._unanswered = set(begin.answers)
-        self._ids: dict[tuple[str, str], list[str]] = {}
+        self._ids = dict(known or {})
         """By run and wait, the ids of what is asked for."""
         self._open: set[tuple[str, str]] = set()
         self._is_mine = begin.message_id is None
@@ -142,6 +147,8 @@ class Turn:
             self._open.clear()  # a resume with messages closes the turn's questions; the status says what is open
         if ends:
             self._open.clear()
+        if is_shown and not self.first:
+            self.first = event.event_id
         is_over = ends and self._is_mine and (is_shown or self._begin.message_id is not None)
         self.is_ended = is_over or (is_own and event.type in _ENDS)
         return Seen(event, is_shown or self.is_ended)

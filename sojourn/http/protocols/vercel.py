@@ -2,21 +2,30 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime
 from importlib import import_module
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
 from sojourn.client.run import Run
-from sojourn.contracts.event import AwaitAnsweredEvent, AwaitClarificationEvent, TurnStartedEvent
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    Event,
+    TurnStartedEvent,
+)
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.protocols.bodies import VercelBody
 from sojourn.http.protocols.chat import ANSWER, Chat, read
 from sojourn.http.protocols.opening import begin
+from sojourn.http.protocols.settle import given
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.turn import Begin, Turn
-from sojourn.http.protocols.waits import waits_of
+from sojourn.http.protocols.waits import open_waits, waits_of
 from sojourn.http.routes.answering import Serving, problems
 
 __all__ = ["routes"]
@@ -27,7 +36,10 @@ AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 ChatId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 
 _STREAM: dict[int | str, Any] = {
-    200: {"description": "The parts of the assistant's message.", "content": {"text/event-stream": {}}},
+    200: {
+        "description": "The parts of the assistant's message.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
     **problems(400, 404, 409, 429),
 }
 
@@ -38,9 +50,10 @@ routes = APIRouter(prefix="/vercel", tags=["protocols"])
 async def send_messages(agent_id: AgentId, body: VercelBody, asking: Asking, service: Serving) -> Response:
     """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
     chat = read(body.messages)
-    run = service.client.session(agent_id, body.id, principal=asking).run
-    if chat.replies and not await _is_reply(run, chat):
-        chat = chat.as_message()
+    if chat.replies:
+        run = await service.conversation(asking, agent_id, body.id)
+        if not await _is_reply(run, chat):
+            chat = chat.as_message()
     turn = await begin(
         service,
         asking,
@@ -81,40 +94,57 @@ async def _streamed(turn: Turn, message_id: str, calls: frozenset[str]) -> Respo
 
 async def _is_reply(run: Run, chat: Chat) -> bool:
     """Whether a text after a question is its answer: the question is open, or has this answer."""
-    wanted = {each.id: each.payload for each in chat.replies}
-    open_ids: dict[str, str] = {}
-    async with aclosing(run.events(follow=False, children=True)) as events:
-        async for event in events:
-            if isinstance(event, AwaitClarificationEvent):
-                asked = next(waits_of(run.id, event.run_id, event.question))
-                if asked.id in wanted:
-                    open_ids[event.run_id + event.question.id] = asked.id
-            elif isinstance(event, AwaitAnsweredEvent):
-                found = open_ids.pop(event.run_id + event.await_id, None)
-                if found is not None:
-                    return event.text == wanted[found]
-    return bool(open_ids)
+    (reply,) = chat.replies
+    if any(each.id == reply.id for each in open_waits(await run.status())):
+        return True
+    had = await given(run, reply.id)
+    return had is not None and had[1].text == reply.payload
 
 
 async def _newest(run: Run) -> tuple[Begin, str] | None:
     """Where the newest message of the assistant begins, and its id."""
-    before, found = "", None
-    questions: dict[tuple[str, str], str] = {}
-    async with aclosing(run.events(follow=False, children=True)) as events:
+    before = ""
+    begin: Begin | None = None
+    answered = list[tuple[datetime, str]]()
+    below: dict[str, Run] = {}
+    own = _Questions(run.id)
+    async with aclosing(run.events(follow=False)) as events:
         async for event in events:
-            if isinstance(event, TurnStartedEvent) and event.run_id == run.id and event.message_ids:
-                message_id = event.message_ids[0]
-                found = Begin(before, message_id), f"{ANSWER}{message_id}"
-            elif isinstance(event, AwaitClarificationEvent):
-                asked = next(waits_of(run.id, event.run_id, event.question))
-                questions[event.run_id, event.question.id] = asked.id
-            elif (
-                isinstance(event, AwaitAnsweredEvent)
-                and found is not None
-                and (asked_id := questions.get((event.run_id, event.await_id)))
-            ):
-                begins = Begin(found[0].after, found[0].message_id, frozenset({asked_id}))
-                found = begins, f"{ANSWER}{asked_id}"
-            if event.run_id == run.id:
-                before = event.event_id
-    return found
+            if isinstance(event, TurnStartedEvent) and event.message_ids:
+                begin, answered, below = Begin(before, event.message_ids[0]), [], {}
+            elif isinstance(event, AgentRunStartedEvent):
+                below[event.tool_call_id] = Run(run.client, event.run_link.run_id)
+            answered += own.take(event)
+            before = event.event_id
+    if begin is None:
+        return None
+    for child in below.values():
+        asked = _Questions(run.id)
+        async with aclosing(child.events(follow=False)) as events:
+            async for event in events:
+                answered += asked.take(event)
+    if not answered:
+        return begin, f"{ANSWER}{begin.message_id}"
+    _, last = max(answered)
+    return replace(begin, answers=frozenset({last})), f"{ANSWER}{last}"
+
+
+class _Questions:
+    """The questions of a run that were answered.
+
+    Args:
+        root: The conversation's run.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._ids: dict[str, str] = {}
+
+    def take(self, event: Event) -> list[tuple[datetime, str]]:
+        """When the question was answered whose answer an event is, and its id."""
+        if isinstance(event, AwaitClarificationEvent):
+            asked = next(waits_of(self._root, event.run_id, event.question))
+            self._ids[event.question.id] = asked.id
+        elif isinstance(event, AwaitAnsweredEvent) and event.await_id in self._ids:
+            return [(event.time, self._ids[event.await_id])]
+        return []

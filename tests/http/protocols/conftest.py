@@ -51,7 +51,7 @@ Start = Callable[..., Awaitable[Person]]
 
 @pytest.fixture
 async def start(node_modules) -> AsyncIterator[Start]:
-    """Start a client: `await start("agui.mjs", url, thread, sent=[...])`."""
+    """Start a client by its script, the address that it talks to, its thread or chat, and what it does."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def started(script: str, url: str, session: str, **plan: Any) -> Person:

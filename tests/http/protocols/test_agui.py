@@ -61,7 +61,9 @@ async def test_a_call_that_needs_approval_interrupts(served, person, thread):
 
 async def test_a_denied_call_is_told_as_denied(person):
     """A cancelled interrupt denies the call, and so does `approved: false` with a reason, which the thread shows."""
-    known = await person("wipe", answers=[{"status": "resolved", "payload": {"approved": False, "reason": "not a"}}])
+    known = await person(
+        "wipe", answers=[{"status": "resolved", "payload": {"approved": False, "reason": "not a"}}]
+    )
     assert "not a" in known["messages"][2]["content"]
     again = await person("wipe", answers=[{"status": "cancelled"}])
     assert [outcome["type"] for outcome in again["outcomes"]][-1] == "success"
@@ -116,7 +118,12 @@ async def test_live_text_survives_a_broken_stream(served, shop, start, thread):
     finally:
         shop.gate.set()
     known = await person.line()
-    assert [message["content"] for message in known["messages"]] == ["talk", "The site is dark.", "hello", "hello"]
+    assert [message["content"] for message in known["messages"]] == [
+        "talk",
+        "The site is dark.",
+        "hello",
+        "hello",
+    ]
     assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()["turns"] == 2
 
 
@@ -132,7 +139,9 @@ async def test_the_same_request_again_reads_the_same_messages(served, thread):
     first, again = [events(await served.post("/agui/shop.clerk", body)) for _ in range(2)]
     assert made(first) == made(again)
     assert first[-1]["outcome"] == {"type": "success"}
-    other = await served.post("/agui/shop.clerk", body | {"resume": [resume | {"payload": {"approved": False}}]})
+    other = await served.post(
+        "/agui/shop.clerk", body | {"resume": [resume | {"payload": {"approved": False}}]}
+    )
     assert (other.status_code, other.json()["code"]) == (409, "await_closed")
 
 
