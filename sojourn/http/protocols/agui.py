@@ -4,10 +4,11 @@ import asyncio
 from importlib import import_module
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from sojourn.contracts.message import DocumentPart, ImagePart, TextPart
 from sojourn.errors import InvalidInput
+from sojourn.http.locks.audit import about
 from sojourn.http.locks.principals import Asking
 from sojourn.http.protocols.bodies import (
     AguiBody,
@@ -41,8 +42,11 @@ routes = APIRouter(prefix="/agui", tags=["protocols"])
     },
     summary="Talk by AG-UI",
 )
-async def run_agent(agent_id: AgentId, body: AguiBody, asking: Asking, service: Serving) -> Response:
+async def run_agent(
+    agent_id: AgentId, body: AguiBody, request: Request, asking: Asking, service: Serving
+) -> Response:
     """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it."""
+    about(request, answers=[each.interrupt_id for each in body.resume or ()])
     turn = await begin(
         service,
         asking,

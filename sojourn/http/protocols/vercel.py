@@ -7,7 +7,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from sojourn.client.run import Run
 from sojourn.contracts.event import (
@@ -18,6 +18,7 @@ from sojourn.contracts.event import (
     TurnStartedEvent,
 )
 from sojourn.errors import RunNotFound
+from sojourn.http.locks.audit import about
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.protocols.bodies import VercelBody
 from sojourn.http.protocols.chat import ANSWER, Chat, read
@@ -47,13 +48,16 @@ routes = APIRouter(prefix="/vercel", tags=["protocols"])
 
 
 @routes.post("/{agent_id}", response_class=Response, responses=_STREAM, summary="Talk by the AI SDK")
-async def send_messages(agent_id: AgentId, body: VercelBody, asking: Asking, service: Serving) -> Response:
+async def send_messages(
+    agent_id: AgentId, body: VercelBody, request: Request, asking: Asking, service: Serving
+) -> Response:
     """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
     chat = read(body.messages)
     if chat.replies:
         run = await service.conversation(asking, agent_id, body.id)
         if not await _is_reply(run, chat):
             chat = chat.as_message()
+    about(request, answers=[each.id for each in chat.answers])
     turn = await begin(
         service,
         asking,

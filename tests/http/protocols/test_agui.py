@@ -4,7 +4,11 @@ import json
 import uuid
 from typing import Any
 
+import httpx2
 import pytest
+
+from sojourn.http import create_app
+from tests.http.conftest import listening
 
 
 @pytest.fixture
@@ -175,6 +179,44 @@ async def test_a_message_behind_a_question_shows_the_question(served, thread):
     read = events(await served.post("/agui/shop.clerk", body | {"resume": resume}))
     texts = [event["delta"] for event in read if event["type"] == "TEXT_MESSAGE_CONTENT"]
     assert texts == ["left", "hello"]
+
+
+async def test_a_process_that_stops_cuts_the_stream_for_another_to_go_on(served, thread):
+    """The stream ends without the protocol's end or error, and the same request at another process reads the turn."""
+    message = {"id": "m-1", "role": "user", "content": "hang"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    service, pieces = served.web.state.service, list[str]()
+
+    async def read() -> None:
+        async with served.http.stream("POST", "/agui/shop.clerk", json=body) as answer:
+            async for text in answer.aiter_text():
+                pieces.append(text)
+                if "TOOL_CALL_END" in text:
+                    await service.end_streams()
+
+    with pytest.raises(httpx2.RemoteProtocolError):
+        await read()
+    found = "".join(pieces)
+    assert "TOOL_CALL_END" in found
+    assert "RUN_FINISHED" not in found
+    assert "RUN_ERROR" not in found
+    other = create_app(service.app, client=served.client)
+    async with listening(other) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        run = served.client.get_run(f"shop.clerk@{thread}")
+        async with http.stream("POST", "/agui/shop.clerk", json=body) as answer:
+            again = ""
+            async for text in answer.aiter_text():
+                again += text
+                if "TOOL_CALL_END" in text:
+                    await run.interrupt("enough")
+    assert "RUN_ERROR" in again
+    assert calls_of(again) == calls_of(found)
+
+
+def calls_of(read: str) -> list[str]:
+    """The ids of the calls that a stream begins."""
+    lines = [json.loads(line[6:]) for line in read.split("\n\n") if line.startswith("data: ")]
+    return [event["toolCallId"] for event in lines if event["type"] == "TOOL_CALL_START"]
 
 
 async def test_a_request_without_message_or_agent_is_refused(served, thread):
