@@ -17,6 +17,7 @@ from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
+from sojourn.http.protocols import agui, vercel
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 
@@ -71,7 +72,8 @@ def create_app(
         redirect_slashes=False,
     )
     web.state.service = service
-    routers = [each.routes for each in (agents, answers, steering, runs, sessions, waits, health)]
+    api = (agents, answers, steering, runs, sessions, waits, health)
+    routers = [each.routes for each in (*api, agui, vercel)]
     for router in routers:
         web.include_router(router, prefix=prefix)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]

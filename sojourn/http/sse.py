@@ -14,7 +14,7 @@ from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem, problem_of
 
-__all__ = ["EventStream", "wants_stream"]
+__all__ = ["HEARTBEAT", "STALL", "EventStream", "left", "wants_stream"]
 
 HEARTBEAT = 15.0
 """Seconds without an event after which a comment is sent, so that nobody on the way takes the connection for dead."""
@@ -64,7 +64,7 @@ class EventStream(Response):
         start: dict[str, Any] = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
         streaming = asyncio.create_task(self._stream(send), name=f"stream of {self._run_id}")
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(left(receive))
         tasks = {streaming, leaving}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -106,7 +106,7 @@ def _problem_frame(problem: Problem) -> bytes:
     return b"event: problem\ndata: " + bytes(problem.response().body) + b"\n\n"
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive) -> None:
     """Wait until the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,0 +1,205 @@
+"""AG-UI's events of a turn, by the model layer's encoder; its own ids and the outcome are ours."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from ag_ui.core import (
+    BaseEvent,
+    CustomEvent,
+    Interrupt,
+    MessagesSnapshotEvent,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
+from pydantic_ai import CustomEvent as NativeCustomEvent
+from pydantic_ai.messages import FunctionToolResultEvent, PartStartEvent, ToolCallPart
+from pydantic_ai.ui.ag_ui import AGUIEventStream
+
+from sojourn.authoring.app import App
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.ids import place_of
+from sojourn.errors import RunFailed
+from sojourn.http.protocols.follow import Followed
+from sojourn.http.protocols.native import Asked, Noted, Stated, Stepped
+from sojourn.http.protocols.turn import Turn
+from sojourn.http.protocols.waits import OpenWait
+
+__all__ = ["frames"]
+
+APPROVAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string"},
+        "scope": {"enum": ["call", "tool"]},
+    },
+    "required": ["approved"],
+}
+"""What answers an approval."""
+
+_REASONS = {"question": "input_required", "approval": "tool_call", "tool_result": "tool_call"}
+
+_MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
+"""An id of a message that was made here: the place of its plan or result, and a number."""
+
+
+class _Stream(AGUIEventStream[Any, Any]):
+    """The encoder.
+
+    Args:
+        followed: The turn.
+        app: The app, which knows the schemas of results.
+        messages: The messages that the client has, as it sent them.
+    """
+
+    def __init__(
+        self, followed: Followed, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
+    ) -> None:
+        super().__init__(run_input=None, thread_id=thread_id, run_id=run_id, message_id=f"{run_id}-0")
+        self._followed = followed
+        self._app = app
+        self._messages = messages
+        self._numbers: dict[str, int] = {}
+        self._random: dict[str, str] = {}
+        self._interrupts: list[Interrupt] = []
+        self._started = set[str]()
+        self._is_begun = False
+
+    def new_message_id(self) -> str:
+        """An id that the same message has in every stream."""
+        place = self._followed.native.place
+        self._numbers[place] = self._numbers.get(place, 0) + 1
+        self.message_id = f"{place}-{self._numbers[place]}"
+        return self.message_id
+
+    async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
+        """The events of a native one; before the first of the turn, perhaps what the client forgets."""
+        if not self._is_begun and not isinstance(event, Stated):
+            self._is_begun = True
+            if snapshot := self._snapshot():
+                yield snapshot
+        if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
+            self._started.add(event.part.tool_call_id)
+        elif isinstance(event, FunctionToolResultEvent):
+            for each in self._told_again(event.part.tool_call_id):
+                yield each
+        async for each in super().handle_event(event):
+            for name in ("message_id", "entity_id"):
+                if str(getattr(each, "type", "")).rpartition(".")[2].startswith("REASONING"):
+                    self._settle_id(each, name)
+            yield each
+
+    def _told_again(self, tool_call_id: str) -> Iterator[BaseEvent]:
+        """The call of a result, where an earlier stream had it; its arguments only for a client that lacks them, since they would add up."""
+        call = self._followed.native.ended.get(tool_call_id)
+        if tool_call_id in self._started or call is None:
+            return
+        self._started.add(tool_call_id)
+        yield ToolCallStartEvent(tool_call_id=tool_call_id, tool_call_name=call.tool_name)
+        had = [part.get("id") for each in self._messages for part in each.get("toolCalls") or ()]
+        if tool_call_id not in had:
+            yield ToolCallArgsEvent(tool_call_id=tool_call_id, delta=call.args_as_json_str())
+        yield ToolCallEndEvent(tool_call_id=tool_call_id)
+
+    def _settle_id(self, event: BaseEvent, name: str) -> None:
+        """Give a message of reasoning, whose id the encoder draws, one that follows from its place."""
+        given = getattr(event, name, None)
+        if isinstance(given, str) and not _MADE.match(given):
+            if given not in self._random:
+                before = self.message_id
+                self._random[given] = self.new_message_id()
+                self.message_id = before
+            setattr(event, name, self._random[given])
+
+    def _snapshot(self) -> MessagesSnapshotEvent | None:
+        """The client's messages less those that come again; None where it has none of them."""
+        begin = place_of(self._followed.turn.first)
+
+        def comes(message: dict[str, Any]) -> bool:
+            made = _MADE.match(str(message.get("id")))
+            return bool(made) and message.get("role") != "user" and place_of(made[1]) >= begin
+
+        if not any(comes(each) for each in self._messages):
+            return None
+        kept = [
+            {**each, "content": ""} if comes(each) else each
+            for each in self._messages
+            if not comes(each) or each.get("role") == "reasoning"  # a client keeps those that are left out
+        ]
+        return MessagesSnapshotEvent.model_validate({"messages": kept, "type": "MESSAGES_SNAPSHOT"})
+
+    async def handle_custom_event(self, event: NativeCustomEvent) -> AsyncIterator[BaseEvent]:
+        """What the model layer has no word for."""
+        if isinstance(event, Stated):
+            yield StateSnapshotEvent(snapshot=event.status)
+        elif isinstance(event, Stepped):
+            yield (
+                StepStartedEvent(step_name=event.step)
+                if event.is_begin
+                else StepFinishedEvent(step_name=event.step)
+            )
+        elif isinstance(event, Noted):
+            yield CustomEvent(name=f"sojourn.{event.event['type']}", value=event.event)
+        elif isinstance(event, Asked):
+            self._interrupts = [self._interrupt(each) for each in event.waits]
+
+    def _interrupt(self, wait: OpenWait) -> Interrupt:
+        return Interrupt(
+            id=wait.id,
+            reason=_REASONS[wait.kind],
+            message=wait.prompt or None,
+            tool_call_id=wait.shown_call,
+            response_schema=self._schema(wait),
+            expires_at=_expiry(wait, self._followed.turn.since.get(wait.id)),
+            metadata=wait.about,
+        )
+
+    def _schema(self, wait: OpenWait) -> dict[str, Any] | None:
+        if isinstance(wait.wait, AwaitClarification):
+            return wait.wait.form or {"type": "string"}
+        if wait.call is None:
+            return APPROVAL
+        spec = self._app.tool_spec(wait.call.tool)
+        return spec.result.json_schema if spec and spec.result else None
+
+    async def after_stream(self) -> AsyncIterator[BaseEvent]:
+        """The end, with the interrupts."""
+        async for each in super().after_stream():
+            if self._interrupts and isinstance(each, RunFinishedEvent):
+                each.outcome = RunFinishedInterruptOutcome(interrupts=self._interrupts)
+            yield each
+
+    async def on_error(self, error: Exception) -> AsyncIterator[BaseEvent]:
+        """The failure of the turn, with its code."""
+        async for each in super().on_error(error):
+            if isinstance(each, RunErrorEvent) and isinstance(error, RunFailed):
+                each.code = error.code
+            yield each
+
+
+def _expiry(wait: OpenWait, since: datetime | None) -> str | None:
+    after = wait.wait.expires_after
+    return (since + after).isoformat() if since and after else None
+
+
+async def frames(
+    turn: Turn, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
+) -> AsyncGenerator[str]:
+    """The frames of a turn; raises `StreamCut` where they end before the turn does."""
+    followed = Followed(turn)
+    stream: Any = _Stream(followed, app, thread_id, run_id, messages)
+    async with aclosing(stream.transform_stream(followed.events())) as events:
+        async for event in events:
+            if followed.cut is not None:
+                raise followed.cut
+            yield stream.encode_event(event)

@@ -1,0 +1,154 @@
+"""Chat: what the messages of an AI SDK chat ask for; they tell by their ids alone what was sent and answered before."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sojourn.errors import InvalidInput
+from sojourn.http.protocols.bodies import VercelMessage, file_part, text_part, user_message
+from sojourn.http.protocols.opening import Result, Sent
+from sojourn.http.protocols.settle import Answer
+
+__all__ = ["ANSWER", "Chat", "read"]
+
+ANSWER = "answer-"
+"""What the id of the assistant's message begins with; then the message, or the wait, that it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """What a request asks for."""
+
+    sent: Sequence[Sent]
+    """The messages that open the turn."""
+    message_id: str
+    """The id of the assistant's message that is streamed."""
+    answers: Sequence[Answer] = ()
+    results: Sequence[Result] = ()
+    seen: Sequence[str] = ()
+    """Ids of waits whose answers the client has seen."""
+    calls: frozenset[str] = frozenset()
+    """Calls that the assistant's message has already."""
+    reply: Sent | None = None
+    """The text after a question."""
+
+    @property
+    def replies(self) -> Sequence[Answer]:
+        """The answers that are the text of a message, which may be one of its own."""
+        return self.answers if self.reply else ()
+
+    def as_message(self) -> "Chat":
+        """The same, with the text after the question as a message of its own."""
+        assert self.reply is not None
+        return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.id}")
+
+
+def read(messages: Sequence[VercelMessage]) -> Chat:
+    """What the messages ask for: those of the user at the end, or the decisions and results in the assistant's last one.
+
+    Raises:
+        InvalidInput: A part of the user's message is none that an agent reads.
+    """
+    last = messages[-1]
+    if last.role != "assistant":
+        return _of_user(messages)
+    opening, seen = _opening(messages, len(messages) - 1)
+    decided = [part for part in last.parts if part.get("state") == "approval-responded"]
+    decisions = [part["approval"] for part in decided if isinstance(part.get("approval"), dict)]
+    answers = [Answer(str(each["id"])[:2_000], payload=each) for each in decisions if "id" in each]
+    return Chat(
+        sent=opening,
+        message_id=last.id,
+        answers=answers,
+        results=list(_results(last)),
+        seen=seen,
+        calls=frozenset(str(part["toolCallId"]) for part in last.parts if "toolCallId" in part),
+    )
+
+
+def _of_user(messages: Sequence[VercelMessage]) -> Chat:
+    last = messages[-1]
+    sent: list[Sent] = []
+    at = len(messages)
+    while at and messages[at - 1].role != "assistant":
+        at -= 1
+        if messages[at].role == "user":
+            sent.insert(0, Sent(messages[at].id, user_message([])))
+    asked = _questions(messages[at - 1]) if at and len(sent) == 1 else []
+    explicit = [each for each in _explicit(last) if each.id in asked]
+    if explicit:
+        opening, seen = _opening(messages, at - 1)
+        return Chat(opening, f"{ANSWER}{explicit[-1].id}", explicit, seen=seen)
+    sent = [_sent(each) for each in messages[at:] if each.role == "user"]
+    text = sent[-1].message.text if sent else ""
+    if len(asked) == 1 and text:
+        opening, seen = _opening(messages, at - 1)
+        answers = [Answer(asked[0], payload=text)]
+        return Chat(opening, f"{ANSWER}{asked[0]}", answers, seen=seen, reply=sent[-1])
+    return Chat(sent, f"{ANSWER}{last.id}")
+
+
+def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[Sent], list[str]]:
+    """The message that opened the turn of an assistant's message, and the question whose answer led to it.
+
+    Args:
+        messages: The messages.
+        at: The index of the assistant's message.
+    """
+    seen: list[str] = []
+    while at > 0:
+        user = at - 1
+        while user >= 0 and messages[user].role != "user":
+            user -= 1
+        if user < 0:
+            break
+        before = user - 1
+        asked = _questions(messages[before]) if before >= 0 else []
+        answered = messages[at].id.removeprefix(ANSWER)
+        if answered not in asked:
+            return [_sent(messages[user])], seen
+        seen = seen or [answered]
+        at = before
+    return [], seen
+
+
+def _questions(message: VercelMessage) -> list[str]:
+    if message.role != "assistant":
+        return []
+    return [str(part.get("id")) for part in message.parts if part.get("type") == "data-question"]
+
+
+def _explicit(message: VercelMessage) -> Iterator[Answer]:
+    """Answers in data parts: `{"type": "data-answer", "data": {"id", "answer" or "declined"}}`."""
+    for part in message.parts:
+        data: Any = part.get("data")
+        if part.get("type") == "data-answer" and isinstance(data, dict):
+            found = cast("dict[str, Any]", data)
+            declined = found.get("declined") is True
+            payload = found.get("reason") if declined else found.get("answer")
+            yield Answer(str(found.get("id")), payload=payload, is_declined=declined)
+
+
+def _results(message: VercelMessage) -> Iterator[Result]:
+    for part in message.parts:
+        if "toolCallId" not in part or part.get("preliminary"):
+            continue
+        if part.get("state") == "output-available":
+            yield Result(str(part["toolCallId"]), part.get("output"))
+        elif part.get("state") == "output-error":
+            yield Result(str(part["toolCallId"]), error=str(part.get("errorText") or "the call failed"))
+
+
+def _sent(message: VercelMessage) -> Sent:
+    parts: list[Any] = []
+    for part in message.parts:
+        match part:
+            case {"type": "text", "text": str(text)}:
+                parts.append(text_part(text))
+            case {"type": "file", "mediaType": str(kind), "url": str(url), **rest}:
+                parts.append(file_part(kind, url, None, rest.get("filename")))
+            case {"type": str(kind)} if kind.startswith("data-") or kind == "step-start":
+                pass
+            case _:
+                raise InvalidInput("a message of the user has texts and files")
+    return Sent(message.id, user_message(parts))

@@ -1,0 +1,271 @@
+"""Native: the events of a turn as the model layer's own events, the only form that the encoders of the protocols take.
+
+Text is shown while it is written. When a plan is attempted again, what was shown stays, and nothing more is shown until its message is there: where
+that begins with what was shown, it goes on with the rest. So text is not doubled by an attempt that wrote the same.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    CustomEvent,
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolReturnPart,
+)
+
+from sojourn.contracts.event import (
+    AssistantMessageEvent,
+    AwaitClarificationEvent,
+    Event,
+    PlanStartedEvent,
+    StreamRestartedEvent,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolEndEvent,
+    ToolResultReceivedEvent,
+    TurnCompletedEvent,
+)
+from sojourn.contracts.message import Message
+from sojourn.contracts.message import TextPart as Text
+from sojourn.contracts.message import ThinkingPart as Thinking
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.http.protocols.turn import Seen
+from sojourn.http.protocols.waits import OpenWait, waits_of
+
+__all__ = ["Asked", "Native", "Noted", "Stated", "Stepped"]
+
+DENIED = "denied"
+"""The code of a call that nobody may run, or a person did not approve."""
+
+_NOTED = {
+    "agent_run_started",
+    "limit_reached",
+    "memory_changed",
+    "planner_note",
+    "policy_decision",
+    "retries_stopped",
+    "run_paused",
+    "run_resumed",
+    "tool_retry",
+    "tool_update",
+    "turn_steered",
+}
+"""Types of events that no protocol has a word for: they are passed on as they are."""
+
+_PLAN_ENDS = (
+    "assistant_message",
+    "await_clarification",
+    "await_external_tools",
+    "turn_completed",
+    "turn_failed",
+)
+
+
+@dataclass(kw_only=True)
+class Noted(CustomEvent, name="sojourn_noted"):
+    """An event of ours, as it is."""
+
+    event: dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Stepped(CustomEvent, name="sojourn_stepped"):
+    """A plan began, or ended."""
+
+    step: str
+    is_begin: bool
+
+
+@dataclass(kw_only=True)
+class Stated(CustomEvent, name="sojourn_stated"):
+    """The status of the run."""
+
+    status: dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Asked(CustomEvent, name="sojourn_asked"):
+    """What the turn waits for, at the end of a stream."""
+
+    waits: list[OpenWait]
+
+
+class Native:
+    """Folds the events of a conversation's run; those of its child runs are in the result of their call.
+
+    Args:
+        run_id: The conversation's run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.place = ""
+        """The event_id that ids of what comes now are made of; of a message and its draft, that of the plan's start."""
+        self._run_id = run_id
+        self._plan = ""
+        self._index = -1
+        self._part: TextPart | ThinkingPart | None = None
+        self._shown = {"text": "", "thinking": ""}
+        """What was shown of the present plan."""
+        self._is_void = False
+        self._is_stepping = False
+        self.pending: dict[str, ToolCallPart] = {}
+        """The calls without result, by their id."""
+        self.ended: dict[str, ToolCallPart] = {}
+        """The last calls with a result, by their id."""
+        self._last_text = ""
+
+    def take(self, seen: Seen) -> list[AgentStreamEvent]:
+        """The native events of an event."""
+        event = seen.event
+        if event.run_id != self._run_id:
+            return self._of_child(event) if seen.is_shown else []
+        made = list(self._events(event))
+        if seen.is_shown:
+            return made
+        self._part, self._is_stepping = None, False  # nobody has seen them begin
+        self._shown = {"text": "", "thinking": ""}
+        return []
+
+    @staticmethod
+    def _of_child(event: Event) -> list[AgentStreamEvent]:
+        is_progress = event.type in ("tool_update", "tool_retry")
+        return [Noted(event=event.model_dump(mode="json"))] if is_progress else []
+
+    def _events(self, event: Event) -> Iterator[AgentStreamEvent]:
+        """The native events of an event of the conversation's run, in their place."""
+        is_of_plan = isinstance(event, (AssistantMessageEvent, AwaitClarificationEvent))
+        self.place = self._plan if self._plan and (is_of_plan or not event.event_id) else event.event_id
+        yield from self._of_draft(event)
+        yield from self._of_outcome(event)
+        if event.type in _NOTED:
+            yield Noted(event=event.model_dump(mode="json"))
+        if event.type in _PLAN_ENDS:
+            yield from self.close()
+
+    def _of_draft(self, event: Event) -> Iterator[AgentStreamEvent]:
+        if isinstance(event, PlanStartedEvent):
+            yield from self._begin_plan(event)
+        elif isinstance(event, StreamRestartedEvent):
+            self._is_void = bool(self._shown["text"] or self._shown["thinking"])
+        elif isinstance(event, TextDeltaEvent) and not self._is_void:
+            yield from self._delta("text", event.text)
+        elif isinstance(event, ThinkingDeltaEvent) and not self._is_void:
+            yield from self._delta("thinking", event.text)
+
+    def _of_outcome(self, event: Event) -> Iterator[AgentStreamEvent]:
+        if isinstance(event, AssistantMessageEvent):
+            yield from self._message(event.message)
+        elif isinstance(event, AwaitClarificationEvent):
+            if event.question.tool_call_id not in self.pending:
+                asked = next(waits_of(self._run_id, self._run_id, event.question))
+                yield from self._message(Message.assistant(asked.prompt))
+        elif isinstance(event, (ToolResultReceivedEvent, ToolEndEvent)):
+            yield from self._result(event.result)
+        elif isinstance(event, TurnCompletedEvent):
+            text = event.output.text
+            if text and text != self._last_text:
+                yield from self._message(Message.assistant(text))
+
+    def _begin_plan(self, event: PlanStartedEvent) -> Iterator[AgentStreamEvent]:
+        yield from self.close()
+        self._plan = event.event_id
+        self._shown, self._is_void = {"text": "", "thinking": ""}, False
+        self._is_stepping = True
+        yield Stepped(step=f"plan {event.event_id}", is_begin=True)
+
+    def close(self) -> Iterator[AgentStreamEvent]:
+        """End what is open: a plan has its outcome, or the stream ends."""
+        yield from self._close()
+        if self._is_stepping:
+            self._is_stepping = False
+            yield Stepped(step=f"plan {self._plan}", is_begin=False)
+
+    def _delta(self, kind: str, text: str) -> Iterator[AgentStreamEvent]:
+        if not text:
+            return
+        self._shown[kind] += text
+        wanted = TextPart if kind == "text" else ThinkingPart
+        if not isinstance(self._part, wanted):
+            yield from self._close()
+            self._index += 1
+            self._part = wanted(content=text)
+            yield PartStartEvent(index=self._index, part=wanted(content=text))
+            return
+        self._part.content += text
+        delta = TextPartDelta(content_delta=text) if kind == "text" else ThinkingPartDelta(content_delta=text)
+        yield PartDeltaEvent(index=self._index, delta=delta)
+
+    def _close(self) -> Iterator[AgentStreamEvent]:
+        if self._part is not None:
+            part, self._part = self._part, None
+            yield PartEndEvent(index=self._index, part=part)
+
+    def _message(self, message: Message) -> Iterator[AgentStreamEvent]:
+        thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
+        text = "".join(part.text for part in message.parts if isinstance(part, Text))
+        if not self._shown["text"] or not text:
+            yield from self._rest("thinking", thinking)
+        yield from self._rest("text", text)
+        yield from self._close()
+        self._last_text = text or self._last_text
+        calls = message.tool_calls
+        parts = [
+            ToolCallPart(
+                tool_name=call.name,
+                args=call.raw if _is_object(call.raw) else json.dumps(call.payload),
+                tool_call_id=call.tool_call_id,
+            )
+            for call in calls
+        ]
+        for part in parts:
+            self._index += 1
+            yield PartStartEvent(index=self._index, part=part)
+            yield PartEndEvent(index=self._index, part=part)
+        for part in parts:
+            self.pending[part.tool_call_id] = part
+            yield FunctionToolCallEvent(part=part, args_valid=True)
+
+    def _rest(self, kind: str, whole: str) -> Iterator[AgentStreamEvent]:
+        """What of a text was not shown while it was written; where something else was shown, all of it, as a part of its own."""
+        shown = self._shown[kind]
+        self._shown[kind] = ""
+        if whole.startswith(shown):
+            yield from self._delta(kind, whole[len(shown) :])
+        else:
+            yield from self._close()
+            yield from self._delta(kind, whole)
+
+    def _result(self, result: ToolResult) -> Iterator[AgentStreamEvent]:
+        call = self.pending.pop(result.tool_call_id, None)
+        if call is None:
+            return
+        self.ended = {result.tool_call_id: call}
+        outcome = "success"
+        content: Any = result.result
+        if result.error:
+            outcome = "denied" if result.error.code == DENIED else "failed"
+            content = str(result.error)
+        yield FunctionToolResultEvent(
+            part=ToolReturnPart(
+                tool_name=call.tool_name, content=content, tool_call_id=result.tool_call_id, outcome=outcome
+            )
+        )
+
+
+def _is_object(raw: str | None) -> bool:
+    try:
+        return isinstance(json.loads(raw or ""), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,104 @@
+"""Opening: what a request of a protocol is about, and the turn that it begins, or goes on with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.client.run import Run
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
+from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.attention import attend
+from sojourn.http.protocols.settle import Answer, settle
+from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.waits import open_waits
+from sojourn.http.service import Service
+
+__all__ = ["Result", "Sent", "begin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message of a user in a request."""
+
+    id: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a call in a request."""
+
+    tool_call_id: str
+    payload: Any = None
+    error: str = ""
+
+
+async def begin(
+    service: Service,
+    asking: Principal,
+    agent_id: str,
+    session_id: str,
+    *,
+    sent: Sequence[Sent],
+    answers: Sequence[Answer] = (),
+    results: Sequence[Result] = (),
+    seen: Sequence[str] = (),
+) -> Turn:
+    """Send the messages, each once by its id; give the answers; and return the turn that the client is to read.
+
+    Args:
+        service: The service.
+        asking: Who asks.
+        agent_id: The agent.
+        session_id: The conversation.
+        sent: The newest messages of the user, in order; the turn is that of the last one.
+        answers: The answers to what the conversation waits for.
+        results: The results that the client has seen last, or made itself: those of calls outside are given to the run.
+        seen: Ids of waits whose answers the client has seen.
+
+    Raises:
+        Problem: There is no such agent, a role is missing, or there is neither a message nor an answer.
+        SojournError: A message or an answer is not accepted.
+    """
+    if service.app.agent(agent_id) is None:
+        raise Problem(
+            404,
+            "agent_not_found",
+            f"the app has no agent {agent_id!r}",
+            then="GET /v1/agents lists the agents.",
+        )
+    if answers:
+        run = await service.conversation(asking, agent_id, session_id)
+    elif sent:
+        require(asking, "user")
+    else:
+        raise Problem(
+            422,
+            "invalid_request",
+            "the request has no message of a user and no answer",
+            then="Send the conversation's messages, of which the last one is the user's.",
+        )
+    session = await service.session(asking, agent_id, session_id)
+    after, message_id = "", None
+    if sent and "user" in asking.roles:
+        await attend(service.client, session.run)
+        for each in sent:
+            turn = await session.send(each.message, message_id=each.id, by=asking.subject)
+            after, message_id = turn.after, each.id
+    run = session.run
+    given = [*answers, *(await _from_outside(run, results) if results else ())]
+    settled = await settle(service, asking, run, given)
+    had = {*seen, *(each.id for each in answers), *(f"#{each.tool_call_id}" for each in results)}
+    return Turn(service.hub, run, Begin(after, message_id, frozenset(had)), settled)
+
+
+async def _from_outside(run: Run, results: Sequence[Result]) -> list[Answer]:
+    """The answers that results are: those of calls outside that are open."""
+    known = {each.tool_call_id: each for each in results}
+    return [
+        Answer(wait.id, payload=result.payload, error=result.error)
+        for wait in open_waits(await run.status())
+        if wait.call and (result := known.get(wait.call.tool_call_id))
+    ]

@@ -1,0 +1,178 @@
+"""Settle: give the waits of a conversation the answers of a request, each once however often the request is sent."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sojourn.client.run import Run
+from sojourn.contracts.event import AwaitAnsweredEvent
+from sojourn.contracts.principal import Principal
+from sojourn.core.awaits.kinds import wait_in
+from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.waits import OpenWait, open_waits, waits_of
+from sojourn.http.service import Service
+
+__all__ = ["Answer", "given", "settle"]
+
+MAX_REASON = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of a client."""
+
+    id: str
+    """The id of the `OpenWait`."""
+    payload: Any = None
+    """Of a question a text or an object by field, of an approval `{approved, reason, scope}`, of a call outside its result."""
+    is_declined: bool = False
+    """Whether the client gives no answer: it declines the question, denies the call, has no result."""
+    error: str = ""
+    """Of a call outside: why it has no result."""
+
+
+async def settle(
+    service: Service, asking: Principal, run: Run, answers: Sequence[Answer]
+) -> dict[tuple[str, str], list[str]]:
+    """Answer what is open; an answer that was given before, by the same principal, is passed over.
+
+    Returns the answers' ids by run and wait.
+
+    Args:
+        service: The service.
+        asking: Who answers.
+        run: The conversation's run, which the principal may see.
+        answers: The answers.
+
+    Raises:
+        Problem: A role is missing (403), or a wait has another answer, or never was (409); the answers before it are given.
+        InvalidInput: An answer does not fit its wait, which stays open.
+        AwaitClosed: Somebody else was faster.
+    """
+    settled: dict[tuple[str, str], list[str]] = {}
+    if not answers:
+        return settled
+    if not {"user", "approver"} & set(asking.roles):
+        require(asking, "user")
+    known = {each.id: each for each in open_waits(await run.status())}
+    for answer in answers:
+        key = await _settle_one(service, asking, run, known.get(answer.id), answer)
+        settled.setdefault(key, []).append(answer.id)
+    return settled
+
+
+async def _settle_one(
+    service: Service, asking: Principal, run: Run, wait: OpenWait | None, answer: Answer
+) -> tuple[str, str]:
+    closed: Exception = Problem(
+        409,
+        "await_closed",
+        f"{run.id} does not wait for {answer.id[:200]!r}",
+        then="Look at what the conversation waits for now, and answer that.",
+        run_id=run.id,
+    )
+    if wait is not None:
+        require(asking, "approver" if wait.kind == "approval" else "user")
+        try:
+            await _give(await service.run(asking, wait.run_id), asking, wait, answer)
+            return wait.run_id, wait.wait.id
+        except AwaitClosed as error:
+            closed = error
+    if key := await _given_by(run, asking, answer):
+        return key
+    raise closed
+
+
+async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:
+    by, await_id = asking.subject, wait.wait.id
+    if wait.kind == "approval":
+        await _decide(run, by, wait, answer)
+    elif wait.call is not None:
+        result: dict[str, Any] = {"tool_call_id": wait.call.tool_call_id}
+        if answer.is_declined or answer.error:
+            result["error"] = answer.error or "the caller gave no result"
+        else:
+            result["result"] = answer.payload
+        await run.provide_tool_results(await_id, [result], by=by)
+    elif answer.is_declined:
+        await run.decline(await_id, _reason(answer.payload), by=by)
+    elif isinstance(given := answer.payload, (str, dict)):
+        await run.answer(await_id, cast("str | dict[str, Any]", given), by=by)
+    else:
+        raise InvalidInput(
+            f"the answer to {answer.id} is a text, or an object with values by field", run_id=run.id
+        )
+
+
+async def _decide(run: Run, by: str, wait: OpenWait, answer: Answer) -> None:
+    assert wait.kind == "approval"
+    digest = answer.id.rpartition("#")[2]
+    if answer.is_declined:
+        await run.deny(wait.wait.id, _reason(answer.payload), payload_digest=digest, by=by)
+        return
+    approved, scope = _decision(answer)
+    if approved is None or scope not in ("call", "tool"):
+        raise InvalidInput(
+            f"the answer to {answer.id} is an object with `approved`, true or false, and perhaps `reason`",
+            run_id=run.id,
+        )
+    if "editedArgs" in _fields(answer.payload):
+        raise InvalidInput(
+            f"{answer.id}: the arguments of a call cannot be edited; deny it with a reason that says what to change",
+            run_id=run.id,
+        )
+    reason = _reason(answer.payload)
+    if approved:
+        await run.approve(wait.wait.id, payload_digest=digest, by=by, reason=reason, for_run=scope == "tool")
+    else:
+        await run.deny(wait.wait.id, reason, payload_digest=digest, by=by)
+
+
+def _decision(answer: Answer) -> tuple[bool | None, Any]:
+    fields = _fields(answer.payload)
+    approved = fields.get("approved")
+    return (approved if isinstance(approved, bool) else None), fields.get("scope", "call")
+
+
+def _reason(payload: Any) -> str:
+    reason = _fields(payload).get("reason", payload)
+    return reason[:MAX_REASON] if isinstance(reason, str) else ""
+
+
+def _fields(payload: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+
+
+async def given(run: Run, id: str) -> tuple[tuple[str, str], AwaitAnsweredEvent] | None:
+    """The answer that a wait got, with its run and await id; None where it has none, or never was.
+
+    Args:
+        run: The conversation's run.
+        id: The id of the `OpenWait`; of a child run, its events are read.
+    """
+    below = id.partition("@")[2].partition("#")[0]
+    waiting = Run(run.client, run.id + below) if below.startswith("/") else run
+    found = set[str]()
+    async with aclosing(waiting.events(follow=False)) as events:
+        async for event in events:
+            if wait := wait_in(event):
+                found |= {wait.id for each in waits_of(run.id, event.run_id, wait) if each.id == id}
+            elif isinstance(event, AwaitAnsweredEvent) and event.await_id in found:
+                return (event.run_id, event.await_id), event
+    return None
+
+
+async def _given_by(run: Run, asking: Principal, answer: Answer) -> tuple[str, str] | None:
+    """The wait that has this answer, by this principal."""
+    try:
+        had = await given(run, answer.id)
+    except (InvalidInput, RunNotFound):
+        return None
+    if had is None:
+        return None
+    key, event = had
+    approved = False if answer.is_declined else _decision(answer)[0]
+    return key if event.by == asking.subject and event.approved in (None, approved) else None

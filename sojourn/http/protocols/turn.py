@@ -1,0 +1,166 @@
+"""Turn: the events of one turn of a conversation from where a client begins, until the turn ends or waits for people only."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from sojourn.client.run import Run
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    Event,
+    RunResumedEvent,
+    ToolResultReceivedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
+)
+from sojourn.contracts.run import RunStatus
+from sojourn.core.awaits.kinds import wait_in
+from sojourn.events import Cursor
+from sojourn.http.hub import Hub
+from sojourn.http.protocols.waits import OpenWait, is_blocked, open_waits, waits_of
+from sojourn.http.subscription import Delivery
+
+__all__ = ["Begin", "Blocked", "Seen", "Turn"]
+
+QUIET = 0.1
+"""Seconds without an event after which a conversation with open waits is asked whether anything else goes on."""
+
+ALWAYS = 86_400.0
+
+_ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where a client begins to read."""
+
+    after: str
+    """An event_id before the turn; empty for the beginning of the run."""
+    message_id: str | None
+    """The message that opens, or joins, the turn; None for the turn of the answers."""
+    answers: frozenset[str] = frozenset()
+    """Ids of waits: the client has seen what was before their answers."""
+
+
+class Seen(NamedTuple):
+    """An event."""
+
+    event: Event
+    is_shown: bool
+    """Whether it is the client's; one before that tells only what was open."""
+
+
+class Blocked(NamedTuple):
+    """The turn waits for people only."""
+
+    waits: list[OpenWait]
+    status: RunStatus
+
+
+class Turn:
+    """One reading of a turn.
+
+    Args:
+        hub: Follows the run.
+        run: The conversation's run.
+        begin: Where the client begins.
+        known: By run and wait, ids of what was asked for perhaps before that.
+    """
+
+    def __init__(
+        self, hub: Hub, run: Run, begin: Begin, known: Mapping[tuple[str, str], list[str]] | None = None
+    ) -> None:
+        self.run = run
+        self.since: dict[str, datetime] = {}
+        """By id of a wait, since when it is open, of those that were opened in the events."""
+        self.first = ""
+        """The event_id of the first event that is the client's."""
+        self._hub = hub
+        self._begin = begin
+        self._unanswered = set(begin.answers)
+        self._ids = dict(known or {})
+        """By run and wait, the ids of what is asked for."""
+        self._open: set[tuple[str, str]] = set()
+        self._is_mine = begin.message_id is None
+        self.is_ended = False
+        """Whether the last event ended the turn."""
+
+    async def events(self) -> AsyncGenerator[Seen | Blocked]:
+        """The events of the conversation's run and its child runs, in the end perhaps `Blocked`.
+
+        Raises:
+            Problem: This process stops, or the reader is too slow; it can resume.
+            SojournError: The events cannot be read.
+        """
+        cursor = Cursor(self.run.id, self._begin.after)
+        with self._hub.subscribe(self.run.id, cursor, children=True, deltas=True) as subscription:
+            async with aclosing(subscription.batches(ALWAYS)) as batches:
+                next_batch = asyncio.ensure_future(_next(batches))
+                try:
+                    looks = True
+                    while True:
+                        await asyncio.wait({next_batch}, timeout=QUIET if looks else None)
+                        if not next_batch.done():
+                            looks = False
+                            status = await self.run.status()
+                            if is_blocked(status):
+                                yield Blocked(open_waits(status), status)
+                                return
+                            continue
+                        batch = next_batch.result()
+                        if batch is None:
+                            return
+                        for delivery in batch:
+                            yield self._seen(delivery.event)
+                            if self.is_ended:
+                                return
+                        looks = bool(self._open) or not self._is_mine
+                        next_batch = asyncio.ensure_future(_next(batches))
+                finally:
+                    next_batch.cancel()
+                    with suppress(asyncio.CancelledError, Exception):
+                        await next_batch
+
+    def _seen(self, event: Event) -> Seen:
+        is_own = event.run_id == self.run.id
+        if wait := wait_in(event):
+            asked = list(waits_of(self.run.id, event.run_id, wait))
+            self._ids[event.run_id, wait.id] = [each.id for each in asked]
+            self._open.add((event.run_id, wait.id))
+            self.since |= {each.id: event.time for each in asked}
+        elif isinstance(event, AwaitAnsweredEvent):
+            key = event.run_id, event.await_id
+            self._open.discard(key)
+            self._unanswered -= set(self._ids.get(key, ()))
+        elif isinstance(event, ToolResultReceivedEvent):
+            self._unanswered -= set(self._of_call(event.run_id, event.tool_call_id))
+        elif is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
+            self._is_mine |= self._begin.message_id in event.message_ids
+        is_shown = not self._unanswered and (self._is_mine or bool(self._begin.answers))
+        ends = is_own and isinstance(event, (TurnCompletedEvent, TurnFailedEvent))
+        if is_own and isinstance(event, RunResumedEvent):
+            self._open.clear()  # a resume with messages closes the turn's questions; the status says what is open
+        if ends:
+            self._open.clear()
+        if is_shown and not self.first:
+            self.first = event.event_id
+        is_over = ends and self._is_mine and (is_shown or self._begin.message_id is not None)
+        self.is_ended = is_over or (is_own and event.type in _ENDS)
+        return Seen(event, is_shown or self.is_ended)
+
+    def _of_call(self, run_id: str, tool_call_id: str) -> Iterator[str]:
+        """The ids of what a call's result answers."""
+        if run_id == self.run.id:
+            yield f"#{tool_call_id}"
+        for (waiting, _), ids in self._ids.items():
+            if waiting == run_id:
+                yield from (each for each in ids if each.endswith(f"#{tool_call_id}"))
+
+
+async def _next(batches: AsyncGenerator[list[Delivery]]) -> list[Delivery] | None:
+    return await anext(batches, None)

@@ -1,0 +1,154 @@
+"""`POST /vercel/{agent_id}`: the AI SDK's `useChat`. A chat is a conversation, and a message of the assistant is what a message or an answer led to."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime
+from importlib import import_module
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from sojourn.client.run import Run
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    Event,
+    TurnStartedEvent,
+)
+from sojourn.errors import RunNotFound
+from sojourn.http.locks.audit import about
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.protocols.bodies import VercelBody
+from sojourn.http.protocols.chat import ANSWER, Chat, read
+from sojourn.http.protocols.opening import begin
+from sojourn.http.protocols.settle import given
+from sojourn.http.protocols.streamed import Streamed
+from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.waits import open_waits, waits_of
+from sojourn.http.routes.answering import Serving, problems
+
+__all__ = ["routes"]
+
+HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+
+AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
+ChatId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
+
+_STREAM: dict[int | str, Any] = {
+    200: {
+        "description": "The parts of the assistant's message.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    **problems(400, 404, 409, 429),
+}
+
+routes = APIRouter(prefix="/vercel", tags=["protocols"])
+
+
+@routes.post("/{agent_id}", response_class=Response, responses=_STREAM, summary="Talk by the AI SDK")
+async def send_messages(
+    agent_id: AgentId, body: VercelBody, request: Request, asking: Asking, service: Serving
+) -> Response:
+    """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
+    chat = read(body.messages)
+    if chat.replies:
+        run = await service.conversation(asking, agent_id, body.id)
+        if not await _is_reply(run, chat):
+            chat = chat.as_message()
+    about(request, answers=[each.id for each in chat.answers])
+    turn = await begin(
+        service,
+        asking,
+        agent_id,
+        body.id,
+        sent=chat.sent,
+        answers=chat.answers,
+        results=chat.results,
+        seen=chat.seen,
+    )
+    return await _streamed(turn, chat.message_id, chat.calls)
+
+
+@routes.get(
+    "/{agent_id}/{chat_id}/stream",
+    response_class=Response,
+    responses={**_STREAM, 204: {"description": "The chat has no turn yet."}},
+    summary="Come back by the AI SDK",
+)
+async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, service: Serving) -> Response:
+    """The newest message of the assistant from its beginning, as `reconnectToStream` of the AI SDK asks for it."""
+    require(asking, "viewer")
+    try:
+        run = await service.conversation(asking, agent_id, chat_id)
+    except RunNotFound:
+        return Response(status_code=204)
+    newest = await _newest(run)
+    if newest is None:
+        return Response(status_code=204)
+    begins, message_id = newest
+    return await _streamed(Turn(service.hub, run, begins), message_id, frozenset())
+
+
+async def _streamed(turn: Turn, message_id: str, calls: frozenset[str]) -> Response:
+    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel_stream")
+    return Streamed(encoder.frames(turn, message_id, calls), HEADERS)
+
+
+async def _is_reply(run: Run, chat: Chat) -> bool:
+    """Whether a text after a question is its answer: the question is open, or has this answer."""
+    (reply,) = chat.replies
+    if any(each.id == reply.id for each in open_waits(await run.status())):
+        return True
+    had = await given(run, reply.id)
+    return had is not None and had[1].text == reply.payload
+
+
+async def _newest(run: Run) -> tuple[Begin, str] | None:
+    """Where the newest message of the assistant begins, and its id."""
+    before = ""
+    begin: Begin | None = None
+    answered = list[tuple[datetime, str]]()
+    below: dict[str, Run] = {}
+    own = _Questions(run.id)
+    async with aclosing(run.events(follow=False)) as events:
+        async for event in events:
+            if isinstance(event, TurnStartedEvent) and event.message_ids:
+                begin, answered, below = Begin(before, event.message_ids[0]), [], {}
+            elif isinstance(event, AgentRunStartedEvent):
+                below[event.tool_call_id] = Run(run.client, event.run_link.run_id)
+            answered += own.take(event)
+            before = event.event_id
+    if begin is None:
+        return None
+    for child in below.values():
+        asked = _Questions(run.id)
+        async with aclosing(child.events(follow=False)) as events:
+            async for event in events:
+                answered += asked.take(event)
+    if not answered:
+        return begin, f"{ANSWER}{begin.message_id}"
+    _, last = max(answered)
+    return replace(begin, answers=frozenset({last})), f"{ANSWER}{last}"
+
+
+class _Questions:
+    """The questions of a run that were answered.
+
+    Args:
+        root: The conversation's run.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._ids: dict[str, str] = {}
+
+    def take(self, event: Event) -> list[tuple[datetime, str]]:
+        """When the question was answered whose answer an event is, and its id."""
+        if isinstance(event, AwaitClarificationEvent):
+            asked = next(waits_of(self._root, event.run_id, event.question))
+            self._ids[event.question.id] = asked.id
+        elif isinstance(event, AwaitAnsweredEvent) and event.await_id in self._ids:
+            return [(event.time, self._ids[event.await_id])]
+        return []

@@ -1,0 +1,75 @@
+"""Fixtures: the protocols' own clients, in Node, as programs of their own."""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE = Path(__file__).parents[1] / "node"
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """Install the clients that package-lock.json pins, once for all processes of the tests."""
+    if shutil.which("npm") is None:
+        pytest.skip("node and npm are not installed: the protocols' clients in JavaScript cannot run")
+    lock, ready = NODE / "package-lock.json", NODE / "node_modules" / ".ready"
+    with (NODE / ".installing").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not ready.exists() or ready.read_text() != lock.read_text():
+            flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+            subprocess.run(["npm", "ci", *flags], check=True, cwd=NODE, timeout=200)
+            ready.write_text(lock.read_text())
+    return NODE
+
+
+class Person:
+    """A program that uses the service as a person's page does."""
+
+    def __init__(self, program: asyncio.subprocess.Process) -> None:
+        self._program = program
+
+    async def line(self) -> Any:
+        """What it prints next."""
+        assert self._program.stdout
+        line = await self._program.stdout.readline()
+        if not line:
+            assert self._program.stderr
+            raise AssertionError((await self._program.stderr.read()).decode()[-3_000:])
+        return json.loads(line)
+
+
+Start = Callable[..., Awaitable[Person]]
+
+
+@pytest.fixture
+async def start(node_modules) -> AsyncIterator[Start]:
+    """Start a client by its script, the address that it talks to, its thread or chat, and what it does."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def started(script: str, url: str, session: str, **plan: Any) -> Person:
+            program = await asyncio.create_subprocess_exec(
+                *("node", script, url, session, json.dumps(plan)),
+                cwd=node_modules,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=10_000_000,
+            )
+            stack.push_async_callback(ended, program)
+            return Person(program)
+
+        yield started
+
+
+async def ended(program: asyncio.subprocess.Process) -> None:
+    """End a program."""
+    with contextlib.suppress(ProcessLookupError):
+        program.kill()
+    await program.communicate()

@@ -1,0 +1,242 @@
+"""AG-UI, as its own client meets it: turns, interrupts, their answers, and a thread that goes on after a broken stream."""
+
+import json
+import uuid
+from typing import Any
+
+import httpx2
+import pytest
+
+from sojourn.http import create_app
+from tests.http.conftest import listening
+
+
+@pytest.fixture
+def thread() -> str:
+    """A thread that does not exist yet."""
+    return uuid.uuid4().hex[:8]
+
+
+@pytest.fixture
+def person(served, start, thread):
+    """Run the client of AG-UI in the thread, and return what it knows in the end."""
+
+    async def run(*sent: str, **plan: Any) -> Any:
+        person = await start("agui.mjs", f"{served.url}/agui/shop.clerk", thread, sent=sent, **plan)
+        return await person.line()
+
+    return run
+
+
+def roles(known: Any) -> list[str]:
+    """The roles of the messages that a client has."""
+    return [message["role"] for message in known["messages"]]
+
+
+async def test_a_thread_is_a_conversation(served, person, thread):
+    """Two messages are two turns of one conversation; calls and results are messages of the thread, and the state is its status."""
+    known = await person("rounds 1", "hello")
+    assert roles(known) == ["user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
+    calls = known["messages"][1]["toolCalls"]
+    assert [call["function"]["name"] for call in calls] == ["shop.tools.add"] * 2
+    assert [message.get("content") for message in known["messages"][2:5]] == ["1", "2", "1 2"]
+    assert known["messages"][-1]["content"] == "hello"
+    assert known["outcomes"] == [{"type": "success"}] * 2
+    assert (known["state"]["status"], known["state"]["turns"]) == ("idle", 2)
+    status = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()
+    assert (status["turns"], status["conversation"]) == (2, True)
+
+
+async def test_a_call_that_needs_approval_interrupts(served, person, thread):
+    """The interrupt names the call and its schema; its resume entry decides, and `by` is whoever asks."""
+    known = await person("wipe", answers=[{"status": "resolved", "payload": {"approved": True}}])
+    first, second = known["outcomes"]
+    (interrupt,) = first["interrupts"]
+    assert interrupt["toolCallId"] == known["messages"][1]["toolCalls"][0]["id"]
+    assert (interrupt["reason"], interrupt["message"]) == ("tool_call", "Wipe disk a?")
+    assert interrupt["responseSchema"]["required"] == ["approved"]
+    assert interrupt["metadata"]["payload"] == {"disk": "a"}
+    assert second == {"type": "success"}
+    assert roles(known) == ["user", "assistant", "tool", "assistant"]
+    assert known["messages"][-1]["content"] == "wiped a"
+    events = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}/events")).json()
+    assert [event["by"] for event in events if event["type"] == "await_answered"] == ["local"]
+
+
+async def test_a_denied_call_is_told_as_denied(person):
+    """A cancelled interrupt denies the call, and so does `approved: false` with a reason, which the thread shows."""
+    known = await person(
+        "wipe", answers=[{"status": "resolved", "payload": {"approved": False, "reason": "not a"}}]
+    )
+    assert "not a" in known["messages"][2]["content"]
+    again = await person("wipe", answers=[{"status": "cancelled"}])
+    assert [outcome["type"] for outcome in again["outcomes"]][-1] == "success"
+
+
+async def test_a_question_is_answered_by_a_text_or_by_its_form(person):
+    """The schema of the response is the question's form, or a text; the payload is the answer."""
+    known = await person("ask", answers=[{"status": "resolved", "payload": "the left one"}])
+    (interrupt,) = known["outcomes"][0]["interrupts"]
+    assert (interrupt["reason"], interrupt["responseSchema"]) == ("input_required", {"type": "string"})
+    assert [message["content"] for message in known["messages"]] == ["ask", "Which one?", "the left one"]
+
+
+async def test_a_form_is_answered_by_its_object(person):
+    """The values by field are the payload."""
+    known = await person("form", answers=[{"status": "resolved", "payload": {"a": 1, "b": 2}}])
+    (interrupt,) = known["outcomes"][0]["interrupts"]
+    assert set(interrupt["responseSchema"]["properties"]) == {"a", "b"}
+    assert known["outcomes"][1] == {"type": "success"}
+
+
+async def test_a_child_run_interrupts_the_thread(person):
+    """What a child run asks is an interrupt of the call that it answers."""
+    known = await person("below", answers=[{"status": "resolved", "payload": "that one"}])
+    (interrupt,) = known["outcomes"][0]["interrupts"]
+    assert interrupt["toolCallId"] == known["messages"][1]["toolCalls"][0]["id"]
+    assert known["messages"][-1]["content"] == "that one"
+
+
+async def test_the_result_of_a_call_outside_is_the_payload(person):
+    """A call that a program outside executes is an interrupt, and its answer the result."""
+    known = await person("weigh", answers=[{"status": "resolved", "payload": 2.5}])
+    assert known["outcomes"][0]["interrupts"][0]["responseSchema"]["type"] == "number"
+    assert known["messages"][-1]["content"] == "2.5"
+
+
+async def test_a_failed_turn_is_an_error(person):
+    """The error has the failure's text, and the next message has its turn."""
+    known = await person("fail", "hello")
+    assert known["outcomes"][0]["type"] == "error"
+    assert "the shop is closed" in known["outcomes"][0]["message"]
+    assert known["messages"][-1]["content"] == "hello"
+
+
+async def test_live_text_survives_a_broken_stream(served, shop, start, thread):
+    """A client that lost its stream in mid-text sends the same run again, and has the message once and whole."""
+    shop.gate.clear()
+    try:
+        plan = {"sent": ["talk", "hello"], "cut": True}
+        person = await start("agui.mjs", f"{served.url}/agui/shop.clerk", thread, **plan)
+        assert await person.line() == {"cut": "The site is "}
+    finally:
+        shop.gate.set()
+    known = await person.line()
+    assert [message["content"] for message in known["messages"]] == [
+        "talk",
+        "The site is dark.",
+        "hello",
+        "hello",
+    ]
+    assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()["turns"] == 2
+
+
+async def test_the_same_request_again_reads_the_same_messages(served, thread):
+    """Ids of messages follow from the events, an answer is given once, and an answer that differs is refused."""
+    message = {"id": "m-1", "role": "user", "content": "wipe"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    first, again = [events(await served.post("/agui/shop.clerk", body)) for _ in range(2)]
+    assert made(first) == made(again)
+    (interrupt,) = first[-1]["outcome"]["interrupts"]
+    resume = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+    body |= {"runId": "run-2", "resume": [resume]}
+    first, again = [events(await served.post("/agui/shop.clerk", body)) for _ in range(2)]
+    assert made(first) == made(again)
+    assert first[-1]["outcome"] == {"type": "success"}
+    other = await served.post(
+        "/agui/shop.clerk", body | {"resume": [resume | {"payload": {"approved": False}}]}
+    )
+    assert (other.status_code, other.json()["code"]) == (409, "await_closed")
+
+
+async def test_an_answer_is_bound_to_what_was_seen(served, thread):
+    """An approval of other arguments than those that are open, and a payload that does not fit, approve nothing."""
+    message = {"id": "m-1", "role": "user", "content": "wipe"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    (interrupt,) = events(await served.post("/agui/shop.clerk", body))[-1]["outcome"]["interrupts"]
+
+    async def answered(interrupt_id: str, payload: Any) -> int:
+        resume = [{"interruptId": interrupt_id, "status": "resolved", "payload": payload}]
+        return (await served.post("/agui/shop.clerk", body | {"resume": resume})).status_code
+
+    stale = interrupt["id"].partition("#")[0] + "#" + "0" * 64
+    assert await answered(stale, {"approved": True}) == 409
+    assert await answered(interrupt["id"], {"approved": "yes"}) == 422
+    assert await answered(interrupt["id"], {"approved": True, "editedArgs": {"disk": "b"}}) == 422
+    status = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()
+    assert len(status["awaits"]) == 1
+
+
+async def test_a_message_behind_a_question_shows_the_question(served, thread):
+    """A message that waits for a turn that waits ends its stream with the interrupts of that turn."""
+    message = {"id": "m-1", "role": "user", "content": "ask"}
+    await served.post("/agui/shop.clerk", {"threadId": thread, "runId": "run-1", "messages": [message]})
+    late = {"id": "m-2", "role": "user", "content": "hello"}
+    body = {"threadId": thread, "runId": "run-2", "messages": [message, late]}
+    (interrupt,) = events(await served.post("/agui/shop.clerk", body))[-1]["outcome"]["interrupts"]
+    assert interrupt["id"] == "question"
+    resume = [{"interruptId": "question", "status": "resolved", "payload": "left"}]
+    read = events(await served.post("/agui/shop.clerk", body | {"resume": resume}))
+    texts = [event["delta"] for event in read if event["type"] == "TEXT_MESSAGE_CONTENT"]
+    assert texts == ["left", "hello"]
+
+
+async def test_a_process_that_stops_cuts_the_stream_for_another_to_go_on(served, thread):
+    """The stream ends without the protocol's end or error, and the same request at another process reads the turn."""
+    message = {"id": "m-1", "role": "user", "content": "hang"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    service, pieces = served.web.state.service, list[str]()
+
+    async def read() -> None:
+        async with served.http.stream("POST", "/agui/shop.clerk", json=body) as answer:
+            async for text in answer.aiter_text():
+                pieces.append(text)
+                if "TOOL_CALL_END" in text:
+                    await service.end_streams()
+
+    with pytest.raises(httpx2.RemoteProtocolError):
+        await read()
+    found = "".join(pieces)
+    assert "TOOL_CALL_END" in found
+    assert "RUN_FINISHED" not in found
+    assert "RUN_ERROR" not in found
+    other = create_app(service.app, client=served.client)
+    async with listening(other) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        run = served.client.get_run(f"shop.clerk@{thread}")
+        async with http.stream("POST", "/agui/shop.clerk", json=body) as answer:
+            again = ""
+            async for text in answer.aiter_text():
+                again += text
+                if "TOOL_CALL_END" in text:
+                    await run.interrupt("enough")
+    assert "RUN_ERROR" in again
+    assert calls_of(again) == calls_of(found)
+
+
+def calls_of(read: str) -> list[str]:
+    """The ids of the calls that a stream begins."""
+    lines = [json.loads(line[6:]) for line in read.split("\n\n") if line.startswith("data: ")]
+    return [event["toolCallId"] for event in lines if event["type"] == "TOOL_CALL_START"]
+
+
+async def test_a_request_without_message_or_agent_is_refused(served, thread):
+    """It starts nothing, and is answered with problem details."""
+    body = {"threadId": thread, "runId": "run-1", "messages": []}
+    assert (await served.post("/agui/shop.clerk", body)).json()["code"] == "invalid_request"
+    body["messages"] = [{"id": "m-1", "role": "user", "content": "hello"}]
+    assert (await served.post("/agui/shop.nobody", body)).json()["code"] == "agent_not_found"
+    odd = body | {"messages": [{"id": "m-1", "role": "user", "content": [{"type": "video"}]}]}
+    assert (await served.post("/agui/shop.clerk", odd)).json()["code"] == "invalid_input"
+    assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).status_code == 404
+
+
+def events(answer: Any) -> list[Any]:
+    """The events of an answer."""
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line[6:]) for line in answer.text.split("\n\n") if line.startswith("data: ")]
+
+
+def made(found: list[Any]) -> list[Any]:
+    """Events without what differs in every reading: the time, and the status at the beginning."""
+    kept = [event for event in found if event["type"] != "STATE_SNAPSHOT"]
+    return [{name: value for name, value in event.items() if name != "timestamp"} for event in kept]
