@@ -150,6 +150,9 @@ class Planning:
 
     @cached_property
     def _results(self) -> list[ToolResult]:
+        """The results of the last step; none where a turn of a conversation begins: those of an interrupted turn are in the transcript."""
+        if self.task.conversation and self.task.opens:
+            return []
         return [result for message in self._fresh for result in message.tool_results]
 
     def _run(self, decision: PolicyDecision | None) -> RunContext:

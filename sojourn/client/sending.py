@@ -2,6 +2,7 @@
 
 import asyncio
 import builtins
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
@@ -26,6 +27,9 @@ ANSWER_DEADLINE = 30.0
 
 ENDED = ("completed", "closing workflow")
 """In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
+
+NOT_TAKEN = ("workflow update was aborted",)
+"""In the server's text where it has not taken an update: too many arrive at once, or the run has just gone on in a new execution."""
 
 TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
 """In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
@@ -91,14 +95,10 @@ async def send(
         except RPCError as error:
             if _says(error, ENDED) and not await _is_open(handle):
                 raise _ended(run_id) from error
-            if _says(error, TASK_FAILS + ENDED):  # the server refuses at once, and attempts the task again
-                failing = failing or time.monotonic() + ANSWER_DEADLINE
-                if time.monotonic() < failing:
-                    await asyncio.sleep(0.5)
-                    continue
-                reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
-                raise NoWorker(f"{run_id}: {reason}", run_id=run_id) from error
-            raise translated(error, run_id) from error
+            failing = failing or time.monotonic() + ANSWER_DEADLINE
+            if not _may_pass(error) or time.monotonic() > failing:
+                raise _given_up(error, run_id) from error
+            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - so that many do not come again at once
 
 
 async def _is_open(handle: WorkflowHandle[Any, Any]) -> bool:
@@ -134,6 +134,19 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str) -> Run
     return ApprovalVoid(
         message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
     )
+
+
+def _may_pass(error: RPCError) -> bool:
+    """Whether another attempt may be taken: the server is busy, or the run goes on just now, or its workflow task is attempted again."""
+    is_busy = error.status == RPCStatusCode.RESOURCE_EXHAUSTED
+    return is_busy or _says(error, NOT_TAKEN + TASK_FAILS + ENDED)
+
+
+def _given_up(error: RPCError, run_id: str) -> RunError:
+    if _says(error, TASK_FAILS + ENDED):
+        reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
+        return NoWorker(f"{run_id}: {reason}", run_id=run_id)
+    return translated(error, run_id)
 
 
 def _says(error: RPCError, texts: Sequence[str]) -> bool:

@@ -73,6 +73,10 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
         return ServerUnavailable(
             f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
         )
+    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
+        return ServerUnavailable(
+            f"the Temporal server is busy ({error.message[:200]}); try again in a moment", run_id=run_id
+        )
     return InvalidInput(f"the Temporal server refused: {error.message[:300]}", run_id=run_id)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
@@ -90,8 +91,8 @@ class _Instance(WorkflowInstance):
     def __init__(self, instance: WorkflowInstance, evict: Callable[[str], None] | None) -> None:
         self._instance = instance
         self._evict = evict
-        self._events, self._bytes = 0, 0
-        """Length and size of the history at the last workflow task."""
+        self._events, self._at = 0, Timestamp()
+        """Length of the history at the last workflow task, and when that began."""
         self._is_behind = False
         """Whether the run was not given events that the SDK has applied."""
         self._has_answered = False
@@ -104,18 +105,21 @@ class _Instance(WorkflowInstance):
                 self._evict(act.run_id)
             self._has_answered = True
             return self._instance.activate(act)
-        # The server tells the size with each workflow task.
-        is_same_task = self._bytes == act.history_size_bytes > 0
-        if self._evict and is_same_task and act.history_length > self._events:
+        is_new = act.history_length > self._events
+        is_local = any(job.resolve_activity.is_local for job in act.jobs)
+        # Each workflow task has its own time; updates and local results come with a task.
+        if self._evict and is_new and act.timestamp == self._at and not (is_local or _has_update(act)):
             self._is_behind = True
             done = WorkflowActivationCompletion(run_id=act.run_id)
             done.successful.SetInParent()
             return done
-        is_split = self._has_answered and not is_same_task
+        is_split = self._has_answered and is_new
         self._has_answered = False
-        if is_split and any(job.resolve_activity.is_local for job in act.jobs):
+        if is_split and is_local:
             return _begun_anew(act.run_id)
-        self._events, self._bytes = act.history_length, act.history_size_bytes
+        if is_new:
+            self._events = act.history_length
+            self._at.CopyFrom(act.timestamp)
         return self._instance.activate(act)
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
@@ -133,6 +137,10 @@ class _Instance(WorkflowInstance):
     def get_thread_id(self) -> int | None:
         """As of the SDK's instance."""
         return self._instance.get_thread_id()
+
+
+def _has_update(act: WorkflowActivation) -> bool:
+    return any(job.HasField("do_update") for job in act.jobs)
 
 
 def _begun_anew(execution: str) -> WorkflowActivationCompletion:

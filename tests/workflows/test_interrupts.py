@@ -327,6 +327,26 @@ async def test_the_time_budget_counts_for_the_turn_after_one_that_used_it_up(ser
     assert (output.text, output.reason) == ("in time", "time_budget")
 
 
+async def test_the_next_turn_begins_without_results(serve, traces):
+    """A planner that looks at the results of the last step plans the message; what became of the call is in the transcript."""
+    seen: list[tuple[int, int, str]] = []
+
+    async def usual(turn) -> PlanResult:
+        seen.append((len(turn.tool_results), len(turn.hints), turn.messages[-1].text))
+        if turn.messages[-1].text == "slow":
+            return PlanResult.calls(forever.call(n=1))
+        return PlanResult.final(f"{len(turn.tool_results)} results")
+
+    client = await serve(planner=usual, uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
+    session = client.session("test.agent", "begins-anew")
+    await held(session, "slow")
+    output = await (await session.send("other", mode="interrupt")).result()
+    assert output.text == "0 results"
+    assert seen == [(0, 0, "slow"), (0, 0, "other")]
+    said = await session.transcript()
+    assert [each.role for each in said] == ["user", "assistant", "tool", "system", "user", "assistant"]
+
+
 async def test_a_closed_conversation_can_be_interrupted(client, traces):
     """The turn ends, and the conversation with it."""
     session = client.session("test.agent", "closing")
