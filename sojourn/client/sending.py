@@ -72,7 +72,6 @@ async def send(
     run_id = handle.id
     deadline: float | None = None
     failing: float | None = None
-    busy: float | None = None
     while True:
         message = await value() if callable(value) else value
         fields = {name: each for name, each in message.items() if each not in (None, "")}
@@ -96,19 +95,10 @@ async def send(
         except RPCError as error:
             if _says(error, ENDED) and not await _is_open(handle):
                 raise _ended(run_id) from error
-            if _says(error, TASK_FAILS + ENDED):  # the server refuses at once, and attempts the task again
-                failing = failing or time.monotonic() + ANSWER_DEADLINE
-                if time.monotonic() < failing:
-                    await asyncio.sleep(0.5)
-                    continue
-                reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
-                raise NoWorker(f"{run_id}: {reason}", run_id=run_id) from error
-            if error.status == RPCStatusCode.RESOURCE_EXHAUSTED or _says(error, NOT_TAKEN):
-                busy = busy or time.monotonic() + ANSWER_DEADLINE
-                if time.monotonic() < busy:
-                    await asyncio.sleep(random.uniform(0.05, 0.5))
-                    continue
-            raise translated(error, run_id) from error
+            failing = failing or time.monotonic() + ANSWER_DEADLINE
+            if not _may_pass(error) or time.monotonic() > failing:
+                raise _given_up(error, run_id) from error
+            await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - so that many do not come again at once
 
 
 async def _is_open(handle: WorkflowHandle[Any, Any]) -> bool:
@@ -144,6 +134,19 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str) -> Run
     return ApprovalVoid(
         message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
     )
+
+
+def _may_pass(error: RPCError) -> bool:
+    """Whether another attempt may be taken: the server is busy, or the run goes on just now, or its workflow task is attempted again."""
+    is_busy = error.status == RPCStatusCode.RESOURCE_EXHAUSTED
+    return is_busy or _says(error, NOT_TAKEN + TASK_FAILS + ENDED)
+
+
+def _given_up(error: RPCError, run_id: str) -> RunError:
+    if _says(error, TASK_FAILS + ENDED):
+        reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
+        return NoWorker(f"{run_id}: {reason}", run_id=run_id)
+    return translated(error, run_id)
 
 
 def _says(error: RPCError, texts: Sequence[str]) -> bool:
