@@ -15,6 +15,7 @@ from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
+from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.routes import agents, answers, health, runs, sessions, waits
 from sojourn.http.service import Service
 
@@ -70,7 +71,7 @@ def create_app(
     )
     web.state.service = service
     problems.install(web)
-    for each in (agents, answers, runs, sessions, waits, health):
+    for each in (agents, answers, runs, sessions, waits, health, openai):
         web.include_router(each.routes, prefix=prefix)
     web.add_middleware(
         Locked,
