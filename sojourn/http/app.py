@@ -7,6 +7,7 @@ from typing import Any, cast
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
+from starlette.routing import Route
 
 from sojourn import __version__
 from sojourn.authoring.app import App
@@ -15,6 +16,7 @@ from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
+from sojourn.http.protocols.mcp.door import McpDoor
 from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.routes import agents, answers, health, runs, sessions, waits
 from sojourn.http.service import Service
@@ -73,6 +75,9 @@ def create_app(
     problems.install(web)
     for each in (agents, answers, runs, sessions, waits, health, openai):
         web.include_router(each.routes, prefix=prefix)
+    web.router.routes.append(
+        Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"], include_in_schema=False)
+    )
     web.add_middleware(
         Locked,
         auth=auth,

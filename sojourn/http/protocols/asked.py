@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.values.visible import visible
@@ -27,6 +28,10 @@ class Asked:
     """The run that asks: the one that is followed, or a child run of it."""
     wait: AwaitClarification | AwaitConfirmation
     """The wait."""
+
+    def is_settled_by(self, event: AwaitAnsweredEvent) -> bool:
+        """Whether an event is the answer to this."""
+        return (event.run_id, event.await_id) == (self.run_id, self.wait.id)
 
     @property
     def text(self) -> str:

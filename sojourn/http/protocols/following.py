@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import NamedTuple
 
 from sojourn.contracts.event import Event
@@ -27,7 +28,7 @@ class Told(NamedTuple):
 async def follow(
     service: Service, reading: Reading, *, idle: float, deltas: bool = True
 ) -> AsyncGenerator[Told]:
-    """Read a reply to its end, as it is made.
+    """Read a reply to its end, as it is made, from where it was read; a task also to what it asks now.
 
     Args:
         service: The service.
@@ -40,7 +41,14 @@ async def follow(
         SojournError: The events cannot be read, or the place is none of the run's.
     """
     place = reading.place
-    with service.hub.subscribe(place.run_id, cursor_of(place), children=True, deltas=deltas) as subscription:
+    if reading.is_task:  # an event of the past may ask what was answered since
+        async with aclosing(recorded(service, replace(place, after=reading.cursor or place.after))) as past:
+            async for event, cursor in past:
+                yield Told(event, reading.take(event, cursor))
+        if reading.state != "open":
+            return
+    cursor = cursor_of(replace(place, after=reading.cursor or place.after))
+    with service.hub.subscribe(place.run_id, cursor, children=True, deltas=deltas) as subscription:
         async with aclosing(subscription.batches(idle)) as batches:
             async for batch in batches:
                 if not batch:
@@ -51,13 +59,13 @@ async def follow(
                         return
 
 
-async def read(service: Service, place: Place) -> Reading:
-    """What the histories have of a reply; raises as `follow`."""
-    reading = Reading(place)
+async def read(service: Service, place: Place, *, is_task: bool = False) -> Reading:
+    """What the histories have of a reply, or of a task; raises as `follow`."""
+    reading = Reading(place, is_task=is_task)
     async with aclosing(recorded(service, place)) as events:
         async for event, cursor in events:
             reading.take(event, cursor)
-            if reading.state != "open":
+            if reading.state not in ("open", "asked" if is_task else "open"):
                 break
     return reading
 

@@ -1,9 +1,10 @@
 """Talking: what a person says next, delivered once: as the answer to what was asked, or as a message."""
 
+import asyncio
 import hashlib
 import uuid
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
@@ -21,14 +22,17 @@ from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import require
 from sojourn.http.locks.tenancy import chosen_id
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked, is_yes
-from sojourn.http.protocols.following import read, recorded
+from sojourn.http.protocols.following import follow, read, recorded
 from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
 
-__all__ = ["Said", "answer", "ask_once", "digest_of", "say", "say_in_session"]
+__all__ = ["Said", "answer", "ask_once", "digest_of", "say", "say_in_session", "stop"]
 
-MAX_MESSAGE_ID = 200
+BEGINS = 5.0
+"""Seconds in which the turn of a message that is canceled has to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,43 @@ class Said:
     def text(self) -> str:
         """Its text, which is what an answer is."""
         return self.message.text
+
+
+async def stop(service: Service, asking: Principal, place: Place) -> None:
+    """End what a reply is made of: the turn of a conversation, or the run, which who has started it may end.
+
+    Raises:
+        Problem: The principal may not.
+        RunError: The run has ended, or is not there for the principal.
+    """
+    require(asking, "user")
+    run = await service.run(asking, place.run_id)
+    if place.message_id:
+        await _begun(service, place)
+        await run.interrupt("canceled", by=asking.subject)
+        return
+    whose = (await run.status()).principal
+    if whose is None or whose.subject != asking.subject:
+        require(asking, "operator")
+    await run.cancel(f"requested by {asking.subject}")
+
+
+async def _begun(service: Service, place: Place) -> None:
+    """Wait until the turn of a message is under way: the present one may be another message's."""
+    reading = Reading(place)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BEGINS), aclosing(follow(service, reading, idle=BEGINS)) as steps:
+            async for _ in steps:
+                if reading.is_begun:
+                    return
+    if not reading.is_begun:
+        raise Problem(
+            409,
+            "not_begun",
+            "the message waits for the turns before it",
+            then="Cancel it once its turn has begun.",
+            run_id=place.run_id,
+        )
 
 
 def digest_of(*texts: str) -> str:
@@ -146,7 +187,7 @@ async def answer(
     then = Place(previous.run_id, reading.end)
     async with aclosing(recorded(service, then)) as events:
         async for event, _ in events:
-            if isinstance(event, AwaitAnsweredEvent) and _is_about(event, asked):
+            if isinstance(event, AwaitAnsweredEvent) and asked.is_settled_by(event):
                 return then if _is_same(event, asked, asking, text) else None
             if isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) and event.run_id == then.run_id:
                 return None
@@ -155,10 +196,6 @@ async def answer(
     except AwaitClosed:
         return None
     return then
-
-
-def _is_about(event: AwaitAnsweredEvent, asked: Asked) -> bool:
-    return (event.run_id, event.await_id) == (asked.run_id, asked.wait.id)
 
 
 def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, text: str) -> bool:
@@ -190,7 +227,7 @@ async def _past_of(service: Service, run_id: str) -> _Past:
             elif isinstance(event, AwaitConfirmationEvent):
                 past.open.append((before, Asked(event.run_id, event.confirmation), after))
             elif isinstance(event, AwaitAnsweredEvent):
-                past.open = [each for each in past.open if not _is_about(event, each[1])]
+                past.open = [each for each in past.open if not each[1].is_settled_by(event)]
             elif event.type in ("turn_completed", "turn_failed"):
                 past.open = [each for each in past.open if not _is_below(each[1].run_id, event.run_id)]
     return past

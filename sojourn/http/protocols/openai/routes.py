@@ -21,7 +21,7 @@ from sojourn.http.protocols.openai.marks import last_seen, without_marks
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session
+from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
 from sojourn.http.routes.answering import Serving
 from sojourn.http.service import Service
 
@@ -152,11 +152,10 @@ async def cancel_response(response_id: str, asking: Asking, service: Serving) ->
     place = place_of_response(response_id)
     if place is None:
         raise _no_response(response_id)
-    run = await service.run(asking, place.run_id)
-    reading = await read(service, place)
-    if reading.state != "open":
+    await service.run(asking, place.run_id)
+    if (await read(service, place)).state != "open":
         raise refused("the response has ended; there is nothing to cancel")
-    await run.interrupt("cancelled", by=asking.subject)
+    await stop(service, asking, place)
     reading = Reading(place)
     await _end_of(service, reading)
     return JSONResponse({**response(reading, reading.agent_id), "status": "cancelled"})
