@@ -16,6 +16,7 @@ from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
+from sojourn.http.protocols.a2a.door import A2aDoor
 from sojourn.http.protocols.mcp.door import McpDoor
 from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.routes import agents, answers, health, runs, sessions, waits
@@ -26,6 +27,8 @@ __all__ = ["create_app"]
 ABOUT = """Durable runs of agents that use tools. A run is started, followed and answered by its id alone, at any process of the
 service; a client that vanishes and comes back loses nothing. Errors are problem details (RFC 9457) with a `code` and what to do
 next, `then`."""
+
+A2A = "/a2a/{agent_id}{rest:path}"
 
 
 def create_app(
@@ -75,9 +78,8 @@ def create_app(
     problems.install(web)
     for each in (agents, answers, runs, sessions, waits, health, openai):
         web.include_router(each.routes, prefix=prefix)
-    web.router.routes.append(
-        Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"], include_in_schema=False)
-    )
+    web.router.routes.append(Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
+    web.router.routes.append(Route(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
     web.add_middleware(
         Locked,
         auth=auth,
