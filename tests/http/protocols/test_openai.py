@@ -268,6 +268,9 @@ async def test_the_client_retries_what_a_process_did_not_answer(served, shop, se
                 raise httpx2.ReadError("the connection broke")
             return answer
 
+        async def aclose(self):
+            await self.real.aclose()
+
     transport = Breaking()
     async with AsyncOpenAI(
         base_url=f"{served.url}/openai/v1",
