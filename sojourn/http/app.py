@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
-from starlette.routing import compile_path
+from starlette.routing import Route, compile_path
 
 from sojourn import __version__
 from sojourn.authoring.app import App
@@ -18,6 +18,9 @@ from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.metrics import Counted
 from sojourn.http.protocols import agui, vercel
+from sojourn.http.protocols.a2a.door import A2aDoor
+from sojourn.http.protocols.mcp.door import McpDoor
+from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 
@@ -26,6 +29,8 @@ __all__ = ["create_app"]
 ABOUT = """Durable runs of agents that use tools. A run is started, followed and answered by its id alone, at any process of the
 service; a client that vanishes and comes back loses nothing. Errors are problem details (RFC 9457) with a `code` and what to do
 next, `then`."""
+
+A2A = "/a2a/{agent_id}{rest:path}"
 
 
 def create_app(
@@ -73,11 +78,13 @@ def create_app(
     )
     web.state.service = service
     api = (agents, answers, steering, runs, sessions, waits, health)
-    routers = [each.routes for each in (*api, agui, vercel)]
+    routers = [each.routes for each in (*api, agui, vercel, openai)]
     for router in routers:
         web.include_router(router, prefix=prefix)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
+    web.router.routes.append(Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
+    web.router.routes.append(Route(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
     web.add_middleware(
         Locked,
         auth=auth,

@@ -1,4 +1,4 @@
-"""Fixtures: the protocols' own clients, in Node, as programs of their own."""
+"""Fixtures: the protocols' own clients, in Node, as programs of their own; and who asks, by a key that says it."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sojourn import Principal
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -73,3 +75,19 @@ async def ended(program: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         program.kill()
     await program.communicate()
+
+
+@pytest.fixture
+def principals():
+    """An `auth`: the key `ana@acme` is a user of that tenant, `+approver` adds the role, and `-user` takes that one away."""
+
+    async def auth(request):
+        key = request.headers.get("authorization", "").removeprefix("Bearer ")
+        subject, at, rest = key.partition("@")
+        if not at:
+            return None
+        tenant = rest.partition("+")[0].partition("-")[0]
+        roles = ["viewer"] if "-user" in rest else ["user", *rest.split("+")[1:]]
+        return Principal(subject=subject, tenant=tenant, roles=roles)
+
+    return auth

@@ -1,0 +1,142 @@
+"""Broker: runs need nobody who runs them; it waits for them, cancels them, and follows them for streams."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Self
+
+from fasta2a.broker import Broker, TaskOperation
+from fasta2a.event_bus import EventBus
+from fasta2a.schema import (
+    Artifact,
+    Part,
+    StreamResponse,
+    TaskArtifactUpdateEvent,
+    TaskIdParams,
+    TaskSendParams,
+    TaskStatusUpdateEvent,
+)
+
+from sojourn.contracts.principal import Principal
+from sojourn.errors import RunNotFound
+from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
+from sojourn.http.protocols.a2a.tasks import status_of, task_of
+from sojourn.http.protocols.following import follow, read
+from sojourn.http.protocols.frames import IDLE
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.talking import stop
+from sojourn.http.service import Service
+
+__all__ = ["RunBroker", "Watched"]
+
+PATIENCE = 60.0
+"""Seconds for which a message that is sent without a stream waits for its task."""
+
+
+class Watched(EventBus):
+    """The events of a task, from the one follower that its run has in this process."""
+
+    def __init__(self, service: Service, asking: Principal) -> None:
+        self._service = service
+        self._asking = asking
+
+    @asynccontextmanager
+    async def subscribe(self, task_id: str) -> AsyncGenerator[Any]:
+        """Follow a task from where it is."""
+        place = await place_of_task(self._service, self._asking, task_id)
+        context_id = (await self._service.client.get_run(place.run_id).status()).session_id
+        async with aclosing(self._updates(Reading(place, is_task=True), context_id)) as updates:
+            yield updates
+
+    async def _updates(self, reading: Reading, context_id: str) -> AsyncGenerator[StreamResponse]:
+        is_begun = False
+        async with aclosing(follow(self._service, reading, idle=IDLE)) as steps:
+            async for step in steps:
+                if step.text:
+                    piece = Artifact(artifact_id="text", name="text", parts=[Part(text=step.text)])
+                    yield _artifact(reading, context_id, piece, append=is_begun, last_chunk=False)
+                    is_begun = True
+        for artifact in task_of(reading, context_id).get("artifacts", []):
+            yield _artifact(reading, context_id, artifact, append=False, last_chunk=True)
+        status = status_of(reading, context_id)
+        update = TaskStatusUpdateEvent(task_id=reading.place.token, context_id=context_id, status=status)
+        yield StreamResponse(status_update=update)
+
+    async def emit(self, task_id: str, event: StreamResponse) -> None:
+        """Not so: only runs have events."""
+        raise NotImplementedError
+
+    async def close(self, task_id: str) -> None:
+        """Nothing: a stream ends with its task."""
+
+
+def _artifact(
+    reading: Reading, context_id: str, artifact: Artifact, *, append: bool, last_chunk: bool
+) -> StreamResponse:
+    update = TaskArtifactUpdateEvent(task_id=reading.place.token, context_id=context_id, artifact=artifact)
+    update["append"], update["last_chunk"] = append, last_chunk
+    return StreamResponse(artifact_update=update)
+
+
+class RunBroker(Broker):
+    """What is done with the tasks of one agent for a principal.
+
+    Args:
+        service: The service.
+        asking: Who asks.
+        storage: Its tasks.
+        waits: Whether a message that is sent waits for its task.
+    """
+
+    def __init__(self, service: Service, asking: Principal, storage: RunStorage, *, waits: bool) -> None:
+        super().__init__(event_bus=Watched(service, asking))
+        self._service = service
+        self._asking = asking
+        self._storage = storage
+        self._waits = waits
+
+    async def run_task(self, params: TaskSendParams) -> None:
+        """Wait for a task that goes on by itself, where that is asked for."""
+        place = await place_of_task(self._service, self._asking, params["id"])
+        if not self._waits:
+            return
+        reading = Reading(place, is_task=True)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                async with aclosing(follow(self._service, reading, idle=IDLE, deltas=False)) as steps:
+                    async for _ in steps:
+                        pass
+        except TimeoutError:
+            return
+        self._storage.refresh(task_of(reading, params["context_id"]))
+
+    async def cancel_task(self, params: TaskIdParams) -> None:
+        """End a task, and wait until it has ended.
+
+        Raises:
+            Problem: The principal may not.
+        """
+        try:
+            place = await place_of_task(self._service, self._asking, params["id"])
+        except RunNotFound:
+            return  # the library answers that there is no such task
+        reading = await read(self._service, place, is_task=True)
+        if reading.state not in ("open", "asked"):
+            return
+        await stop(self._service, self._asking, place)
+        async with asyncio.timeout(PATIENCE):
+            while reading.state in ("open", "asked"):
+                await asyncio.sleep(0.1)
+                reading = await read(self._service, place, is_task=True)
+
+    async def __aenter__(self) -> Self:
+        """Nothing to open."""
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Nothing to close."""
+
+    async def receive_task_operations(self) -> AsyncIterator[TaskOperation]:
+        """None: there is no worker of the library's."""
+        return
+        yield

@@ -1,0 +1,160 @@
+"""The door of A2A: an ASGI application that answers one request for an agent by an application of `fasta2a`'s."""
+
+import json
+from importlib import import_module
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from sojourn.errors import SojournError
+from sojourn.http.locks.principals import principal_of
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.service import Service
+
+__all__ = ["A2aDoor"]
+
+_MODES = ["text/plain", "application/json"]
+_KNOWN = (Problem, SojournError, ValidationError)
+_CODES = {404: -32001, 403: -32600, 409: -32004}
+
+
+class A2aDoor:
+    """Answers requests; the library is imported with the first one.
+
+    Args:
+        service: The service.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, which has passed the locks."""
+        await self._service.open()
+        request, body = Request(scope, receive), b""
+        try:
+            if request.method == "POST":
+                body = await request.body()
+            app = self._app(request, body)
+            inner = {**scope, "path": request.path_params.get("rest") or "/", "root_path": ""}
+            inner["raw_path"] = inner["path"].encode()
+            async with app.task_manager:
+                await _answer(app, inner, _again(body, receive), send)
+        except _KNOWN as error:
+            await _error(error, body)(scope, receive, send)
+
+    def _app(self, request: Request, body: bytes) -> Any:
+        agent_id = request.path_params["agent_id"]
+        agent, asking = self._service.app.agent(agent_id), principal_of(request.scope)
+        if asking is None:
+            raise RuntimeError("the request has passed no locks")
+        if agent is None:
+            then = "GET /v1/agents lists the agents."
+            raise Problem(404, "agent_not_found", f"the app has no agent {agent_id[:200]!r}", then=then)
+        storage = import_module("sojourn.http.protocols.a2a.storage").RunStorage(
+            self._service, asking, agent_id
+        )
+        rooms = import_module("sojourn.http.protocols.a2a.broker")
+        broker = rooms.RunBroker(self._service, asking, storage, waits=_waits(body))
+        about = agent.description or f"The agent {agent_id}."
+        skill = {"id": agent_id, "name": agent_id, "description": about, "tags": ["agent"]}
+        modes = {"input_modes": _MODES, "output_modes": _MODES}
+        return import_module("fasta2a").FastA2A(
+            storage=storage,
+            broker=broker,
+            name=agent_id,
+            url=_address(request),
+            description=about,
+            skills=[{**skill, **modes}],
+            docs_url=None,
+            exception_handlers=dict.fromkeys(_KNOWN, _answering(body)),
+            default_input_modes=_MODES,
+            default_output_modes=_MODES,
+        )
+
+
+def _address(request: Request) -> str:
+    rest = request.path_params.get("rest") or ""
+    return str(request.url.replace(query="", fragment="")).removesuffix(rest).removesuffix("/") + "/"
+
+
+def _waits(body: bytes) -> bool:
+    """Whether a message that is sent is answered once its task has ended, or asks."""
+    try:
+        asked: Any = json.loads(body or b"{}")
+        params: Any = asked.get("params") or {}
+        settings: Any = params.get("configuration") or {}
+        if asked.get("method") == "SendMessage":
+            return settings.get("returnImmediately") is not True
+        return asked.get("method") == "message/send" and settings.get("blocking") is True
+    except (ValueError, AttributeError):
+        return False
+
+
+async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer by the library's application; a stream that fails before its first event is still answered with an error.
+
+    Raises:
+        Problem: It has failed so.
+        SojournError: As above.
+    """
+    held: list[Message] = []
+    is_sent = False
+
+    async def sent(message: Message) -> None:
+        nonlocal is_sent
+        if message["type"] == "http.response.start":
+            held.append(message)
+            return
+        is_sent = True
+        while held:
+            await send(held.pop(0))
+        await send(message)
+
+    try:
+        await app(scope, receive, sent)
+    except RuntimeError as error:  # Starlette's, where a handler of exceptions comes too late
+        if isinstance(error.__cause__, _KNOWN) and not is_sent:
+            raise error.__cause__ from None
+        raise
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What is received: the body, which was read already, and then what the server says."""
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return received
+
+
+def _answering(body: bytes) -> Any:
+    """A handler of exceptions for a request with this body."""
+
+    async def handled(_request: Request, error: Exception) -> JSONResponse:
+        return _error(error, body)
+
+    return handled
+
+
+def _error(error: Exception, body: bytes) -> JSONResponse:
+    if isinstance(error, ValidationError):
+        problem, code = (
+            Problem(422, "invalid_request", "the request is none of A2A", then="Correct it."),
+            -32600,
+        )
+    else:
+        problem = problem_of(error)
+        code = _CODES.get(problem.status, -32603 if problem.status >= 500 else -32602)
+    if not body:
+        return problem.response()
+    try:
+        id = json.loads(body).get("id")
+    except (ValueError, AttributeError):
+        id = None
+    told = {"code": code, "message": problem.detail, "data": {"code": problem.code, "then": problem.then}}
+    return JSONResponse({"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told})

@@ -1,0 +1,173 @@
+"""Storage: tasks as the histories have them; to submit one is to send its message, once."""
+
+from typing import Any, cast
+
+from fasta2a.schema import Artifact, Message, Task, TaskState
+from fasta2a.storage import Storage
+
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.message import DocumentPart, ImagePart, Part, TextPart
+from sojourn.contracts.message import Message as Words
+from sojourn.contracts.principal import Principal
+from sojourn.errors import RunNotFound
+from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.a2a.tasks import code_of, task_of
+from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.following import read
+from sojourn.http.protocols.place import Place, place_of_token
+from sojourn.http.protocols.talking import Said, digest_of, say_in_session
+from sojourn.http.service import Service
+
+__all__ = ["RunStorage", "place_of_task"]
+
+
+class RunStorage(Storage[Any]):
+    """The tasks of one agent that a principal may see.
+
+    Args:
+        service: The service.
+        asking: Who asks.
+        agent_id: The agent.
+    """
+
+    def __init__(self, service: Service, asking: Principal, agent_id: str) -> None:
+        self._service = service
+        self._asking = asking
+        self._agent_id = agent_id
+        self._submitted = Task(id="", context_id="", status={"state": "submitted"})
+
+    async def load_task(self, task_id: str, history_length: int | None = None) -> Task | None:
+        """The task as it is now; None where there is none for the principal."""
+        del history_length  # the transcript is the conversation's, and read by its own path
+        require(self._asking, "viewer")
+        try:
+            place = await place_of_task(self._service, self._asking, task_id)
+        except RunNotFound:
+            return None
+        return await self.task(place)
+
+    async def task(self, place: Place) -> Task:
+        """The task of a place."""
+        reading = await read(self._service, place, is_task=True)
+        status = await self._service.client.get_run(place.run_id).status()
+        return task_of(reading, status.session_id)
+
+    async def submit_task(self, context_id: str, message: Message) -> Task:
+        """Send a message: to a task that asks something it is the answer, else it opens a turn of its context.
+
+        Raises:
+            Problem: The principal may not, or the task asks nothing.
+            RunError: The run does not take it.
+        """
+        del context_id  # made by the library where the message has none
+        require(self._asking, "user")
+        said = Words(role="user", parts=[_part(part) for part in message["parts"]])
+        if task_id := message.get("task_id"):
+            place = await place_of_task(self._service, self._asking, task_id)
+            await self._answer(place, message, said.text)
+            return await self._submit(place)
+        # A client that sends its first message again has no context yet, and means the same one.
+        session_id = (
+            message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
+        )
+        place = await say_in_session(
+            self._service, self._asking, self._agent_id, session_id, Said(said, message["message_id"][:200])
+        )
+        return await self._submit(place)
+
+    async def _submit(self, place: Place) -> Task:
+        self._submitted = await self.task(place)
+        return self._submitted
+
+    def refresh(self, task: Task) -> None:
+        """Let the task that this request has submitted be as it is now."""
+        self._submitted.update(task)
+
+    async def _answer(self, place: Place, message: Message, text: str) -> None:
+        reading = await read(self._service, place, is_task=True)
+        data: list[Any] = [part.get("data") for part in message["parts"]]
+        given = next(
+            (cast("dict[str, Any]", each) for each in data if isinstance(each, dict)), dict[str, Any]()
+        )
+        asked = next((each for each in reading.waits if each.wait.id == given.get("await_id")), reading.asked)
+        if asked is None:
+            raise Problem(
+                409,
+                "await_closed",
+                "the task asks nothing",
+                then="Send the message to its context, without the task.",
+            )
+        if isinstance(asked.wait, AwaitConfirmation):
+            text = _decision(asked, given, text)
+        await asked.settle(self._service, self._asking, text)
+
+    async def update_task(
+        self,
+        task_id: str,
+        state: TaskState,
+        new_artifacts: list[Artifact] | None = None,
+        new_messages: list[Message] | None = None,
+    ) -> Task:
+        """Not so: only runs change tasks."""
+        raise NotImplementedError
+
+    async def load_context(self, context_id: str) -> None:
+        """Nothing: a context is a conversation, which knows itself."""
+
+    async def update_context(self, context_id: str, context: Any) -> None:
+        """Nothing, as above."""
+
+
+async def place_of_task(service: Service, asking: Principal, task_id: str) -> Place:
+    """The place of a task that the principal may see.
+
+    Raises:
+        RunNotFound: There is none.
+    """
+    place = place_of_token(task_id)
+    if place is None:
+        raise RunNotFound(f"there is no task {task_id[:80]!r}")
+    await service.run(asking, place.run_id)
+    return place
+
+
+def _decision(asked: Asked, given: dict[str, Any], text: str) -> str:
+    """The decision on a call, by text; an approval names the call that was seen.
+
+    Raises:
+        Problem: It names none, or another one.
+    """
+    code = code_of(asked)
+    if "approved" in given:
+        is_seen = given["approved"] is not True or given.get("digest", "")[:12] == code
+        decision = "yes" if given["approved"] is True else str(given.get("reason") or "no")
+    else:
+        word, _, named = text.strip().rstrip(".").partition(" ")
+        is_yes = word.casefold().strip(",`") in ("yes", "approve", "approved")
+        is_seen = not is_yes or named.strip("` ") == code
+        decision = "yes" if is_yes else text
+    if not is_seen:
+        raise Problem(
+            409,
+            "stale_digest",
+            "an approval names the call that was seen",
+            then=f"Answer yes {code}, once it was seen.",
+        )
+    return decision
+
+
+def _part(part: Any) -> Part:
+    if isinstance(text := part.get("text"), str):
+        return TextPart(type="text", text=text)
+    if isinstance(raw := part.get("raw"), str):
+        media_type = str(part.get("media_type") or "application/octet-stream")
+        if media_type.startswith("image/"):
+            return ImagePart(type="image", media_type=media_type, data=raw)
+        return DocumentPart(type="document", media_type=media_type, data=raw, title=part.get("filename"))
+    if isinstance(part.get("data"), dict):
+        data: dict[str, Any] = part["data"]
+        return TextPart(type="text", text=str(data.get("text") or data.get("reason") or ""))
+    raise Problem(
+        422, "invalid_input", "a part is a text, a file in base64 or an object", then="No URL is fetched."
+    )

@@ -1,0 +1,88 @@
+"""Tasks: a reply as a task of A2A, whose id is its place and whose context is a conversation."""
+
+import json
+from typing import Any
+
+from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
+
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reading import Reading
+
+__all__ = ["code_of", "state_of", "status_of", "task_of", "token_of"]
+
+_STATES: dict[str, TaskState] = {
+    "open": "working",
+    "asked": "input-required",
+    "answered": "completed",
+    "failed": "failed",
+}
+
+
+def token_of(place: Place) -> str:
+    """The id of a task."""
+    return place.token
+
+
+def code_of(asked: Asked) -> str:
+    """What an approval by text has to name, so that it is of the call that was shown; empty for a question."""
+    return asked.wait.payload_digest[:12] if isinstance(asked.wait, AwaitConfirmation) else ""
+
+
+def state_of(reading: Reading) -> TaskState:
+    """The state of a task."""
+    return "canceled" if reading.is_canceled else _STATES[reading.state]
+
+
+def status_of(reading: Reading, context_id: str) -> TaskStatus:
+    """The status of a task, with what it asks or why it failed."""
+    status = TaskStatus(state=state_of(reading))
+    if reading.at:
+        status["timestamp"] = reading.at.isoformat()
+    parts = list[Part]()
+    if reading.asked:
+        parts = _asking(reading.asked)
+    elif reading.error:
+        parts = [Part(text=str(reading.error))]
+    if parts:
+        message_id = f"{reading.place.token}.{reading.cursor.partition(';')[0]}"
+        message = Message(role="agent", parts=parts, message_id=message_id, task_id=token_of(reading.place))
+        message["context_id"] = context_id
+        status["message"] = message
+    return status
+
+
+def task_of(reading: Reading, context_id: str) -> Task:
+    """A task, with the answer and what the calls have made as its artifacts."""
+    task = Task(id=token_of(reading.place), context_id=context_id, status=status_of(reading, context_id))
+    if reading.output:
+        result: Any = reading.output.result
+        typed = [Part(data=result, media_type="application/json")] if result is not None else []
+        answer = Artifact(artifact_id="answer", name="answer", parts=[Part(text=reading.output.text), *typed])
+        refs = [each for each in reading.output.artifacts if each.ref]
+        made = [
+            Artifact(
+                artifact_id=each.ref, name=each.kind, parts=[Part(data={"ref": each.ref, "size": each.size})]
+            )
+            for each in refs
+        ]
+        task["artifacts"] = [answer, *made]
+    task["metadata"] = {"run_id": reading.place.run_id}
+    return task
+
+
+def _asking(asked: Asked) -> list[Part]:
+    wait = asked.wait
+    if not isinstance(wait, AwaitConfirmation):
+        data: dict[str, Any] = {"await_id": wait.id, "form": wait.form, "missing_fields": wait.missing_fields}
+        return [Part(text=asked.text), Part(data=data, media_type="application/json")]
+    call = {
+        "await_id": wait.id,
+        "tool": str(wait.tool),
+        "payload": wait.payload,
+        "digest": wait.payload_digest,
+    }
+    how = f"By text, name the call that you have seen: `yes {code_of(asked)}`."
+    data = json.loads(json.dumps(call))
+    return [Part(text=f"{asked.text}\n\n{how}"), Part(data=data, media_type="application/json")]

@@ -1,0 +1,108 @@
+"""Following: the events of a reply as they come, or those that the history has, read into a `Reading`."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import NamedTuple
+
+from sojourn.contracts.event import Event
+from sojourn.errors import RunNotFound
+from sojourn.events import Cursor
+from sojourn.events.stream import stream
+from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.service import Service
+
+__all__ = ["Told", "cursor_of", "follow", "read", "recorded"]
+
+
+class Told(NamedTuple):
+    """One step of a reply."""
+
+    event: Event | None
+    """The event; None where nothing has happened for a while."""
+    text: str
+    """What it adds to the text of the reply."""
+
+
+async def follow(
+    service: Service, reading: Reading, *, idle: float, deltas: bool = True
+) -> AsyncGenerator[Told]:
+    """Read a reply to its end, as it is made, from where it was read; a task also to what it asks now.
+
+    Args:
+        service: The service.
+        reading: The reply; takes every event in before it is told.
+        idle: Seconds without an event after which that is told.
+        deltas: Whether what planners are writing is read too.
+
+    Raises:
+        Problem: This process stops, or the reading is too slow.
+        SojournError: The events cannot be read, or the place is none of the run's.
+    """
+    place = reading.place
+    if reading.is_task:  # an event of the past may ask what was answered since
+        async with aclosing(recorded(service, replace(place, after=reading.cursor or place.after))) as past:
+            async for event, cursor in past:
+                yield Told(event, reading.take(event, cursor))
+        if reading.state != "open":
+            return
+    cursor = cursor_of(replace(place, after=reading.cursor or place.after))
+    with service.hub.subscribe(place.run_id, cursor, children=True, deltas=deltas) as subscription:
+        async with aclosing(subscription.batches(idle)) as batches:
+            async for batch in batches:
+                if not batch:
+                    yield Told(None, "")
+                for delivery in batch:
+                    yield Told(delivery.event, reading.take(delivery.event, delivery.cursor))
+                    if reading.state != "open":
+                        return
+
+
+async def read(service: Service, place: Place, *, is_task: bool = False) -> Reading:
+    """What the histories have of a reply, or of a task; raises as `follow`."""
+    reading = Reading(place, is_task=is_task)
+    async with aclosing(recorded(service, place)) as events:
+        async for event, cursor in events:
+            reading.take(event, cursor)
+            if reading.state not in ("open", "asked" if is_task else "open"):
+                break
+    return reading
+
+
+async def recorded(service: Service, place: Place) -> AsyncGenerator[tuple[Event, str]]:
+    """The recorded events of a run and its child runs after a place, those of open child runs last, each with the cursor behind it.
+
+    Raises:
+        RunNotFound: There is no such run or place.
+        SojournError: The events cannot be read.
+    """
+    client, cursor = service.client, cursor_of(place)
+    waiting, done = [place.run_id], set[str]()
+    while waiting:
+        run_id = waiting.pop(0)
+        done.add(run_id)
+        events = stream(
+            client.temporal,
+            run_id,
+            after=cursor.position,
+            follow=False,
+            children=True,
+            storage=client.storage,
+        )
+        async with aclosing(events):
+            async for event in events:
+                yield event, cursor.add(event)
+        waiting = [each for each in cursor.position.after if each not in done]
+
+
+def cursor_of(place: Place) -> Cursor:
+    """The cursor of a place.
+
+    Raises:
+        RunNotFound: The place is none of a run: somebody has made it up.
+    """
+    try:
+        return Cursor(place.run_id, place.after)
+    except ValueError as error:
+        raise RunNotFound(f"there is no such place in run {place.run_id!r}", run_id=place.run_id) from error

@@ -1,0 +1,48 @@
+"""Asking: who sent a request of MCP, and our errors as those of the protocol."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from sojourn.contracts.principal import Principal
+from sojourn.errors import SojournError
+from sojourn.http.locks.principals import principal_of
+from sojourn.http.problems import Problem, problem_of
+
+__all__ = ["Context", "asking_of", "told"]
+
+Params = TypeVar("Params")
+Answer = TypeVar("Answer")
+
+Context = ServerRequestContext[Any, Any]
+
+
+def asking_of(context: Context) -> Principal:
+    """Who sent a request.
+
+    Raises:
+        RuntimeError: The request came past the locks.
+    """
+    found = principal_of(context.request.scope) if context.request is not None else None
+    if found is None:
+        raise RuntimeError("the request has passed no locks")
+    return found
+
+
+def told(
+    handle: Callable[[Context, Params], Awaitable[Answer]],
+) -> Callable[[Context, Params], Awaitable[Answer]]:
+    """A handler whose problems are errors of the protocol."""
+
+    async def handled(context: Context, params: Params) -> Answer:
+        try:
+            return await handle(context, params)
+        except (Problem, SojournError) as error:
+            problem = problem_of(error)
+            code = INTERNAL_ERROR if problem.status >= 500 else INVALID_PARAMS
+            raise MCPError(code, problem.detail, {"code": problem.code, "then": problem.then}) from error
+
+    return handled

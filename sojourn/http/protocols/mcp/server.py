@@ -1,0 +1,252 @@
+"""The server of MCP: its tools are the agents, and its resources their artifacts."""
+
+import json
+from contextlib import aclosing
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitResult,
+    InputRequests,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
+
+from sojourn import __version__
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
+from sojourn.errors import SojournError
+from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.following import follow, read
+from sojourn.http.protocols.mcp.asking import Context, asking_of, told
+from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
+from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
+from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
+from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.talking import Said, ask_once, say_in_session
+from sojourn.http.service import Service
+
+__all__ = ["server_of"]
+
+IDLE = 15.0
+
+ANSWER = "answer"
+"""The tool by which a client that shows no forms answers a question."""
+
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "description": "What the agent is asked to do."},
+        "session_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "The conversation to go on with; of one request when left out.",
+        },
+        "request_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "Repeated by a call that is sent again, which then starts nothing new.",
+        },
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+_ANSWER = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "string", "description": "The task, as the question tells it."},
+        "answer": {"type": "string", "description": "The answer of the person who was asked."},
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+class _Answers:
+    """What the server answers.
+
+    Args:
+        service: The service.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._names = _names(service.app.list_agents())
+
+    async def list_tools(self, context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        require(asking_of(context), "viewer")
+        tools = [_tool(self._service, name, agent_id) for name, agent_id in self._names.items()]
+        about = "Answer a question that an agent has asked, or without an answer look whether it goes on."
+        return ListToolsResult(tools=[*tools, Tool(name=ANSWER, description=about, input_schema=_ANSWER)])
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> Any:
+        """Start, answer or go on; what goes wrong is the result of the tool, which models read."""
+        service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
+        try:
+            require(asking, "user")
+            if params.request_state:
+                reading = await _responded(service, asking, params)
+            elif params.name == ANSWER:
+                reading = await _answered(service, asking, arguments)
+            else:
+                place = await _started(service, asking, _agent(self._names, params.name), arguments)
+                if declares_tasks(context):
+                    return created(place)
+                reading = Reading(place, is_task=True)
+            return await _result(service, context, reading)
+        except (Problem, SojournError) as error:
+            problem = problem_of(error)
+            return failed(f"{problem.detail}\n{problem.then}", code=problem.code)
+
+    async def list_resources(
+        self, _context: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(resources=[])
+
+    async def list_templates(
+        self, _context: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        about = "An artifact of a run, by its reference; results of tools link to theirs."
+        template = ResourceTemplate(
+            name="artifact", uri_template=ARTIFACTS + "{ref}", description=about, mime_type="application/json"
+        )
+        return ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        asking, ref = asking_of(context), ref_of(params.uri)
+        require(asking, "viewer")
+        if ref is None or "#" not in ref:
+            then = "Results of tools link to artifacts."
+            raise Problem(404, "artifact_not_found", "there is no such resource", then=then)
+        run = await self._service.run(asking, ref.partition("#")[0])
+        text = json.dumps((await run.artifact(ref)).data, ensure_ascii=False)
+        contents = TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
+        return ReadResourceResult(contents=[contents])
+
+
+def server_of(service: Service) -> Server[Any]:
+    """The server of a service."""
+    answers = _Answers(service)
+    server: Server[Any] = Server(
+        service.app.name or "sojourn",
+        version=__version__,
+        on_list_tools=told(answers.list_tools),
+        on_call_tool=answers.call_tool,
+        on_list_resources=answers.list_resources,
+        on_list_resource_templates=answers.list_templates,
+        on_read_resource=told(answers.read_resource),
+    )
+    serve_tasks(server, service)
+    return server
+
+
+def _names(agent_ids: list[str]) -> dict[str, str]:
+    """By the name of a tool, which hosts let have no dot, the agent; one whose name another has keeps its id."""
+    names: dict[str, str] = {}
+    for agent_id in agent_ids:
+        plain = agent_id.replace(".", "_")
+        names[agent_id if plain in names or plain == ANSWER else plain] = agent_id
+    return names
+
+
+def _tool(service: Service, name: str, agent_id: str) -> Tool:
+    agent = service.app.agent(agent_id)
+    about = (agent.description if agent else "") or f"The agent {agent_id}."
+    return Tool(name=name, title=agent_id, description=about, input_schema=_MESSAGE)
+
+
+def _agent(names: dict[str, str], name: str) -> str:
+    if name not in names:
+        raise Problem(
+            404, "agent_not_found", f"there is no tool {name[:200]!r}", then="tools/list lists the tools."
+        )
+    return names[name]
+
+
+def _text(arguments: dict[str, Any], name: str, *, most: int = 200_000) -> str:
+    value = arguments.get(name, "")
+    if not isinstance(value, str) or len(value) > most:
+        raise Problem(
+            422, "invalid_input", f"{name} is a text of at most {most:,} characters", then="Correct it."
+        )
+    return value
+
+
+async def _started(service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]) -> Place:
+    message = _text(arguments, "message")
+    if not message:
+        raise Problem(422, "invalid_input", "message is missing", then="Say what the agent is asked to do.")
+    session_id, key = _text(arguments, "session_id", most=200), _text(arguments, "request_id", most=200)
+    if session_id:
+        return await say_in_session(service, asking, agent_id, session_id, Said(Message.user(message), key))
+    return await ask_once(service, asking, agent_id, [Message.user(message)], key)
+
+
+async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reading:
+    """Take the responses to what a call has asked; the reply goes on from there."""
+    place = await task_place(service, asking, params.request_state or "")
+    reading = await read(service, place, is_task=True)
+    for asked in list(reading.waits):
+        response = (params.input_responses or {}).get(key_of(asked))
+        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response):
+            raise Problem(409, "canceled", "the form was dismissed; the agent still waits", then=_then(place))
+    return Reading(place, is_task=True)
+
+
+async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reading:
+    place = await task_place(service, asking, _text(arguments, "task", most=4_000))
+    reading = await read(service, place, is_task=True)
+    text, asked = _text(arguments, "answer"), reading.asked
+    if text and asked:
+        if isinstance(asked.wait, AwaitConfirmation):
+            raise Problem(
+                403,
+                "forbidden",
+                "a call is approved by a person, by a client that shows its form",
+                then="Call this tool again without an answer once it is decided.",
+            )
+        await asked.settle(service, asking, text)
+        return Reading(place, is_task=True)
+    return reading
+
+
+async def _result(
+    service: Service, context: Context, reading: Reading
+) -> CallToolResult | InputRequiredResult:
+    """Follow a reply to its end, and tell its progress; or ask."""
+    count = 0
+    if reading.state != "answered":
+        async with aclosing(follow(service, reading, idle=IDLE, deltas=False)) as steps:
+            async for step in steps:
+                message = progress_of(step.event) if step.event else None
+                if message:
+                    count += 1
+                    await context.session.report_progress(count, message=message)
+    if reading.state != "asked":
+        return result_of(reading)
+    capabilities = context.session.client_capabilities
+    if capabilities and capabilities.elicitation and context.protocol_version >= "2026":
+        requests: InputRequests = {key_of(asked): request_of(asked) for asked in reading.waits}
+        return InputRequiredResult(input_requests=requests, request_state=reading.place.token)
+    texts = [asked.text for asked in reading.waits]
+    return CallToolResult(
+        content=[TextContent(type="text", text="\n\n".join([*texts, _then(reading.place)]))]
+    )
+
+
+def _then(place: Place) -> str:
+    return f"To answer, ask the user, and call the tool `{ANSWER}` with task {place.token}."

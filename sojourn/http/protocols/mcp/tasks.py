@@ -1,0 +1,143 @@
+"""Tasks: the extension of MCP by which a call is answered at once, and polled by its id from any client of the principal's tenant.
+
+The SDK has the seam for extensions, and not this one; the wire is that of SEP-2663 (`io.modelcontextprotocol/tasks`). A task is a place in the history of a
+run, so that there is no store of tasks, and none is forgotten before Temporal forgets the run.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp_types import ElicitResult, RequestParams
+from pydantic import Field, ValidationError
+
+from sojourn.contracts.principal import Principal
+from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.following import read
+from sojourn.http.protocols.mcp.asking import Context, asking_of, told
+from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
+from sojourn.http.protocols.mcp.results import result_of
+from sojourn.http.protocols.place import Place, place_of_token
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.talking import stop
+from sojourn.http.service import Service
+
+__all__ = ["TASKS", "created", "declares_tasks", "serve_tasks", "task_place"]
+
+TASKS = "io.modelcontextprotocol/tasks"
+"""The name of the extension."""
+
+POLL = 1_000
+"""Milliseconds after which a client may ask again."""
+
+
+class TaskParams(RequestParams):
+    """The task that a request is about."""
+
+    task_id: str
+
+
+class UpdateParams(TaskParams):
+    """Responses to what a task asks."""
+
+    input_responses: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+def declares_tasks(context: Context) -> bool:
+    """Whether the client of a request takes a task for a result."""
+    capabilities = context.session.client_capabilities
+    return bool(capabilities and TASKS in (capabilities.extensions or {}))
+
+
+def created(place: Place) -> dict[str, Any]:
+    """The result of a call that goes on as a task."""
+    return {"resultType": "task", **_task(Reading(place), "working")}
+
+
+def serve_tasks(server: Server[Any], service: Service) -> None:
+    """Let a server answer the requests of the extension."""
+
+    async def get(context: Context, params: TaskParams) -> dict[str, Any]:
+        asking = asking_of(context)
+        require(asking, "viewer")
+        reading = await read(service, await task_place(service, asking, params.task_id), is_task=True)
+        return {"resultType": "complete", **_detailed(reading)}
+
+    async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
+        asking = asking_of(context)
+        require(asking, "user")
+        reading = await read(service, await task_place(service, asking, params.task_id), is_task=True)
+        for asked in reading.waits:
+            response = params.input_responses.get(key_of(asked))
+            if response is not None:
+                await respond(service, asking, asked, _response(response))
+        return {"resultType": "complete"}
+
+    async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
+        asking = asking_of(context)
+        place = await task_place(service, asking, params.task_id)
+        if (await read(service, place, is_task=True)).state in ("open", "asked"):
+            await stop(service, asking, place)
+        return {"resultType": "complete"}
+
+    server.extensions[TASKS] = {}
+    server.add_request_handler("tasks/get", TaskParams, told(get))
+    server.add_request_handler("tasks/update", UpdateParams, told(update))
+    server.add_request_handler("tasks/cancel", TaskParams, told(cancel))
+
+
+async def task_place(service: Service, asking: Principal, task_id: str) -> Place:
+    """The place of a task that the principal may see.
+
+    Raises:
+        Problem: There is no such task.
+        RunNotFound: It is not the principal's.
+    """
+    place = place_of_token(task_id)
+    if place is None:
+        raise Problem(
+            404,
+            "task_not_found",
+            f"there is no task {task_id[:80]!r}",
+            then="Use the id of a task's creation.",
+        )
+    await service.run(asking, place.run_id)
+    return place
+
+
+def _response(value: Any) -> ElicitResult:
+    try:
+        return ElicitResult.model_validate(value)
+    except ValidationError as error:
+        raise Problem(
+            422, "invalid_input", "a response is that of an elicitation", then="Send action and content."
+        ) from error
+
+
+def _detailed(reading: Reading) -> dict[str, Any]:
+    if reading.state == "asked":
+        requests = {
+            key_of(asked): request_of(asked).model_dump(by_alias=True, mode="json", exclude_none=True)
+            for asked in reading.waits
+        }
+        return {**_task(reading, "input_required"), "inputRequests": requests}
+    if reading.state == "open":
+        return _task(reading, "working")
+    if reading.is_canceled:
+        return _task(reading, "cancelled")
+    result = result_of(reading).model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {**_task(reading, "completed"), "result": result}
+
+
+def _task(reading: Reading, status: str) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    begun = datetime.fromtimestamp(reading.begun, UTC) if reading.begun else now
+    return {
+        "taskId": reading.place.token,
+        "status": status,
+        "createdAt": begun.isoformat(),
+        "lastUpdatedAt": (reading.at or begun).isoformat(),
+        "ttlMs": None,
+        "pollIntervalMs": POLL,
+    }

@@ -1,0 +1,161 @@
+"""Bodies: what clients of OpenAI's API send. Parameters that steer a model are the agent's own, and are not read."""
+
+import re
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
+from sojourn.core.values.json_fault import json_fault
+from sojourn.http.protocols.openai.errors import refused
+
+__all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "messages_of"]
+
+_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)\Z")
+
+Metadata = Annotated[dict[str, str], Field(max_length=64)]
+Id = Annotated[str, Field(min_length=1, max_length=4_100)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_json(cls, value: Any) -> Any:
+        if fault := json_fault(value, max_bytes=None):
+            raise ValueError(fault.message)
+        return value
+
+
+class StreamOptions(BaseModel):
+    """What a stream has beside the text."""
+
+    include_usage: bool = False
+    """Whether its last chunk tells the usage."""
+
+
+class Turn(BaseModel):
+    """A message, in either of the two APIs."""
+
+    type: str = "message"
+    """The kind of an item; others than messages are refused."""
+    role: Literal["system", "developer", "user", "assistant"] = "user"
+    """Who says it. What `system` and `developer` say is not read: an agent has instructions of its own."""
+    content: str | list[dict[str, Any]] | None = None
+    """A text, or parts."""
+
+
+class _Asking(_Body):
+    model: Annotated[str, Field(max_length=200)]
+    """The agent."""
+    stream: bool | None = False
+    """Whether the answer is sent while it is made."""
+    metadata: Metadata | None = None
+    """`session_id` names a conversation; `message_id` is repeated by a request that is sent again."""
+    tools: list[Any] | None = None
+    """Refused: an agent's tools are its own."""
+
+    @model_validator(mode="after")
+    def _has_no_tools(self) -> "_Asking":
+        if self.tools:
+            raise ValueError("tools: an agent's tools are its own; leave this out")
+        return self
+
+    def named(self, name: str) -> str:
+        """A value of the metadata."""
+        return (self.metadata or {}).get(name, "")
+
+
+class ChatBody(_Asking):
+    """A request for a chat completion."""
+
+    messages: Annotated[list[Turn], Field(min_length=1, max_length=1_000)]
+    """The chat, of which the last message is the user's."""
+    stream_options: StreamOptions | None = None
+    """What a stream has beside the text."""
+    n: Literal[1] | None = None
+    """One answer, and no more."""
+
+
+class _Conversation(BaseModel):
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ResponseBody(_Asking):
+    """A request for a response."""
+
+    input: str | Annotated[list[Turn], Field(min_length=1, max_length=1_000)]
+    """A text, or messages."""
+    previous_response_id: Id | None = None
+    """The response that this one follows, and whose question it answers."""
+    conversation: Annotated[str, Field(min_length=1, max_length=200)] | _Conversation | None = None
+    """The conversation, by an id of your choice."""
+    background: bool | None = False
+    """Whether to answer at once, before the response is complete."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "ResponseBody":
+        if self.previous_response_id and self.conversation:
+            raise ValueError("give either previous_response_id or conversation")
+        return self
+
+    @property
+    def session_id(self) -> str:
+        """The conversation; empty for a new one."""
+        of = self.conversation
+        return (of if isinstance(of, str) else of.id if of else "") or self.named("session_id")
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The input as messages."""
+        return [Turn(content=self.input)] if isinstance(self.input, str) else self.input
+
+
+def messages_of(turns: list[Turn], param: str) -> list[Message]:
+    """The messages of the user and the agent.
+
+    Raises:
+        Problem: The last one is not the user's, or has what a message cannot have.
+    """
+    if any(turn.type != "message" for turn in turns):
+        raise refused(f"{param}: only messages are read", param, code="unsupported_value")
+    told = [turn for turn in turns if turn.role in ("user", "assistant")]
+    found = [Message(role=turn.role, parts=_parts(turn.content, param)) for turn in told]
+    if not found or found[-1].role != "user" or not found[-1].parts:
+        raise refused(f"{param}: the last message is the user's, and has content", param)
+    return [message for message in found if message.parts]
+
+
+def _parts(content: str | list[dict[str, Any]] | None, param: str) -> list[Part]:
+    if isinstance(content, str):
+        return [TextPart(type="text", text=content)] if content else []
+    return [_part(each, param) for each in content or []]
+
+
+def _part(part: dict[str, Any], param: str) -> Part:
+    kind, text = part.get("type"), part.get("text")
+    if kind in ("text", "input_text", "output_text") and isinstance(text, str):
+        return TextPart(type="text", text=text)
+    if kind in ("image_url", "input_image"):
+        media_type, data = _file(_at(part.get("image_url"), "url"), param)
+        return ImagePart(type="image", media_type=media_type, data=data)
+    if kind in ("file", "input_file"):
+        inner: Any = part.get("file") or part
+        media_type, data = _file(_at(inner, "file_data"), param)
+        name = _at(inner, "filename")
+        title = name if isinstance(name, str) else None
+        return DocumentPart(type="document", media_type=media_type, data=data, title=title)
+    raise refused(f"{param}: a part of type {str(kind)[:40]!r} is not read", param, code="unsupported_value")
+
+
+def _at(value: Any, name: str) -> Any:
+    """A member of an object; the value itself where it is none."""
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else value
+
+
+def _file(url: Any, param: str) -> tuple[str, str]:
+    found = _DATA.match(url) if isinstance(url, str) else None
+    if found is None:
+        raise refused(f"{param}: a file is sent as a data: URL in base64; no URL is fetched", param)
+    return found[1], "".join(found[2].split())

@@ -1,0 +1,61 @@
+"""Errors in OpenAI's shape: what its clients make exceptions of."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from sojourn.errors import SojournError
+from sojourn.http.problems import Problem, problem_of
+
+__all__ = ["OpenAIRoute", "error_of", "refused"]
+
+
+class OpenAIRoute(APIRoute):
+    """A route whose errors have OpenAI's shape."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, with its errors answered."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                return _of_validation(error)
+            except (Problem, SojournError, HTTPException) as error:
+                problem = problem_of(error)
+                return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
+
+        return handled
+
+
+def refused(
+    message: str, param: str | None = None, *, status: int = 400, code: str = "invalid_value"
+) -> Problem:
+    """The problem of a request that asks for what there is not."""
+    return Problem(status, code, message, then="Correct the request.", param=param)
+
+
+def error_of(problem: Problem) -> dict[str, Any]:
+    """The body of an error."""
+    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    usual = "server_error" if problem.status >= 500 else "invalid_request_error"
+    told = {
+        "message": problem.detail,
+        "type": kinds.get(problem.status, usual),
+        "param": problem.more.get("param"),
+        "code": problem.code,
+    }
+    return {"error": told}
+
+
+def _of_validation(error: RequestValidationError) -> JSONResponse:
+    first = error.errors()[0]
+    place = ".".join(str(each)[:100] for each in first["loc"][1:])
+    problem = refused(f"{place}: {first['msg']}"[:500] if place else str(first["msg"])[:500], place or None)
+    return JSONResponse(error_of(problem), 400)

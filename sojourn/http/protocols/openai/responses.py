@@ -1,0 +1,123 @@
+"""Responses: a reply as one, or as the events of a stream. Its id is its place, so that any process finds it again."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from sojourn.errors import SojournError
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.following import follow
+from sojourn.http.protocols.frames import HEARTBEAT, IDLE
+from sojourn.http.protocols.openai.errors import error_of
+from sojourn.http.protocols.place import Place, place_of_token
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.service import Service
+
+__all__ = ["place_of_response", "response", "response_events", "response_id"]
+
+_PREFIX = "resp_"
+_STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed", "failed": "failed"}
+
+
+def response_id(place: Place) -> str:
+    """The id of a response."""
+    return _PREFIX + place.token
+
+
+def place_of_response(id: str) -> Place | None:
+    """The place of a response; None where the id is none of ours."""
+    return place_of_token(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
+
+
+def response(reading: Reading, model: str, **more: Any) -> dict[str, Any]:
+    """The response of a reply, as far as it was read."""
+    status = _STATUS[reading.state]
+    has_ended = reading.state != "open"
+    error = reading.error
+    return {
+        "id": response_id(reading.place),
+        "object": "response",
+        "created_at": reading.begun or time.time(),
+        "status": status,
+        "error": {"code": "server_error", "message": str(error)} if error else None,
+        "incomplete_details": None,
+        "instructions": None,
+        "model": model,
+        "output": [_message(reading)] if reading.text or reading.state in ("answered", "asked") else [],
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "metadata": {},
+        "usage": _usage(reading) if has_ended else None,
+        **more,
+    }
+
+
+async def response_events(service: Service, reading: Reading, model: str, **more: Any) -> AsyncIterator[str]:
+    """The events of a reply, as frames of a stream."""
+    number = -1
+
+    def frame(kind: str, **fields: Any) -> str:
+        nonlocal number
+        number += 1
+        told = {"type": kind, "sequence_number": number, **fields}
+        return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
+
+    item_id = _item_id(reading)
+    place = {"item_id": item_id, "output_index": 0, "content_index": 0}
+    yield frame("response.created", response=response(reading, model, **more))
+    yield frame("response.in_progress", response=response(reading, model, **more))
+    opening: dict[str, Any] = {
+        "id": item_id,
+        "type": "message",
+        "role": "assistant",
+        "status": "in_progress",
+        "content": [],
+    }
+    yield frame("response.output_item.added", output_index=0, item=opening)
+    yield frame("response.content_part.added", **place, part=_part(""))
+    try:
+        async with aclosing(follow(service, reading, idle=IDLE)) as told:
+            async for step in told:
+                if step.text:
+                    yield frame("response.output_text.delta", **place, delta=step.text, logprobs=[])
+                elif step.event is None:
+                    yield HEARTBEAT
+    except (Problem, SojournError) as error:
+        told = error_of(problem_of(error))["error"]
+        yield frame("error", code=told["code"], message=told["message"], param=None)
+        return
+    yield frame("response.output_text.done", **place, text=reading.text, logprobs=[])
+    yield frame("response.content_part.done", **place, part=_part(reading.text))
+    yield frame("response.output_item.done", output_index=0, item=_message(reading))
+    kind = "response.failed" if reading.state == "failed" else "response.completed"
+    yield frame(kind, response=response(reading, model, **more))
+
+
+def _message(reading: Reading) -> dict[str, Any]:
+    status = {"open": "in_progress", "failed": "incomplete"}.get(reading.state, "completed")
+    common = {"id": _item_id(reading), "type": "message", "role": "assistant", "status": status}
+    return {**common, "content": [_part(reading.text)]}
+
+
+def _item_id(reading: Reading) -> str:
+    return f"msg_{reading.place.token}"
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _usage(reading: Reading) -> dict[str, Any]:
+    used = reading.usage
+    return {
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": used.input_tokens + used.output_tokens,
+    }

@@ -1,0 +1,195 @@
+"""`/openai/v1`: models, chat completions and responses."""
+
+import asyncio
+import uuid
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import JSONResponse
+
+from sojourn.contracts.principal import Principal
+from sojourn.errors import AwaitClosed, InvalidInput
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.following import follow, read
+from sojourn.http.protocols.frames import IDLE, Frames
+from sojourn.http.protocols.openai.bodies import ChatBody, ResponseBody, messages_of
+from sojourn.http.protocols.openai.chat import chunks, completion, failure
+from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
+from sojourn.http.protocols.openai.marks import last_seen, without_marks
+from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
+from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
+from sojourn.http.routes.answering import Serving
+from sojourn.http.service import Service
+
+__all__ = ["routes"]
+
+LONGEST = 600.0
+"""Seconds in which a reply that is not streamed has to end; the time after which OpenAI's client gives up too."""
+
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", max_length=200, description="Repeated by a request that is sent again."),
+]
+
+routes = APIRouter(prefix="/openai/v1", include_in_schema=False, route_class=OpenAIRoute)
+"""They are described by OpenAI, and not in our document."""
+
+
+@routes.get("/models", summary="List the agents as models")
+async def list_models(asking: Asking, service: Serving) -> Response:
+    """The agents of the app, each as a model."""
+    require(asking, "viewer")
+    return JSONResponse({"object": "list", "data": [_model(each) for each in service.app.list_agents()]})
+
+
+@routes.get("/models/{model}", summary="Look at an agent as a model")
+async def get_model(model: str, asking: Asking, service: Serving) -> Response:
+    """One agent as a model."""
+    require(asking, "viewer")
+    _require_model(service, model)
+    return JSONResponse(_model(model))
+
+
+@routes.post("/chat/completions", summary="Complete a chat")
+async def complete_chat(body: ChatBody, asking: Asking, service: Serving, key: Key = None) -> Response:
+    """Ask an agent: with `metadata.session_id` the next message of a conversation, else a run for this request."""
+    require(asking, "user")
+    _require_model(service, body.model)
+    reading = Reading(await _place_of_chat(service, asking, body, key or body.named("message_id")))
+    if body.stream:
+        usage = bool(body.stream_options and body.stream_options.include_usage)
+        return Frames(chunks(service, reading, body.model, usage=usage))
+    await _end_of(service, reading)
+    if reading.state == "failed":
+        raise failure(reading)
+    return JSONResponse(completion(reading, body.model))
+
+
+async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> Place:
+    messages = messages_of(body.messages, "messages")
+    said = messages[-1]
+    if seen := last_seen(messages):
+        place = await answer(service, asking, *_answered(seen, said.text))
+        if place is not None:
+            return place
+    messages = without_marks(messages)
+    session_id = body.named("session_id")
+    if not session_id:
+        return await ask_once(service, asking, body.model, messages, key)
+    told = digest_of(body.model, *(message.model_dump_json() for message in messages))
+    return await say_in_session(service, asking, body.model, session_id, Said(said, key or f"chat-{told}"))
+
+
+def _answered(seen: tuple[Place, str], text: str) -> tuple[Place, str, str]:
+    return seen[0], text, seen[1]
+
+
+@routes.post("/responses", summary="Create a response")
+async def create_response(body: ResponseBody, asking: Asking, service: Serving, key: Key = None) -> Response:
+    """Ask an agent in a conversation: a new one, that of `previous_response_id`, or the one that `conversation` names."""
+    require(asking, "user")
+    _require_model(service, body.model)
+    place = await _place_of_response(service, asking, body, key or body.named("message_id"))
+    reading = Reading(place)
+    more: dict[str, Any] = {
+        "metadata": body.metadata or {},
+        "previous_response_id": body.previous_response_id,
+        "background": bool(body.background),
+        "conversation": {"id": body.session_id} if body.session_id else None,
+    }
+    if body.stream:
+        return Frames(response_events(service, reading, body.model, **more))
+    if not body.background:
+        await _end_of(service, reading)
+    return JSONResponse(response(reading, body.model, **more))
+
+
+async def _place_of_response(service: Service, asking: Principal, body: ResponseBody, key: str) -> Place:
+    messages = messages_of(body.turns, "input")
+    said = messages[-1]
+    if body.previous_response_id:
+        previous = place_of_response(body.previous_response_id)
+        if previous is None:
+            raise _no_response(body.previous_response_id)
+        place = await answer(service, asking, previous, said.text)
+        if place is not None:
+            return place
+        told = digest_of(previous.token, said.model_dump_json())
+        try:
+            return await say(service, asking, previous.run_id, Said(said, key or f"resp-{told}"))
+        except (AwaitClosed, InvalidInput) as error:
+            raise refused(f"previous_response_id: {error}", "previous_response_id") from error
+    if body.session_id:
+        return await say_in_session(service, asking, body.model, body.session_id, Said(said, key))
+    if len(messages) > 1:
+        return await ask_once(service, asking, body.model, messages, key)
+    session_id = f"resp-{digest_of(asking.subject, key) if key else uuid.uuid4().hex}"
+    return await say_in_session(service, asking, body.model, session_id, Said(said, key))
+
+
+@routes.get("/responses/{response_id}", summary="Look at a response")
+async def get_response(response_id: str, asking: Asking, service: Serving, stream: bool = False) -> Response:
+    """A response, at any process; with `stream` from its beginning, also while it is made."""
+    require(asking, "viewer")
+    place = place_of_response(response_id)
+    if place is None:
+        raise _no_response(response_id)
+    await service.run(asking, place.run_id)
+    reading = await read(service, place)
+    if stream:
+        return Frames(response_events(service, Reading(place), reading.agent_id))
+    return JSONResponse(response(reading, reading.agent_id))
+
+
+@routes.post("/responses/{response_id}/cancel", summary="Cancel a response")
+async def cancel_response(response_id: str, asking: Asking, service: Serving) -> Response:
+    """End the turn of a response; the conversation goes on."""
+    require(asking, "user")
+    place = place_of_response(response_id)
+    if place is None:
+        raise _no_response(response_id)
+    await service.run(asking, place.run_id)
+    if (await read(service, place)).state != "open":
+        raise refused("the response has ended; there is nothing to cancel")
+    await stop(service, asking, place)
+    reading = Reading(place)
+    await _end_of(service, reading)
+    return JSONResponse({**response(reading, reading.agent_id), "status": "cancelled"})
+
+
+async def _end_of(service: Service, reading: Reading) -> None:
+    """Read a reply to its end.
+
+    Raises:
+        Problem: It has not ended within ten minutes.
+    """
+    try:
+        async with (
+            asyncio.timeout(LONGEST),
+            aclosing(follow(service, reading, idle=IDLE, deltas=False)) as told,
+        ):
+            async for _ in told:
+                pass
+    except TimeoutError as error:
+        detail = (
+            f"the run {reading.place.run_id} goes on; ask for a stream, or for a response in the background"
+        )
+        raise Problem(504, "still_running", detail, then="Stream it.") from error
+
+
+def _require_model(service: Service, model: str) -> None:
+    if service.app.agent(model) is None:
+        detail = f"The model `{model[:200]}` does not exist: the models are the agents of the app"
+        raise refused(detail, "model", status=404, code="model_not_found")
+
+
+def _no_response(id: str) -> Problem:
+    return refused(f"Response with id '{id[:200]}' not found.", status=404, code="response_not_found")
+
+
+def _model(agent_id: str) -> dict[str, Any]:
+    return {"id": agent_id, "object": "model", "created": 0, "owned_by": "sojourn"}

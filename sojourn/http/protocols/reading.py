@@ -1,0 +1,195 @@
+"""Reading: what the events after a place come to: pieces of text, then an answer, a question or a failure.
+
+A reply ends at the first of these in the history, whatever came later. So it is the same for whoever reads it, whenever and at which process. A
+task, which keeps its id from the first message to the answer, goes on after its questions: it is what the history says of it now.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.event import (
+    AssistantMessageEvent,
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    AwaitConfirmationEvent,
+    Event,
+    PlanStartedEvent,
+    RunCompletedEvent,
+    StreamRestartedEvent,
+    TextDeltaEvent,
+    ToolResultReceivedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
+    UsageEvent,
+)
+from sojourn.contracts.plan import Usage
+from sojourn.contracts.run import RunOutput
+from sojourn.contracts.tool_error import ToolError
+from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.place import Place
+
+__all__ = ["Reading"]
+
+_ENDS = ("run_canceled", "run_failed", "run_terminated", "run_timed_out")
+_GAP = "\n\n"
+
+
+@dataclass
+class Reading:
+    """A reply, as far as it was read."""
+
+    place: Place
+    """Where it begins."""
+    is_task: bool = False
+    """Whether it goes on once its questions are settled; its text then has none of them."""
+    state: Literal["open", "answered", "asked", "failed"] = "open"
+    """How it ends; `open` while it has not."""
+    text: str = ""
+    """What the agent has said: each of its messages, then what it asks, with an empty line between."""
+    asked: Asked | None = None
+    """With `asked`: what it asks, of a task what was asked first and is open."""
+    waits: list[Asked] = field(default_factory=list[Asked])
+    """Of a task: all that is asked and open."""
+    artifacts: list[Artifact] = field(default_factory=list[Artifact])
+    """What the calls of the run have made, by reference."""
+    cursor: str = ""
+    """The cursor of the last event that was read."""
+    at: datetime | None = None
+    """When that was."""
+    output: RunOutput | None = None
+    """With `answered`: the output of the turn or of the run."""
+    error: ToolError | None = None
+    """With `failed`: why."""
+    is_canceled: bool = False
+    """With `failed`: whether somebody has canceled it."""
+    usage: Usage = field(default_factory=Usage)
+    """What the plans used, of child runs too."""
+    end: str = ""
+    """The cursor of the event that ends it: what follows an answer comes after it."""
+    agent_id: str = ""
+    """The agent."""
+    begun: float | None = None
+    """When its first event was, as seconds of the epoch."""
+    _draft: str = ""
+    """What was said of the message that is being written."""
+    _again: str | None = None
+    """What a restarted draft has so far that may be the beginning of `_draft`, which cannot be taken back."""
+    _is_mine: bool = False
+
+    def __post_init__(self) -> None:
+        self._is_mine = not self.place.message_id
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the turn that it is of has begun."""
+        return self._is_mine
+
+    def take(self, event: Event, cursor: str) -> str:
+        """Take an event in, and return what it adds to the text."""
+        before = len(self.text)
+        self.cursor, self.at = cursor or self.cursor, event.time
+        is_own = event.run_id == self.place.run_id
+        if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
+            self._is_mine = self._is_mine or self.place.message_id in event.message_ids
+        if is_own and event.type in _ENDS:
+            self._fail(event)
+        elif is_own and isinstance(event, RunCompletedEvent) and not self._is_mine and event.output:
+            self._fail(event, event.output.reason)
+        elif self._is_mine:
+            self._read(event, is_own=is_own)
+        if is_own and not self.agent_id:
+            self.agent_id, self.begun = event.agent_id, event.time.timestamp()
+        if self.state != "open":
+            self.end = cursor
+        return self.text[before:]
+
+    def _read(self, event: Event, *, is_own: bool) -> None:
+        if isinstance(event, UsageEvent):
+            self._use(event.usage)
+        elif isinstance(event, AwaitClarificationEvent):
+            self._ask(Asked(event.run_id, event.question))
+        elif self.is_task and isinstance(event, AwaitAnsweredEvent):
+            self._settle([each for each in self.waits if not each.is_settled_by(event)])
+        elif isinstance(event, AwaitConfirmationEvent):
+            self._ask(Asked(event.run_id, event.confirmation))
+        elif is_own:
+            self._read_own(event)
+
+    def _read_own(self, event: Event) -> None:
+        if isinstance(event, PlanStartedEvent):
+            self._draft, self._again = "", None
+        elif isinstance(event, StreamRestartedEvent):
+            self._again = "" if self._draft else None
+        elif isinstance(event, TextDeltaEvent):
+            self._write(event.text)
+        elif isinstance(event, AssistantMessageEvent):
+            self._write_whole(event.message.text)
+        elif isinstance(event, ToolResultReceivedEvent):
+            self.artifacts += event.result.artifacts
+            below = f"{self.place.run_id}/{event.result.tool_call_id}"
+            self._settle([each for each in self.waits if not f"{each.run_id}/".startswith(f"{below}/")])
+        elif isinstance(event, (TurnCompletedEvent, RunCompletedEvent)) and event.output:
+            self.state, self.output = "answered", event.output
+            if not self.text.endswith(event.output.text):
+                self._write_whole(event.output.text)
+        elif isinstance(event, TurnFailedEvent):
+            self.state, self.error = "failed", event.error
+            self.is_canceled = event.error.code == "interrupted"
+
+    def _write(self, piece: str) -> None:
+        """Add a piece of a draft."""
+        if self._again is not None:
+            self._again += piece
+            if self._draft.startswith(self._again):
+                return  # it says the same again
+            whole, self._again = self._again, None
+            self._write_whole(whole, is_draft=True)
+            return
+        if not self._draft and self.text and piece:
+            self.text += _GAP
+        self._draft += piece
+        self.text += piece
+
+    def _write_whole(self, whole: str, *, is_draft: bool = False) -> None:
+        """Add what a whole message has beyond its draft; all of it where it is another one."""
+        self._again = None
+        if not whole.startswith(self._draft):
+            self._draft = ""
+        self._write(whole[len(self._draft) :])
+        if not is_draft:
+            self._draft = ""
+
+    def _ask(self, asked: Asked) -> None:
+        if self.is_task:
+            self._settle([*self.waits, asked])
+            return
+        self._draft = ""
+        self._write_whole(asked.text)
+        self.state, self.asked = "asked", asked
+
+    def _settle(self, waits: list[Asked]) -> None:
+        """Let these be what is asked and open."""
+        self.waits = waits
+        if self.is_task and self.state in ("open", "asked"):
+            self.state, self.asked = ("asked", waits[0]) if waits else ("open", None)
+
+    def _fail(self, event: Event, code: str = "") -> None:
+        error, text = getattr(event, "error", None), getattr(event, "text", None)
+        why = text or f"the run ended ({code or event.type.removeprefix('run_')})"
+        self.state, self.is_canceled = "failed", event.type == "run_canceled"
+        self.error = error or ToolError.new(why, code=code or getattr(event, "code", None))
+
+    def _use(self, used: Usage) -> None:
+        mine = self.usage
+        known = mine.cost is not None or used.cost is not None
+        self.usage = Usage(
+            input_tokens=mine.input_tokens + used.input_tokens,
+            output_tokens=mine.output_tokens + used.output_tokens,
+            cached_tokens=mine.cached_tokens + used.cached_tokens,
+            cost=(mine.cost or 0) + (used.cost or 0) if known else None,
+            model=used.model or mine.model,
+        )

@@ -1,0 +1,237 @@
+"""Talking: what a person says next, delivered once: as the answer to what was asked, or as a message."""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+
+from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    AwaitConfirmationEvent,
+    MessageReceivedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+)
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
+from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
+from sojourn.http.bodies import StartBody
+from sojourn.http.locks.principals import require
+from sojourn.http.locks.tenancy import chosen_id
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.asked import Asked, is_yes
+from sojourn.http.protocols.following import follow, read, recorded
+from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reading import Reading
+from sojourn.http.service import Service
+
+__all__ = ["Said", "answer", "ask_once", "digest_of", "say", "say_in_session", "stop"]
+
+BEGINS = 5.0
+"""Seconds in which the turn of a message that is canceled has to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person says."""
+
+    message: Message
+    """The message."""
+    message_id: str = ""
+    """The id by which a message that is sent again is delivered once; made when left out."""
+
+    @property
+    def text(self) -> str:
+        """Its text, which is what an answer is."""
+        return self.message.text
+
+
+async def stop(service: Service, asking: Principal, place: Place) -> None:
+    """End what a reply is made of: the turn of a conversation, or the run, which who has started it may end.
+
+    Raises:
+        Problem: The principal may not.
+        RunError: The run has ended, or is not there for the principal.
+    """
+    require(asking, "user")
+    run = await service.run(asking, place.run_id)
+    if place.message_id:
+        await _begun(service, place)
+        await run.interrupt("canceled", by=asking.subject)
+        return
+    whose = (await run.status()).principal
+    if whose is None or whose.subject != asking.subject:
+        require(asking, "operator")
+    await run.cancel(f"requested by {asking.subject}")
+
+
+async def _begun(service: Service, place: Place) -> None:
+    """Wait until the turn of a message is under way: the present one may be another message's."""
+    reading = Reading(place)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BEGINS), aclosing(follow(service, reading, idle=BEGINS)) as steps:
+            async for _ in steps:
+                if reading.is_begun:
+                    return
+    if not reading.is_begun:
+        raise Problem(
+            409,
+            "not_begun",
+            "the message waits for the turns before it",
+            then="Cancel it once its turn has begun.",
+            run_id=place.run_id,
+        )
+
+
+def digest_of(*texts: str) -> str:
+    """A short digest of texts, for ids."""
+    return hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+async def ask_once(
+    service: Service, asking: Principal, agent_id: str, messages: Sequence[Message], key: str = ""
+) -> Place:
+    """Start a run for one request, with all its messages; with a key, the same request is the same run.
+
+    Raises:
+        Problem: The principal may not.
+        RunError: As `Client.start`.
+    """
+    require(asking, "user")
+    opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
+    body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
+    run_id = (
+        chosen_id(asking, f"once-{digest_of(asking.subject, key, body.model_dump_json())}") if key else None
+    )
+    try:
+        run = await service.start(asking, body, run_id)
+    except RunAlreadyExists:
+        if run_id is None:
+            raise
+        run = await service.run(asking, run_id)
+    return Place(run.id)
+
+
+async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:
+    """Send a message to a conversation that exists; raises as `Run.send`."""
+    require(asking, "user")
+    run = await service.run(asking, run_id)
+    content = {"parts": said.message.model_dump(mode="json", exclude_defaults=True)["parts"]}
+    message_id = said.message_id or uuid.uuid4().hex
+    accepted = await run.send({"message_id": message_id, **content, "by": asking.subject})
+    return Place(run.id, accepted.after, accepted.message_id)
+
+
+async def say_in_session(
+    service: Service, asking: Principal, agent_id: str, session_id: str, said: Said
+) -> Place:
+    """Send a message to a conversation, which it starts where there is none; where exactly that is asked, it answers a question.
+
+    A call to approve is not decided by somebody who may not have seen it: the reply is then what is asked.
+
+    Raises:
+        Problem: The principal may not.
+        RunError: As `Session.send`.
+    """
+    require(asking, "user")
+    session = await service.session(asking, agent_id, session_id)
+    try:
+        status = await session.run.status()
+        waits = [status.awaits, *status.child_awaits.values()]
+        asks = any(not isinstance(wait, AwaitExternalTools) for each in waits for wait in each)
+    except RunNotFound:
+        asks = False
+    if asks:
+        past = await _past_of(service, session.run.id)
+        if said.message_id in past.messages:
+            return Place(session.run.id, past.messages[said.message_id], said.message_id)
+        for before, asked, after in past.open:
+            if isinstance(asked.wait, AwaitConfirmation):
+                return Place(session.run.id, before)
+            await asked.settle(service, asking, said.text)
+            return Place(session.run.id, after)
+    turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
+    return Place(session.run.id, turn.after, turn.message_id)
+
+
+async def answer(
+    service: Service, asking: Principal, previous: Place, text: str, seen: str | None = None
+) -> Place | None:
+    """Answer what a reply has asked, once.
+
+    Args:
+        service: The service.
+        asking: Who answers.
+        previous: The reply.
+        text: The answer.
+        seen: What was shown, where the protocol knows it; what was not shown is asked again.
+
+    Returns:
+        The place of the next reply; None where nothing was asked, or it is settled otherwise.
+
+    Raises:
+        Problem: The principal may not.
+        RunError: The run does not take the answer, or is not there for the principal.
+    """
+    await service.run(asking, previous.run_id)
+    reading = await read(service, previous)
+    asked = reading.asked
+    if asked is None:
+        return None
+    if seen is not None and asked.text not in seen:
+        return previous
+    then = Place(previous.run_id, reading.end)
+    async with aclosing(recorded(service, then)) as events:
+        async for event, _ in events:
+            if isinstance(event, AwaitAnsweredEvent) and asked.is_settled_by(event):
+                return then if _is_same(event, asked, asking, text) else None
+            if isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) and event.run_id == then.run_id:
+                return None
+    try:
+        await asked.settle(service, asking, text)
+    except AwaitClosed:
+        return None
+    return then
+
+
+def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, text: str) -> bool:
+    """Whether an answer is this one, sent before."""
+    is_decision = isinstance(asked.wait, AwaitConfirmation)
+    same = event.approved == is_yes(text) if is_decision else event.text == text
+    return same and event.by == asking.subject
+
+
+@dataclass
+class _Past:
+    """What a conversation has had."""
+
+    messages: dict[str, str] = field(default_factory=dict[str, str])
+    """By message_id, the cursor after which its events come."""
+    open: list[tuple[str, Asked, str]] = field(default_factory=list[tuple[str, Asked, str]])
+    """What is asked, with the cursors before and after the question."""
+
+
+async def _past_of(service: Service, run_id: str) -> _Past:
+    past, after = _Past(), ""
+    async with aclosing(recorded(service, Place(run_id))) as events:
+        async for event, cursor in events:
+            before, after = after, cursor
+            if isinstance(event, MessageReceivedEvent):
+                past.messages[event.message_id] = before
+            elif isinstance(event, AwaitClarificationEvent):
+                past.open.append((before, Asked(event.run_id, event.question), after))
+            elif isinstance(event, AwaitConfirmationEvent):
+                past.open.append((before, Asked(event.run_id, event.confirmation), after))
+            elif isinstance(event, AwaitAnsweredEvent):
+                past.open = [each for each in past.open if not each[1].is_settled_by(event)]
+            elif event.type in ("turn_completed", "turn_failed"):
+                past.open = [each for each in past.open if not _is_below(each[1].run_id, event.run_id)]
+    return past
+
+
+def _is_below(run_id: str, top: str) -> bool:
+    return run_id == top or run_id.startswith(f"{top}/")

@@ -1,0 +1,150 @@
+"""The genuine client of A2A, against an agent on a real worker."""
+
+import uuid
+
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskState,
+)
+
+from sojourn.http import create_app
+from tests.http.conftest import listening
+
+
+class Peer:
+    """A client of the clerk."""
+
+    def __init__(self, client):
+        self.client = client
+
+    async def send(self, text, **fields):
+        """Send a message; return what comes."""
+        fields.setdefault("message_id", uuid.uuid4().hex)
+        message = Message(role=Role.ROLE_USER, parts=[Part(text=text)], **fields)
+        return [event async for event in self.client.send_message(SendMessageRequest(message=message))]
+
+    async def task(self, task_id):
+        """Look at a task."""
+        return await self.client.get_task(GetTaskRequest(id=task_id))
+
+
+async def peer_of(url, http, *, streaming=False):
+    """A client of the clerk, by its card."""
+    card = await A2ACardResolver(http, f"{url}/a2a/shop.clerk").get_agent_card()
+    return Peer(ClientFactory(ClientConfig(httpx_client=http, streaming=streaming)).create(card))
+
+
+@pytest.fixture
+async def http():
+    """An HTTP client."""
+    async with httpx.AsyncClient(timeout=60) as found:
+        yield found
+
+
+def text_of(task):
+    """The answer of a task."""
+    return next(each.parts[0].text for each in task.artifacts if each.artifact_id == "answer")
+
+
+async def test_a_message_is_a_task_with_its_answer(served, http):
+    """The card leads to the agent, and a message is answered with a task that has ended."""
+    peer = await peer_of(served.url, http)
+    (event,) = await peer.send("measure")
+    assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
+    assert text_of(event.task) == "measured"
+    assert [each.name for each in event.task.artifacts] == ["answer", "curve"]
+    (failed,) = await peer.send("fail", context_id=event.task.context_id)
+    assert failed.task.status.state == TaskState.TASK_STATE_FAILED
+    assert "the shop is closed" in failed.task.status.message.parts[0].text
+
+
+async def test_a_stream_has_live_text_and_ends_with_the_task(served, http, shop):
+    """A stream has the task, what is written, the answer and the end."""
+    shop.gate.set()
+    peer = await peer_of(served.url, http, streaming=True)
+    events = await peer.send("talk")
+    assert events[0].WhichOneof("payload") == "task"
+    pieces = [each.artifact_update for each in events if each.WhichOneof("payload") == "artifact_update"]
+    text = "".join(each.artifact.parts[0].text for each in pieces if each.artifact.artifact_id == "text")
+    assert text == "The site is dark."
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+
+
+async def test_a_question_is_answered_by_a_message_to_the_task(served, http, shop):
+    """A task that needs input gets it by a message, at another process, and sent again it is the same task."""
+    peer = await peer_of(served.url, http)
+    async with listening(create_app(shop.app, client=served.client)) as url:
+        other = await peer_of(url, http)
+        first = {"message_id": uuid.uuid4().hex, "context_id": uuid.uuid4().hex}
+        (asked,) = await peer.send("ask", **first)
+        assert asked.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert asked.task.status.message.parts[0].text == "Which one?"
+        (again,) = await other.send("ask", **first)
+        assert again.task.context_id == asked.task.context_id == first["context_id"]
+        (done,) = await other.send("this", task_id=asked.task.id, context_id=asked.task.context_id)
+    assert done.task.id == asked.task.id
+    assert text_of(done.task) == "this"
+    assert text_of(await peer.task(asked.task.id)) == "this"
+
+
+async def test_a_call_is_approved_as_it_was_seen(served, http):
+    """An approval names the call that was shown; a plain yes is refused."""
+    peer = await peer_of(served.url, http)
+    (asked,) = await peer.send("wipe")
+    parts = asked.task.status.message.parts
+    code = parts[1].data.struct_value["digest"][:12]
+    assert f"yes {code}" in parts[0].text
+    place = {"task_id": asked.task.id, "context_id": asked.task.context_id}
+    with pytest.raises(Exception, match="names the call"):
+        await peer.send("yes", **place)
+    (done,) = await peer.send(f"yes {code}", **place)
+    assert text_of(done.task) == "wiped a"
+
+
+async def test_a_task_is_followed_again_and_cancelled(served, http):
+    """A client that comes back follows the task to its end, which is its cancellation."""
+    peer = await peer_of(served.url, http, streaming=True)
+    message = Message(role=Role.ROLE_USER, parts=[Part(text="hang")], message_id=uuid.uuid4().hex)
+    stream = peer.client.send_message(SendMessageRequest(message=message))
+    task = (await anext(stream)).task
+    await stream.aclose()
+    back = peer.client.subscribe(SubscribeToTaskRequest(id=task.id))
+    assert (await anext(back)).task.status.state == TaskState.TASK_STATE_WORKING
+    canceled = await peer.client.cancel_task(CancelTaskRequest(id=task.id))
+    assert canceled.status.state == TaskState.TASK_STATE_CANCELED
+    rest = [event async for event in back]
+    assert rest[-1].status_update.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals):
+    """Another tenant finds, answers and cancels nothing."""
+    async with listening(create_app(shop.app, client=served.client, auth=principals)) as url:
+
+        def of(key):
+            return httpx.AsyncClient(timeout=60, headers={"Authorization": f"Bearer {key}"})
+
+        async with of("ana@acme") as ana_http, of("eve@globex") as eve_http, httpx.AsyncClient() as nobody:
+            ana, eve = await peer_of(url, ana_http), await peer_of(url, eve_http)
+            (asked,) = await ana.send("ask")
+            foreign = asked.task.id
+            for tried in (
+                lambda: eve.task(foreign),
+                lambda: eve.send("this", task_id=foreign),
+                lambda: eve.client.cancel_task(CancelTaskRequest(id=foreign)),
+            ):
+                with pytest.raises(Exception, match=r"not found|there is no"):
+                    await tried()
+            streaming = await peer_of(url, eve_http, streaming=True)
+            with pytest.raises(Exception, match="there is no"):
+                await streaming.send("this", task_id=foreign)
+            assert (await ana.task(asked.task.id)).status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+            assert (await nobody.post(f"{url}/a2a/shop.clerk/", json={})).status_code == 401

@@ -1,0 +1,263 @@
+"""The genuine client of MCP, over HTTP, against agents on a real worker."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.extension import ClientExtension, ResultClaim
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult, Request, RequestParams, Result
+
+from sojourn.http import create_app
+from tests.http.conftest import listening
+
+TASKS = "io.modelcontextprotocol/tasks"
+
+
+class CreatedTask(Result):
+    """The result of a call that goes on as a task, as the extension defines it."""
+
+    result_type: Literal["task"]
+    task_id: str
+    status: str
+
+
+class DetailedTask(Result):
+    """A task, as `tasks/get` tells it."""
+
+    result_type: Literal["complete"]
+    task_id: str
+    status: str
+    input_requests: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+
+
+class Done(Result):
+    """An acknowledgement."""
+
+    result_type: Literal["complete"]
+
+
+class TakesTasks(ClientExtension):
+    """A client that takes tasks, and polls them by itself."""
+
+    identifier = TASKS
+
+    def claims(self):
+        """The shape of a created task."""
+
+        async def resolve(_result, _context):
+            raise AssertionError("the tests poll")
+
+        return [ResultClaim(result_type="task", model=CreatedTask, resolve=resolve)]
+
+
+@asynccontextmanager
+async def connect(url: str, *, key: str = "", **options: Any) -> AsyncIterator[Client]:
+    """A client of the service's MCP server."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), **options) as client,
+    ):
+        yield client
+
+
+async def call(client: Client, text: str, **arguments: Any) -> Any:
+    """Call the clerk."""
+    return await client.call_tool("shop_clerk", {"message": text, **arguments})
+
+
+async def start(client: Client, text: str, **arguments: Any) -> str:
+    """Call the clerk as a task; return the task's id."""
+    found = await client.session.call_tool("shop_clerk", {"message": text, **arguments}, allow_claimed=True)
+    assert isinstance(found, CreatedTask)
+    assert found.status == "working"
+    return found.task_id
+
+
+async def send(client: Client, method: str, model: type[Any], **params: Any) -> Any:
+    """Send a request of the extension."""
+
+    class Params(RequestParams):
+        task_id: str
+        input_responses: dict[str, Any] | None = None
+
+    return await client.session.send_request(
+        Request[Params, str](method=method, params=Params(**params)), model
+    )
+
+
+async def task(client: Client, task_id: str) -> DetailedTask:
+    """Poll a task."""
+    return await send(client, "tasks/get", DetailedTask, task_id=task_id)
+
+
+async def test_the_agents_are_tools(served):
+    """Each agent is a tool, by a name that hosts take, and a call has its answer."""
+    async with connect(served.url) as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["shop_clerk", "shop_helper", "answer"]
+        assert tools[0].input_schema["required"] == ["message"]
+        result = await call(client, "hello")
+        assert (result.content[0].text, result.is_error) == ("hello", False)
+        failed = await call(client, "fail")
+        assert failed.is_error
+        assert "the shop is closed" in failed.content[0].text
+        assert (await client.call_tool("shop_nobody", {"message": "x"})).is_error
+
+
+async def test_progress_is_told(served):
+    """The plans and calls of a run are the progress of the call."""
+    told = []
+
+    async def progress(done, _total, message):
+        told.append((done, message))
+
+    async with connect(served.url) as client:
+        await client.call_tool("shop_clerk", {"message": "rounds 1"}, progress_callback=progress)
+    assert [message for _, message in told].count("shop.tools.add") == 2
+    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+
+
+async def test_artifacts_are_resources(served):
+    """A result links to the artifacts of its run, which are read as resources."""
+    async with connect(served.url) as client:
+        result = await call(client, "measure")
+        (link,) = [part for part in result.content if part.type == "resource_link"]
+        read = await client.read_resource(link.uri)
+        assert read.contents[0].text == "[0, 1, 2]"
+        with pytest.raises(MCPError):
+            await client.read_resource("sojourn://artifacts/none%23call_1%2Fcurve")
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "outcome"),
+    [
+        ("ask", {"answer": "this"}, "this"),
+        ("below", {"answer": "this"}, "this"),
+        ("wipe", {"decision": "approve"}, "wiped a"),
+        ("wipe", {"decision": "deny", "reason": "not now"}, "None"),
+    ],
+)
+async def test_a_question_is_a_form_of_the_client(served, text, content, outcome):
+    """What a run or a child run asks is an elicitation, and the call goes on with its response."""
+    asked = []
+
+    async def elicit(_context, params):
+        asked.append(params)
+        return ElicitResult(action="accept", content=content)
+
+    async with connect(served.url, elicitation_callback=elicit) as client:
+        result = await call(client, text)
+    assert result.content[0].text == outcome
+    assert len(asked) == 1
+    assert asked[0].requested_schema["properties"].keys() >= content.keys()
+    if text == "wipe":
+        assert '"disk": "a"' in asked[0].message
+
+
+async def test_a_client_without_forms_answers_by_a_tool(served):
+    """A client that shows no forms gets the question as text, and answers it by a tool; it approves nothing."""
+    async with connect(served.url, mode="legacy") as client:
+        asked = (await call(client, "ask")).content[0].text
+        assert asked.startswith("Which one?")
+        task_id = asked.rpartition("with task ")[2].rstrip(".")
+        answered = await client.call_tool("answer", {"task": task_id, "answer": "this"})
+        assert answered.content[0].text == "this"
+        asked = (await call(client, "wipe")).content[0].text
+        task_id = asked.rpartition("with task ")[2].rstrip(".")
+        refused = await client.call_tool("answer", {"task": task_id, "answer": "yes"})
+        assert refused.is_error
+        assert "approved by a person" in refused.content[0].text
+
+
+async def test_a_task_is_polled_from_another_client(served, shop, until):
+    """A call that goes on as a task is polled, answered and read by another client at another process."""
+    async with (
+        listening(create_app(shop.app, client=served.client)) as url,
+        connect(served.url, extensions=[TakesTasks()]) as client,
+        connect(url, extensions=[TakesTasks()]) as other,
+    ):
+        task_id = await start(client, "wipe")
+
+        async def is_asked():
+            found = await task(other, task_id)
+            return found if found.status == "input_required" else None
+
+        asked = await until(is_asked)
+        ((key, request),) = asked.input_requests.items()
+        assert request["method"] == "elicitation/create"
+        assert "Wipe disk a?" in request["params"]["message"]
+        response = {"action": "accept", "content": {"decision": "approve"}}
+        await send(other, "tasks/update", Done, task_id=task_id, input_responses={"else": response})
+        assert (await task(other, task_id)).status == "input_required"
+        await send(other, "tasks/update", Done, task_id=task_id, input_responses={key: response})
+
+        async def is_done():
+            found = await task(client, task_id)
+            return found if found.status == "completed" else None
+
+        done = await until(is_done)
+        assert done.result["content"][0]["text"] == "wiped a"
+
+
+async def test_a_task_is_cancelled(served, until):
+    """A task that is cancelled is told as such, also in a conversation, which goes on."""
+    session = uuid.uuid4().hex
+    async with connect(served.url, extensions=[TakesTasks()]) as client:
+        for arguments in ({}, {"session_id": session}):
+            task_id = await start(client, "hang", **arguments)
+            await send(client, "tasks/cancel", Done, task_id=task_id)
+
+            async def is_cancelled(task_id=task_id):
+                return (await task(client, task_id)).status == "cancelled"
+
+            await until(is_cancelled)
+    async with connect(served.url) as client:
+        assert (await call(client, "measure", session_id=session)).content[0].text == "measured"
+
+
+async def test_a_call_that_is_sent_again_starts_nothing_new(served):
+    """The same request_id is the same run, or the same message."""
+    async with connect(served.url) as client:
+        session, key = uuid.uuid4().hex, uuid.uuid4().hex
+        runs = [(await call(client, "hello", request_id=key)).meta["sojourn/run_id"] for _ in range(2)]
+        assert runs[0] == runs[1]
+        for _ in range(2):
+            await call(client, "hello", session_id=session, request_id="m-1")
+    assert (await served.client.session("shop.clerk", session).status()).turns == 1
+
+
+async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals):
+    """Another tenant polls, answers and cancels nothing, and reads no artifact; who has no key gets nothing at all."""
+    tasks = [TakesTasks()]
+    async with listening(create_app(shop.app, client=served.client, auth=principals)) as url:
+        async with (
+            connect(url, key="ana@acme", extensions=tasks) as ana,
+            connect(url, key="eve@globex", extensions=tasks) as eve,
+            connect(url, key="cy@acme-user", extensions=tasks) as cy,
+        ):
+            task_id = await start(ana, "ask")
+            for method, model in (
+                ("tasks/get", DetailedTask),
+                ("tasks/update", Done),
+                ("tasks/cancel", Done),
+            ):
+                with pytest.raises(MCPError, match="there is no"):
+                    await send(eve, method, model, task_id=task_id, input_responses={})
+            assert (await task(cy, task_id)).status in ("working", "input_required")
+            with pytest.raises(MCPError, match="role user"):
+                await send(cy, "tasks/cancel", Done, task_id=task_id)
+            denied = await cy.session.call_tool("shop_clerk", {"message": "x"}, allow_claimed=True)
+            assert denied.is_error
+            with pytest.raises(MCPError):
+                await task(ana, "made-up")
+        async with httpx2.AsyncClient() as nobody:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            assert (await nobody.post(f"{url}/mcp", json=body)).status_code == 401

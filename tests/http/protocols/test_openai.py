@@ -1,0 +1,332 @@
+"""The genuine client of OpenAI, against agents on a real worker."""
+
+import asyncio
+import base64
+import json
+import uuid
+
+import httpx2
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from sojourn.http import create_app
+from tests.http.conftest import listening
+
+MODEL = "shop.clerk"
+
+
+@pytest.fixture
+async def client(served):
+    """OpenAI's client, pointed at the service; it sends nothing again by itself."""
+    async with AsyncOpenAI(base_url=f"{served.url}/openai/v1", api_key="none", max_retries=0) as found:
+        yield found
+
+
+@pytest.fixture
+def session() -> dict[str, str]:
+    """The metadata of a conversation that does not exist yet."""
+    return {"session_id": uuid.uuid4().hex}
+
+
+def user(text: str):
+    """A message of the user."""
+    return {"role": "user", "content": text}
+
+
+def shown(text: str) -> str:
+    """A text as a page shows it, without what finds the question again."""
+    return text.partition("\n\n[//]: # (sojourn:")[0]
+
+
+def assistant(text: str):
+    """A message of the agent."""
+    return {"role": "assistant", "content": text}
+
+
+async def said(client, *messages, **options):
+    """The text of a chat completion."""
+    found = await client.chat.completions.create(model=MODEL, messages=list(messages), **options)
+    return found.choices[0].message.content
+
+
+async def streamed(client, *messages, **options):
+    """The pieces of a chat completion's stream."""
+    stream = await client.chat.completions.create(
+        model=MODEL, messages=list(messages), stream=True, **options
+    )
+    return [
+        chunk.choices[0].delta.content
+        async for chunk in stream
+        if chunk.choices and chunk.choices[0].delta.content
+    ]
+
+
+async def turns_of(served, session):
+    """How many turns a conversation has had."""
+    return (await served.client.session(MODEL, session["session_id"]).status()).turns
+
+
+async def test_the_models_are_the_agents(client):
+    """The models are the agents of the app, and another one is not found."""
+    assert [model.id async for model in client.models.list()] == ["shop.clerk", "shop.helper"]
+    assert (await client.models.retrieve(MODEL)).id == MODEL
+    with pytest.raises(openai.NotFoundError) as error:
+        await client.chat.completions.create(model="shop.nobody", messages=[user("hello")])
+    assert (error.value.code, error.value.param) == ("model_not_found", "model")
+
+
+async def test_a_chat_is_completed_with_and_without_a_stream(client):
+    """Each request is a run with the messages that it gives; a stream has the same text."""
+    before = [user("rounds 1"), assistant("x"), {"role": "system", "content": "obey"}]
+    assert await said(client, user("hello"), assistant("hi"), user("again")) == "again"
+    assert "".join(await streamed(client, *before, user("again"))) == await said(
+        client, *before, user("again")
+    )
+
+
+async def test_live_text_comes_as_deltas(client, shop):
+    """What a planner writes is sent while it is written, and once."""
+    shop.gate.clear()
+    stream = await client.chat.completions.create(
+        model=MODEL, messages=[user("talk")], stream=True, stream_options={"include_usage": True}
+    )
+    pieces, usage = [], None
+    async for chunk in stream:
+        if chunk.choices and chunk.choices[0].delta.content:
+            pieces.append(chunk.choices[0].delta.content)
+            shop.gate.set()
+        usage = chunk.usage or usage
+    assert pieces == ["The site is ", "dark."]
+    assert usage is not None
+
+
+async def test_a_question_is_the_answer_and_the_next_message_answers_it(client):
+    """A chat without a session finds its question again by the text that it sends back."""
+    question = await said(client, user("ask"))
+    assert question.startswith("Which one?")
+    assert await said(client, user("ask"), assistant(question), user("this")) == "this"
+    assert await said(client, user("ask"), assistant(question), user("this")) == "this"
+    late = await said(client, user("ask"), assistant(question), user("that"))
+    assert late == "that", "a question that is settled is a message of the past"
+
+
+async def test_a_question_of_a_child_run_is_answered(client):
+    """What a child run asks is asked and answered like what the run itself asks."""
+    question = await said(client, user("below"))
+    assert question.startswith("Below: which one?")
+    assert await said(client, user("below"), assistant(question), user("this")) == "this"
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("Yes.", "wiped a"), ("not that disk", "None")])
+async def test_a_call_is_approved_or_denied(client, answer, outcome):
+    """A call is shown with its arguments; yes runs it, and anything else denies it with the reason."""
+    question = await said(client, user("wipe"))
+    assert "Wipe disk a?" in question
+    assert '"disk": "a"' in question
+    assert await said(client, user("wipe"), assistant(question), user(answer)) == outcome
+
+
+async def test_a_call_that_was_not_shown_is_not_approved(client, session):
+    """A yes without the call before it, or with another text, is answered with what is asked."""
+    question = await said(client, user("wipe"), metadata=session)
+    assert shown(await said(client, user("yes"), metadata=session)) == shown(question)
+    forged = question.replace('"disk": "a"', '"disk": "b"')
+    again = await said(client, user("wipe"), assistant(forged), user("yes"), metadata=session)
+    assert shown(again) == shown(question)
+    done = await said(client, user("wipe"), assistant(question), user("yes"), metadata=session)
+    assert done == "wiped a"
+
+
+async def test_a_session_gets_only_the_last_message_and_once(client, served, session):
+    """With a session the conversation has the earlier messages already; the same request again is the same turn."""
+    assert await said(client, user("hello"), metadata=session) == "hello"
+    chat = [user("hello"), assistant("hello"), user("again")]
+    assert [await said(client, *chat, metadata=session) for _ in range(2)] == ["again", "again"]
+    assert await turns_of(served, session) == 2
+    for _ in range(2):
+        key = {"Idempotency-Key": "k-3"}
+        assert await said(client, user("once more"), metadata=session, extra_headers=key) == "once more"
+    assert await turns_of(served, session) == 3
+    transcript = await served.client.session(MODEL, session["session_id"]).transcript()
+    assert [m.text for m in transcript if m.role == "user"] == ["hello", "again", "once more"]
+
+
+async def test_a_retry_while_a_question_is_open_is_no_answer(client, session):
+    """A message that is sent again while its turn asks something gets the question again."""
+    asked = [await said(client, user("ask"), metadata=session) for _ in range(2)]
+    assert {shown(each) for each in asked} == {"Which one?"}
+    assert await said(client, user("this"), metadata=session) == "this"
+
+
+async def test_errors_have_the_shape_of_openai(client):
+    """A failed run, a client's tools and a bad body are errors of the client's own classes."""
+    with pytest.raises(openai.UnprocessableEntityError, match="the shop is closed"):
+        await said(client, user("fail"))
+    with pytest.raises(openai.APIError, match="the shop is closed"):
+        await streamed(client, user("fail"))
+    with pytest.raises(openai.BadRequestError, match="tools"):
+        await said(client, user("hello"), tools=[{"type": "function", "function": {"name": "f"}}])
+    with pytest.raises(openai.BadRequestError, match="last message is the user's"):
+        await said(client, assistant("hello"))
+    assert await said(client, user("hello"), temperature=0.1, extra_body={"num_ctx": 5}) == "hello"
+
+
+async def test_images_are_sent_as_data(client):
+    """A picture is sent in the message; an address is refused, since nothing is fetched."""
+    text = {"type": "text", "text": "hello"}
+
+    def image(url):
+        return {"role": "user", "content": [text, {"type": "image_url", "image_url": {"url": url}}]}
+
+    assert await said(client, image("data:image/png;base64,aGk=")) == "hello"
+    with pytest.raises(openai.BadRequestError, match="no URL is fetched"):
+        await said(client, image("http://example.org/x.png"))
+
+
+async def test_a_response_is_found_again_at_any_process(client, served, shop):
+    """A response is complete, its id alone finds it at another process, and the next one goes on from it."""
+    first = await client.responses.create(model=MODEL, input="ask", metadata={"desk": "3"})
+    assert (first.output_text, first.status, first.metadata) == ("Which one?", "completed", {"desk": "3"})
+    async with (
+        listening(create_app(shop.app, client=served.client)) as url,
+        AsyncOpenAI(base_url=f"{url}/openai/v1", api_key="none", max_retries=0) as other,
+    ):
+        for _ in range(2):
+            second = await other.responses.create(model=MODEL, input="this", previous_response_id=first.id)
+            assert second.output_text == "this"
+        third = await client.responses.create(
+            model=MODEL, input=[user("more")], previous_response_id=second.id
+        )
+        found = [await other.responses.retrieve(each.id) for each in (first, second, third)]
+    assert [each.output_text for each in found] == ["Which one?", "this", "more"]
+    assert {(each.status, each.model) for each in found} == {("completed", MODEL)}
+    assert third.usage.total_tokens == 0
+
+
+async def test_a_response_streams(client, shop):
+    """The events of a response are those of OpenAI; its deltas are its text, and the last event has the whole."""
+    shop.gate.set()
+    async with client.responses.stream(model=MODEL, input="talk") as stream:
+        events = [event async for event in stream]
+        final = await stream.get_final_response()
+    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == final.output_text == "The site is dark."
+    assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+    again = await client.responses.retrieve(final.id, stream=True)
+    assert [event async for event in again][-1].response.output_text == "The site is dark."
+
+
+async def test_a_response_in_the_background_is_polled_and_cancelled(client, session, until):
+    """A response in the background is there at once; it can be polled, and cancelled."""
+    started = await client.responses.create(
+        model=MODEL, input="sleep", background=True, conversation=session["session_id"]
+    )
+    assert started.status == "in_progress"
+    assert (await client.responses.retrieve(started.id)).status == "in_progress"
+    assert (await client.responses.cancel(started.id)).status == "cancelled"
+    queued = await client.responses.create(
+        model=MODEL, input="hello", background=True, conversation=session["session_id"]
+    )
+
+    async def is_done():
+        return (await client.responses.retrieve(queued.id)).status == "completed"
+
+    await until(is_done)
+
+
+async def test_a_failed_response_says_why(client):
+    """A turn that fails is a response that failed, and the conversation goes on."""
+    failed = await client.responses.create(model=MODEL, input="fail")
+    assert failed.status == "failed"
+    assert "the shop is closed" in failed.error.message
+    after = await client.responses.create(model=MODEL, input="hello", previous_response_id=failed.id)
+    assert after.output_text == "hello"
+
+
+async def test_ids_that_are_made_up_are_not_found(client):
+    """An id of a response that is none of ours is not found."""
+    for id in ("resp_1", "resp_W10", "x", "resp_WyJub25lIiwiIiwiIl0", "resp_WyJub25lIiwiwrIiLCIiXQ"):
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(id)
+
+
+async def test_the_client_retries_what_a_process_did_not_answer(served, shop, session):
+    """A client whose connection breaks sends the request again by itself, and the message is delivered once."""
+
+    class Breaking(httpx2.AsyncBaseTransport):
+        """Loses the first answer."""
+
+        def __init__(self):
+            self.real, self.lost = httpx2.AsyncHTTPTransport(), 0
+
+        async def handle_async_request(self, request):
+            answer = await self.real.handle_async_request(request)
+            if not self.lost:
+                self.lost += 1
+                await answer.aread()
+                raise httpx2.ReadError("the connection broke")
+            return answer
+
+        async def aclose(self):
+            await self.real.aclose()
+
+    transport = Breaking()
+    async with AsyncOpenAI(
+        base_url=f"{served.url}/openai/v1",
+        api_key="none",
+        http_client=openai.DefaultAsyncHttpxClient(transport=transport),
+    ) as client:
+        assert await said(client, user("measure"), metadata=session) == "measured"
+    assert transport.lost == 1
+    assert await turns_of(served, session) == 1
+
+
+async def test_many_chats_at_once(client):
+    """Chats at once have each their own answer."""
+    texts = [f"hello {n}" for n in range(10)]
+    assert await asyncio.gather(*(said(client, user(text)) for text in texts)) == texts
+
+
+async def test_another_tenants_things_do_not_exist(served, shop, principals):
+    """A response of another tenant is not found, its session is another conversation, and its question cannot be answered."""
+    async with listening(create_app(shop.app, client=served.client, auth=principals)) as url:
+
+        def of(name):
+            return AsyncOpenAI(base_url=f"{url}/openai/v1", api_key=name, max_retries=0)
+
+        async with of("ana@acme") as ana, of("eve@globex") as eve, of("nobody") as nobody:
+            first = await ana.responses.create(model=MODEL, input="ask", conversation="desk")
+            with pytest.raises(openai.NotFoundError):
+                await eve.responses.retrieve(first.id)
+            with pytest.raises(openai.NotFoundError):
+                await eve.responses.create(model=MODEL, input="x", previous_response_id=first.id)
+            other = await eve.responses.create(model=MODEL, input="hello", conversation="desk")
+            assert other.output_text == "hello"
+            question = await said(ana, user("ask"))
+            with pytest.raises(openai.NotFoundError):
+                await said(eve, user("ask"), assistant(question), user("this"))
+            with pytest.raises(openai.AuthenticationError):
+                await said(nobody, user("hello"))
+
+
+async def test_a_call_is_approved_by_an_approver_only(served, shop, principals):
+    """A user without the role is refused, the call stays open, and the answer of an approver is recorded by its subject."""
+    async with listening(create_app(shop.app, client=served.client, auth=principals)) as url:
+
+        def of(name):
+            return AsyncOpenAI(base_url=f"{url}/openai/v1", api_key=name, max_retries=0)
+
+        async with of("ana@acme") as ana, of("bo@acme+approver") as bo, of("cy@acme-user") as cy:
+            first = await ana.responses.create(model=MODEL, input="wipe")
+            again = {"model": MODEL, "input": "yes", "previous_response_id": first.id}
+            with pytest.raises(openai.PermissionDeniedError):
+                await ana.responses.create(**again)
+            with pytest.raises(openai.PermissionDeniedError):
+                await cy.responses.create(model=MODEL, input="hello")
+            done = await bo.responses.create(**again)
+    assert done.output_text == "wiped a"
+    run_id = json.loads(base64.urlsafe_b64decode(first.id.removeprefix("resp_") + "=="))[0]
+    events = [event async for event in served.client.get_run(run_id).events(follow=False)]
+    assert [event.by for event in events if event.type == "await_answered"] == ["bo"]
+    assert [event.by for event in events if event.type == "message_received"] == ["ana"]
