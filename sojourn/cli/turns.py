@@ -1,12 +1,11 @@
 """Turns of a conversation: follow the one of a message, and find the last one."""
 
-import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from sojourn.cli.failure import FAILED, OK, WAITING
+from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
 from sojourn.cli.screen.wait_views import view_of
-from sojourn.cli.waits import OpenWait, open_waits
+from sojourn.cli.waits import OpenWait, listed, open_waits
 from sojourn.contracts.event import Event, TurnCompletedEvent, TurnFailedEvent
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.values.visible import visible
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from sojourn.client.session import SessionTurn
     from sojourn.contracts.run import RunStatus
 
-__all__ = ["follow_turn", "for_people", "last_turn", "print_turn"]
+__all__ = ["follow_turn", "for_people", "last_turn", "print_turn", "waits_error"]
 
 _OPEN = ("running", "waiting", "paused")
 
@@ -27,24 +26,31 @@ def for_people(status: "RunStatus") -> list[OpenWait]:
 
 
 def print_turn(ended: TurnCompletedEvent | TurnFailedEvent, *, as_json: bool) -> int:
-    """Print the answer of a turn, or on standard error why it failed; return the exit code."""
+    """Print the answer of a turn; return the exit code.
+
+    Raises:
+        CommandError: The turn has failed.
+    """
     if isinstance(ended, TurnFailedEvent):
-        print(f"sojourn: the turn failed: {visible(str(ended.error), keep='')}", file=sys.stderr)
-        return FAILED
+        error = ended.error
+        raise CommandError(
+            f"the turn failed: {visible(str(error), keep='')}", code=error.code, turn_id=ended.turn_id
+        )
     output = ended.output
     print(output.model_dump_json() if as_json else visible(output.text, keep="\n\t"), flush=True)
     return OK
 
 
 async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
-    """Follow the turn of a message, and print its answer, why it failed, or how to answer what it waits for; return the exit code.
+    """Follow the turn of a message, and print its answer; return the exit code.
 
     Raises:
+        CommandError: The turn has failed; or it, or a turn before it, waits for a person: with the command lines that answer.
         RunFailed: The run ended before.
     """
     before = for_people(await turn.run.status())
-    if before and not await _has_ended(turn) and _told(before):
-        return WAITING
+    if before and not await _has_ended(turn):
+        raise waits_error(turn.run, before)
     async with aclosing(turn.events(children=True, earlier=True)) as events:
         async for event in events:
             if isinstance(event, TurnCompletedEvent | TurnFailedEvent):
@@ -55,8 +61,8 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
             if wait is None:
                 continue
             found = for_people(await turn.run.status())
-            if _told([each for each in found if each.wait.id == wait.id]):
-                return WAITING
+            if asked := [each for each in found if each.wait.id == wait.id]:
+                raise waits_error(turn.run, asked)
     await turn.result()  # raises why the run ended
     return FAILED
 
@@ -67,11 +73,14 @@ async def _has_ended(turn: "SessionTurn") -> bool:
     return any(end is not None and turn.message_id in end.message_ids for end in ends)
 
 
-def _told(waits: list[OpenWait]) -> bool:
-    """Print how to answer these waits; return whether there are any."""
-    for each in waits:
-        print(f"sojourn: waiting; answer with: {each.command}", file=sys.stderr)
-    return bool(waits)
+def waits_error(run: "Run", waits: list[OpenWait]) -> CommandError:
+    """The error of a command that waits for no person: what the run waits for, and how to answer."""
+    return CommandError(
+        listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
+        exit_code=WAITING,
+        run_id=run.id,
+        open=[each.to_json() for each in waits],
+    )
 
 
 async def last_turn(

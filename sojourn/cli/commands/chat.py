@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli.client import by_or_user, with_client
-from sojourn.cli.failure import OK, WAITING
+from sojourn.cli.failure import FAILED, OK, WAITING, CommandError, failure_of
 from sojourn.cli.options import By, Json, Verbose, connected
 
 if TYPE_CHECKING:
@@ -54,15 +54,22 @@ def chat(
 
 
 async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
-    """Send each line of standard input, and print its answer; return 1 if a turn failed, 4 where one waits for a person."""
+    """Send each line of standard input, and print its answer; return 1 if a turn failed.
+
+    Raises:
+        CommandError: A turn waits for a person.
+    """
     from sojourn.cli.turns import follow_turn
 
     code = OK
     async for line in _lines():
-        ended = await follow_turn(await session.send(line, by=who), as_json=as_json)
-        if ended == WAITING:
-            return WAITING
-        code = ended or code
+        try:
+            await follow_turn(await session.send(line, by=who), as_json=as_json)
+        except CommandError as error:
+            if error.exit_code == WAITING:
+                raise
+            failure_of(error).tell(as_json=as_json)
+            code = FAILED
     return code
 
 

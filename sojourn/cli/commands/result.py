@@ -12,7 +12,6 @@ from sojourn.cli.options import Json, RunId, connected, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
-    from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
     from sojourn.client.run import Run
 
@@ -63,7 +62,9 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
     if not patient:
         code = await until_end(run, run.events(children=True), lambda _event: None)
         if code == WAITING:
-            raise _waits(run, open_waits(await run.status()))
+            from sojourn.cli.turns import waits_error
+
+            raise waits_error(run, open_waits(await run.status()))
     output = await run.result()
     if as_json:
         print(output.model_dump_json())
@@ -79,22 +80,11 @@ async def _print_last_turn(run: "Run", *, patient: bool, as_json: bool) -> int:
     Raises:
         CommandError: The conversation waits for a person, and is not waited for; or it has had no turn.
     """
-    from sojourn.cli.turns import last_turn, print_turn
+    from sojourn.cli.turns import last_turn, print_turn, waits_error
 
     found = await last_turn(run, patient=patient)
     if isinstance(found, list):
-        raise _waits(run, found)
+        raise waits_error(run, found)
     if found is None:
         raise CommandError(f"{run.id} has had no turn yet", run_id=run.id)
     return print_turn(found, as_json=as_json)
-
-
-def _waits(run: "Run", waits: "list[OpenWait]") -> CommandError:
-    from sojourn.cli.waits import listed
-
-    return CommandError(
-        listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
-        exit_code=WAITING,
-        run_id=run.id,
-        open=[each.to_json() for each in waits],
-    )

@@ -1,6 +1,7 @@
 """`sojourn chat`: at a terminal, and with one message a line of standard input."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -131,7 +132,8 @@ async def test_a_question_ends_the_input(desk, command):
     """It says how to answer, and exits as `run` does."""
     done = await desk_sojourn(desk, command, "ask\nnever sent\n")
     assert done.code == 4
-    assert f"answer with: sojourn answer talk.agent@{desk.session.session_id}" in done.err
+    assert f"sojourn answer talk.agent@{desk.session.session_id}" in done.err
+    assert "Which site?" in done.err
     assert (await desk.session.status()).queued == 0
 
 
@@ -338,7 +340,7 @@ async def test_a_message_behind_a_question_says_so(desk, command):
     for words, lines in ((("send", desk.session.run.id, "hello", "--wait"), ""), (desk.words, "hello\n")):
         done = await command(*words, env=desk.env, input=lines)
         assert done.code == 4
-        assert f"answer with: sojourn answer {desk.session.run.id}" in done.err
+        assert f"sojourn answer {desk.session.run.id}" in done.err
     first = ("send", desk.session.run.id, "before", "--wait", "--message-id", "m-before")
     again = await command(*first, env=desk.env)
     assert (again.code, again.out) == (0, "1: before\n")
@@ -362,7 +364,19 @@ async def test_the_question_of_a_turn_before_says_so(desk, command):
     await desk.session.interrupt()
     done = await waiting
     assert done.code == 4
-    assert "answer with: sojourn answer" in done.err
+    assert "sojourn answer" in done.err
+
+
+async def test_what_ends_a_wait_is_one_object_for_programs(desk, command):
+    """With --json a failed turn, and one that waits, is an object on standard error, with the question."""
+    failed = await command("send", desk.session.run.id, "break", "--wait", "--json", env=desk.env)
+    told = json.loads(failed.err)
+    assert (failed.code, failed.out, told["error"], told["turn_id"]) == (1, "", "CommandError", "t1")
+    assert "the planner is broken" in told["message"]
+    waits = await command("send", desk.session.run.id, "ask", "--wait", "--json", env=desk.env)
+    told = json.loads(waits.err)
+    assert (waits.code, told["error"], told["run_id"]) == (4, "Waiting", desk.session.run.id)
+    assert told["open"][0]["await_id"]
 
 
 async def test_the_result_of_a_conversation_is_that_of_its_last_turn(desk, command):
