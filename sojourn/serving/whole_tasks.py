@@ -6,8 +6,8 @@ the updates that the task of these events brings. A replay applies all of that a
 would fail for ever. So the run is not given these events, answers the query, and is evicted: its next task builds it anew.
 
 A query that comes while a local activity ends is answered by ending the workflow task: the result may be recorded with that one, but the
-run gets it with the next task, together with its events. A replay gives it in the task in which it is recorded. So the next task begins
-anew, with the run built from its history; a local activity whose result is not recorded is repeated, as after a lost worker.
+run gets it with the next task, and acts on it after the events of that one. A replay gives it in the task in which it is recorded. So
+a next task that has such events begins anew, with the run built from its history; a local activity whose result is not recorded is repeated, as after a lost worker.
 """
 
 import weakref
@@ -17,6 +17,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_commands import UpdateResponse
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import (
@@ -97,6 +98,8 @@ class _Instance(WorkflowInstance):
         """Whether the run was not given events that the SDK has applied."""
         self._has_answered = False
         """Whether the last activation was a query."""
+        self._updates: set[str] = set()
+        """Updates that are accepted, and not yet answered; the SDK loses the answer of one in a task that begins anew."""
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Advance by a workflow task, or answer a query."""
@@ -115,12 +118,24 @@ class _Instance(WorkflowInstance):
             return done
         is_split = self._has_answered and is_new
         self._has_answered = False
-        if is_split and is_local:
+        is_alone = all(job.resolve_activity.is_local for job in act.jobs)
+        if is_split and is_local and not is_alone and not self._updates:
             return _begun_anew(act.run_id)
         if is_new:
             self._events = act.history_length
             self._at.CopyFrom(act.timestamp)
-        return self._instance.activate(act)
+        done = self._instance.activate(act)
+        for command in done.successful.commands:
+            if command.HasField("update_response"):
+                self._note(command.update_response)
+        return done
+
+    def _note(self, response: UpdateResponse) -> None:
+        """Note which updates are answered later."""
+        if response.HasField("accepted"):
+            self._updates.add(response.protocol_instance_id)
+        else:
+            self._updates.discard(response.protocol_instance_id)
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
         """As of the SDK's instance."""

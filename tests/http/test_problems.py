@@ -35,7 +35,7 @@ CASES = [
     ("GET", "/v1/waits?limit=0", None, 422, "invalid_request"),
     ("PATCH", "/v1/runs", None, 405, "method_not_allowed"),
     ("POST", "/v1/runs", b"{", 400, "malformed_json"),
-    ("POST", "/v1/runs", b'{"agent_id": "\xff"}', 400, "not_utf8"),
+    ("POST", "/v1/runs", b'{"agent_id": "\xff"}', 400, "bad_encoding"),
     ("POST", "/v1/runs", b'{"agent_id": "shop.clerk", "input": "\\ud800"}', 422, "invalid_request"),
     ("POST", "/v1/runs", b'{"agent_id": "shop.clerk", "input": NaN}', 422, "invalid_request"),
     ("POST", "/v1/runs", b"[" * 100_000, 400, "too_deep"),

@@ -61,7 +61,9 @@ class Place:
         dev = await self.command("dev", "talk:app", "--json", "--port", port, *options)
         self.environment["TEMPORAL_ADDRESS"] = json.loads(await dev.stdout.readline())["address"]
         if "--no-reload" not in options:
-            self.worker = json.loads(await dev.stdout.readline())["pid"]
+            while "pid" not in (line := json.loads(await dev.stdout.readline())):
+                pass  # the line of the HTTP service
+            self.worker = line["pid"]
         return dev
 
 
