@@ -113,7 +113,8 @@ class Room:
         """Whether the history's numbers are near the limit."""
         if self._is_ignored:
             return False
-        return self._length.events >= MAX_EVENTS or self._length.bytes >= MAX_BYTES
+        length = self._length
+        return length.events >= MAX_EVENTS or length.bytes >= MAX_BYTES
 
     @property
     def is_full(self) -> bool:

@@ -5,8 +5,7 @@ old process continues to serve. A worker process runs this module:
 
     python -m sojourn.cli.reload MODULE:APP DESCRIPTOR
 
-It writes the task queue and the id of the app's first agent to the descriptor once the app is loaded. Its standard input is a pipe from the process that
-started it, so when that process ends, in any way, the input ends too and the worker drains.
+It writes the task queue and the id of the app's first agent to the descriptor once the app is loaded.
 """
 
 import asyncio
@@ -14,13 +13,13 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from sojourn.cli.failure import OK, failure_of
+from sojourn.cli import child_process
+from sojourn.cli.failure import OK
 from sojourn.cli.options import load_app, queue_for
 from sojourn.process import Program
 
@@ -192,35 +191,20 @@ def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
     return sorted({os.path.relpath(path) for _, path in changes})
 
 
-def _work(target: str, descriptor: int) -> int:
-    """Load the app, report that on the descriptor, serve, and return the exit code."""
+def _work(target: str, descriptor: int) -> None:
+    """Load the app, report that on the descriptor, and serve."""
     from sojourn.cli.checks.application import warn_of_models
     from sojourn.worker import serve
 
-    try:
-        app = load_app(target)
-        warn_of_models(app)
-        queue = queue_for(app, target)
-        os.write(descriptor, f"{queue} {next(iter(app.list_agents()), 'AGENT')}".encode())
-        os.close(descriptor)
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        quiet_worker()
-        serve(app, task_queue=queue)
-    except BaseException as error:  # noqa: BLE001 - reported as by every command
-        failure = failure_of(error)
-        failure.tell(as_json=False)
-        return failure.exit_code
-    return OK
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    app = load_app(target)
+    warn_of_models(app)
+    queue = queue_for(app, target)
+    os.write(descriptor, f"{queue} {next(iter(app.list_agents()), 'AGENT')}".encode())
+    os.close(descriptor)
+    child_process.end_with_parent()
+    quiet_worker()
+    serve(app, task_queue=queue)
 
 
 if __name__ == "__main__":
-    code = _work(sys.argv[1], int(sys.argv[2]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    child_process.run(lambda: _work(sys.argv[1], int(sys.argv[2])))

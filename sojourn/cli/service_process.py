@@ -3,20 +3,15 @@
 The socket is this process's, so that nobody is refused meanwhile. A service process runs this module:
 
     python -m sojourn.cli.service_process MODULE:APP DESCRIPTOR
-
-Its standard input is a pipe from the process that started it, as that of a worker of `sojourn.cli.reload`.
 """
 
 import asyncio
-import os
-import signal
 import socket
 import sys
-import threading
 import time
 from datetime import timedelta
 
-from sojourn.cli.failure import OK, failure_of
+from sojourn.cli import child_process
 from sojourn.cli.options import load_app
 from sojourn.http.listening import address_of
 from sojourn.process import Program
@@ -79,33 +74,18 @@ class ServiceProcess:
                 self.replace()
 
 
-def _serve(target: str, descriptor: int) -> int:
-    """Serve the app on the socket of the descriptor, and return the exit code."""
+def _serve(target: str, descriptor: int) -> None:
+    """Serve the app on the socket of the descriptor."""
     from sojourn.http.app import create_app
     from sojourn.http.serving import serve
     from sojourn.logs import configure_logs
 
-    try:
-        app = load_app(target)
-        configure_logs()
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        with socket.socket(fileno=descriptor) as listener:
-            asyncio.run(serve(create_app(app), listener))
-    except BaseException as error:  # noqa: BLE001 - reported as by every command
-        failure = failure_of(error)
-        failure.tell(as_json=False)
-        return failure.exit_code
-    return OK
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    app = load_app(target)
+    configure_logs()
+    child_process.end_with_parent()
+    with socket.socket(fileno=descriptor) as listener:
+        asyncio.run(serve(create_app(app), listener))
 
 
 if __name__ == "__main__":
-    code = _serve(sys.argv[1], int(sys.argv[2]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    child_process.run(lambda: _serve(sys.argv[1], int(sys.argv[2])))

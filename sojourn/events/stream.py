@@ -96,7 +96,13 @@ class _Source:
         self._task: asyncio.Task[None] | None = None
 
     async def queue_events(self, *, follow: bool) -> None:
-        """Queue the events from here on; with `follow`, until the run ends."""
+        """Queue the events from here on; with `follow`, until the run ends, else also those of child runs whose calls are open."""
+        await self._queue_own(follow=follow)
+        if not follow:
+            for child in self._children.values():
+                await child.finish()
+
+    async def _queue_own(self, *, follow: bool) -> None:
         live = PendingActivities(self._client, self._run_id, self._queue.put) if follow else None
         topic = topic_of(self._client.namespace, self._run_id)
         text = LiveText(self._live, topic, self._queue.put) if follow and self._live else None

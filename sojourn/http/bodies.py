@@ -12,6 +12,7 @@ __all__ = [
     "AnswerBody",
     "ApprovalBody",
     "ForkBody",
+    "JsonBody",
     "MessageBody",
     "ReasonBody",
     "ResumeBody",
@@ -25,10 +26,10 @@ Reason = Annotated[str, Field(max_length=10_000)]
 Labels = Annotated[dict[str, str], Field(max_length=64)]
 
 
-class _Body(BaseModel):
+class JsonBody(BaseModel):
     """An object of JSON that a run can hold: no number without a value, no half characters, not nested without end."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(use_attribute_docstrings=True, hide_input_in_errors=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -36,6 +37,10 @@ class _Body(BaseModel):
         if fault := json_fault(value, max_bytes=None):
             raise ValueError(fault.message)
         return value
+
+
+class _Body(JsonBody):
+    model_config = ConfigDict(extra="forbid")
 
 
 def _example(**fields: Any) -> ConfigDict:

@@ -7,6 +7,7 @@ from typing import Any
 
 from temporalio.service import RPCError
 
+from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.client.listing import Selection, page_of
@@ -21,6 +22,7 @@ from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
 from sojourn.http.locks.tenancy import chosen_id, may_see
 from sojourn.http.metrics import Metrics
+from sojourn.http.problems import Problem
 from sojourn.http.replies import Runs
 from sojourn.http.waits import Inbox
 
@@ -90,6 +92,22 @@ class Service:
         """The open waits of runs."""
         assert self._inbox is not None, "the service is open while it answers"
         return self._inbox
+
+    def agent(self, agent_id: str) -> Agent:
+        """An agent of the app.
+
+        Raises:
+            Problem: The app has none of this id.
+        """
+        agent = self.app.agent(agent_id)
+        if agent is None:
+            raise Problem(
+                404,
+                "agent_not_found",
+                f"the app has no agent {agent_id[:200]!r}",
+                then="GET /v1/agents lists the agents.",
+            )
+        return agent
 
     # What is started for whom.
 

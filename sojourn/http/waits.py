@@ -16,7 +16,7 @@ from sojourn.events.open_waits import OpenWait, Waiting, waiting_in_history
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.replies import Runs, Wait, WaitContext, Waits
 
-__all__ = ["Inbox"]
+__all__ = ["Inbox", "fields_of"]
 
 AT_ONCE = 16
 """Most runs that are read at the same time."""
@@ -153,10 +153,11 @@ def _wait(waiting: Waiting, opened: OpenWait) -> Wait:
         "expires_at": expires,
         "context": context,
     }
-    return Wait(**common, **_about(wait))
+    return Wait(**common, **fields_of(wait))
 
 
-def _about(wait: Await) -> dict[str, Any]:
+def fields_of(wait: Await) -> dict[str, Any]:
+    """What is asked, as fields of a `Wait`."""
     if isinstance(wait, AwaitClarification):
         return {
             "kind": "question",

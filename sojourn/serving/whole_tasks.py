@@ -119,7 +119,7 @@ class _Instance(WorkflowInstance):
         is_split = self._has_answered and is_new
         self._has_answered = False
         is_alone = all(job.resolve_activity.is_local for job in act.jobs)
-        if is_split and is_local and not is_alone and not self._updates:
+        if self._is_behind or (is_split and is_local and not is_alone and not self._updates):
             return _begun_anew(act.run_id)
         if is_new:
             self._events = act.history_length
@@ -161,5 +161,7 @@ def _has_update(act: WorkflowActivation) -> bool:
 def _begun_anew(execution: str) -> WorkflowActivationCompletion:
     """Fail the workflow task, so that it is attempted again with the run built anew."""
     failed = WorkflowActivationCompletion(run_id=execution)
-    failed.failed.failure.message = "a local activity ended while a query was answered; the task begins anew"
+    failed.failed.failure.message = (
+        "the run was built, or went on, while a query was answered; the task begins anew"
+    )
     return failed

@@ -165,6 +165,22 @@ async def test_an_event_of_the_run_leaves_the_child_runs_that_had_ended_behind(s
             assert rest == {child: events for child, events in expected.items() if events}
 
 
+async def test_the_events_so_far_hold_those_of_child_runs_that_are_open(serve, until):
+    """Without `follow`, the recorded events of child runs come too whose calls have not ended, on every level."""
+    client = await serve(tree(asks=True))
+    run = await client.start("test.agent", "go")
+
+    async def ask() -> bool:
+        return len((await run.status()).child_awaits) == 2
+
+    await until(ask)
+    so_far = by_run([event async for event in run.events(children=True, follow=False)])
+    for child, events in so_far.items():
+        assert events == [event async for event in client.get_run(child).events(follow=False)]
+    assert {f"{run.id}/c1", f"{run.id}/c1/m1", f"{run.id}/c2"} < set(so_far)
+    await run.cancel()
+
+
 async def test_a_child_run_that_is_open_at_the_last_event_is_followed(serve, until):
     """Its events come at once, although the run itself has no further one before the child is answered."""
     client = await serve(tree(asks=True))

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from sojourn.events import Cursor
-from sojourn.http import create_app, sse
+from sojourn.http import create_app, sse, stream
 from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
@@ -239,7 +239,7 @@ async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):
 
 async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch):
     """A connection that takes nothing is given up after a while, and others get every event meanwhile."""
-    monkeypatch.setattr(sse, "STALL", 0.5)
+    monkeypatch.setattr(stream, "STALL", 0.5)
     run_id = await served.start("rounds 60")
     path = f"/v1/runs/{run_id}/events"
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n".encode()

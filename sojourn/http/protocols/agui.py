@@ -2,9 +2,9 @@
 
 import asyncio
 from importlib import import_module
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from sojourn.contracts.message import DocumentPart, ImagePart, TextPart
 from sojourn.errors import InvalidInput
@@ -21,11 +21,10 @@ from sojourn.http.protocols.bodies import (
 from sojourn.http.protocols.opening import Result, Sent, begin
 from sojourn.http.protocols.settle import Answer
 from sojourn.http.protocols.streamed import Streamed
-from sojourn.http.routes.answering import Serving, problems
+from sojourn.http.routes.answering import AgentId, Serving, problems
 
 __all__ = ["routes"]
 
-AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 
 routes = APIRouter(prefix="/agui", tags=["protocols"])
 

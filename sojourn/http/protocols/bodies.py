@@ -3,11 +3,11 @@
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
-from sojourn.core.values.json_fault import json_fault
+from sojourn.http.bodies import JsonBody
 
 __all__ = [
     "AguiBody",
@@ -25,21 +25,8 @@ Id = Annotated[str, Field(min_length=1, max_length=200)]
 WaitId = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="allow",
-        use_attribute_docstrings=True,
-        hide_input_in_errors=True,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_json(cls, value: Any) -> Any:
-        if fault := json_fault(value, max_bytes=None):
-            raise ValueError(fault.message)
-        return value
+class _Body(JsonBody):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
 
 class AguiMessage(_Body):
@@ -87,7 +74,7 @@ class AguiBody(_Body):
     """The session."""
     run_id: Id
     """The id of the exchange, returned in its events."""
-    messages: Annotated[list[AguiMessage], Field(max_length=10_000)] = []
+    messages: Annotated[list[AguiMessage], Field(max_length=10_000, default_factory=list[AguiMessage])]
     """The messages of the thread."""
     resume: Annotated[list[AguiResume], Field(max_length=1_000)] | None = None
     """The answers to the open interrupts."""
@@ -100,7 +87,7 @@ class VercelMessage(_Body):
     """The id; of a message of the user, it is delivered once by it."""
     role: str
     """`user`, `assistant` or `system`."""
-    parts: Annotated[list[dict[str, Any]], Field(max_length=10_000)] = []
+    parts: Annotated[list[dict[str, Any]], Field(max_length=10_000, default_factory=list[dict[str, Any]])]
     """Texts, files, calls, data and others."""
 
 

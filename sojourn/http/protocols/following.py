@@ -12,6 +12,7 @@ from sojourn.events.stream import stream
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
+from sojourn.http.stream import HEARTBEAT
 
 __all__ = ["Told", "cursor_of", "follow", "read", "recorded"]
 
@@ -19,21 +20,18 @@ __all__ = ["Told", "cursor_of", "follow", "read", "recorded"]
 class Told(NamedTuple):
     """One step of a reply."""
 
-    event: Event | None
-    """The event; None where nothing has happened for a while."""
+    event: Event
+    """The event."""
     text: str
     """What it adds to the text of the reply."""
 
 
-async def follow(
-    service: Service, reading: Reading, *, idle: float, deltas: bool = True
-) -> AsyncGenerator[Told]:
+async def follow(service: Service, reading: Reading, *, deltas: bool = True) -> AsyncGenerator[Told]:
     """Read a reply to its end, as it is made, from where it was read; a task also to what it asks now.
 
     Args:
         service: The service.
         reading: The reply; takes every event in before it is told.
-        idle: Seconds without an event after which that is told.
         deltas: Whether what planners are writing is read too.
 
     Raises:
@@ -49,10 +47,8 @@ async def follow(
             return
     cursor = cursor_of(replace(place, after=reading.cursor or place.after))
     with service.hub.subscribe(place.run_id, cursor, children=True, deltas=deltas) as subscription:
-        async with aclosing(subscription.batches(idle)) as batches:
+        async with aclosing(subscription.batches(HEARTBEAT)) as batches:
             async for batch in batches:
-                if not batch:
-                    yield Told(None, "")
                 for delivery in batch:
                     yield Told(delivery.event, reading.take(delivery.event, delivery.cursor))
                     if reading.state != "open":
@@ -78,22 +74,17 @@ async def recorded(service: Service, place: Place) -> AsyncGenerator[tuple[Event
         SojournError: The events cannot be read.
     """
     client, cursor = service.client, cursor_of(place)
-    waiting, done = [place.run_id], set[str]()
-    while waiting:
-        run_id = waiting.pop(0)
-        done.add(run_id)
-        events = stream(
-            client.temporal,
-            run_id,
-            after=cursor.position,
-            follow=False,
-            children=True,
-            storage=client.storage,
-        )
-        async with aclosing(events):
-            async for event in events:
-                yield event, cursor.add(event)
-        waiting = [each for each in cursor.position.after if each not in done]
+    events = stream(
+        client.temporal,
+        place.run_id,
+        after=cursor.position,
+        follow=False,
+        children=True,
+        storage=client.storage,
+    )
+    async with aclosing(events):
+        async for event in events:
+            yield event, cursor.add(event)
 
 
 def cursor_of(place: Place) -> Cursor:

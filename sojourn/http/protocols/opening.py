@@ -62,13 +62,7 @@ async def begin(
         Problem: There is no such agent, a role is missing, or there is neither a message nor an answer.
         SojournError: A message or an answer is not accepted.
     """
-    if service.app.agent(agent_id) is None:
-        raise Problem(
-            404,
-            "agent_not_found",
-            f"the app has no agent {agent_id!r}",
-            then="GET /v1/agents lists the agents.",
-        )
+    service.agent(agent_id)
     if answers:
         run = await service.conversation(asking, agent_id, session_id)
     elif sent:

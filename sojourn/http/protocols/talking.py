@@ -73,7 +73,7 @@ async def _begun(service: Service, place: Place) -> None:
     """Wait until the turn of a message is under way: the present one may be another message's."""
     reading = Reading(place)
     with suppress(TimeoutError):
-        async with asyncio.timeout(BEGINS), aclosing(follow(service, reading, idle=BEGINS)) as steps:
+        async with asyncio.timeout(BEGINS), aclosing(follow(service, reading)) as steps:
             async for _ in steps:
                 if reading.is_begun:
                     return

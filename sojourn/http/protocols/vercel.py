@@ -11,10 +11,8 @@ from fastapi import APIRouter, Path, Request, Response
 
 from sojourn.client.run import Run
 from sojourn.contracts.event import (
-    AgentRunStartedEvent,
     AwaitAnsweredEvent,
     AwaitClarificationEvent,
-    Event,
     TurnStartedEvent,
 )
 from sojourn.errors import RunNotFound
@@ -27,13 +25,12 @@ from sojourn.http.protocols.settle import given
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits, waits_of
-from sojourn.http.routes.answering import Serving, problems
+from sojourn.http.routes.answering import AgentId, Serving, problems
 
 __all__ = ["routes"]
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 
-AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 ChatId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 
 _STREAM: dict[int | str, Any] = {
@@ -110,45 +107,21 @@ async def _newest(run: Run) -> tuple[Begin, str] | None:
     before = ""
     begin: Begin | None = None
     answered = list[tuple[datetime, str]]()
-    below: dict[str, Run] = {}
-    own = _Questions(run.id)
-    async with aclosing(run.events(follow=False)) as events:
+    asked: dict[tuple[str, str], str] = {}
+    async with aclosing(run.events(follow=False, children=True)) as events:
         async for event in events:
             if isinstance(event, TurnStartedEvent) and event.message_ids:
-                begin, answered, below = Begin(before, event.message_ids[0]), [], {}
-            elif isinstance(event, AgentRunStartedEvent):
-                below[event.tool_call_id] = Run(run.client, event.run_link.run_id)
-            answered += own.take(event)
-            before = event.event_id
+                begin, answered = Begin(before, event.message_ids[0]), []
+            elif isinstance(event, AwaitClarificationEvent):
+                wait = next(waits_of(run.id, event.run_id, event.question))
+                asked[event.run_id, event.question.id] = wait.id
+            elif isinstance(event, AwaitAnsweredEvent) and (id := asked.get((event.run_id, event.await_id))):
+                answered.append((event.time, id))
+            if event.run_id == run.id:
+                before = event.event_id
     if begin is None:
         return None
-    for child in below.values():
-        asked = _Questions(run.id)
-        async with aclosing(child.events(follow=False)) as events:
-            async for event in events:
-                answered += asked.take(event)
     if not answered:
         return begin, f"{ANSWER}{begin.message_id}"
     _, last = max(answered)
     return replace(begin, answers=frozenset({last})), f"{ANSWER}{last}"
-
-
-class _Questions:
-    """The questions of a run that were answered.
-
-    Args:
-        root: The conversation's run.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._ids: dict[str, str] = {}
-
-    def take(self, event: Event) -> list[tuple[datetime, str]]:
-        """When the question was answered whose answer an event is, and its id."""
-        if isinstance(event, AwaitClarificationEvent):
-            asked = next(waits_of(self._root, event.run_id, event.question))
-            self._ids[event.question.id] = asked.id
-        elif isinstance(event, AwaitAnsweredEvent) and event.await_id in self._ids:
-            return [(event.time, self._ids[event.await_id])]
-        return []

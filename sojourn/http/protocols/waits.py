@@ -10,6 +10,7 @@ from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, ExternalCall
 from sojourn.contracts.run import RunStatus
+from sojourn.http.waits import fields_of
 
 __all__ = ["OpenWait", "is_blocked", "open_waits", "waits_of"]
 
@@ -39,35 +40,19 @@ class OpenWait:
     @property
     def prompt(self) -> str:
         """What a person is asked."""
-        if isinstance(self.wait, AwaitClarification):
-            return "\n".join(filter(None, (self.wait.question, self.wait.clarifying_prompt)))
-        if isinstance(self.wait, AwaitConfirmation):
-            return self.wait.prompt
-        return f"Result of {self.call.tool}" if self.call else ""
+        return f"Result of {self.call.tool}" if self.call else fields_of(self.wait)["prompt"]
 
     @property
     def about(self) -> dict[str, Any]:
         """What a user interface may show of it."""
-        found: dict[str, Any] = {"kind": self.kind, "run_id": self.run_id, "await_id": self.wait.id}
-        if isinstance(self.wait, AwaitClarification):
-            found |= {
-                "tool": self.wait.restrict_to_tool,
-                "form": self.wait.form,
-                "missing_fields": self.wait.missing_fields,
-                "example": self.wait.example_input,
-            }
-        elif isinstance(self.wait, AwaitConfirmation):
-            found |= {
-                "tool": self.wait.tool,
-                "title": self.wait.title,
-                "tags": self.wait.tags,
-                "payload": self.wait.payload,
-                "digest": self.wait.payload_digest,
-                "changes": self.wait.changes,
-            }
-        elif self.call:
-            found |= {"tool": self.call.tool, "payload": self.call.payload}
-        return {name: value for name, value in found.items() if value not in (None, "", [])}
+        asked = {"tool": self.call.tool, "payload": self.call.payload} if self.call else fields_of(self.wait)
+        about = {**asked, "kind": self.kind, "run_id": self.run_id, "await_id": self.wait.id}
+        left_out = ("prompt", "tool_call_id")
+        return {
+            name: value
+            for name, value in about.items()
+            if name not in left_out and value not in (None, "", [])
+        }
 
 
 def waits_of(root: str, run_id: str, wait: Await) -> Iterator[OpenWait]:

@@ -1,14 +1,11 @@
 """`/v1/agents`: the catalogue."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Response
 
 from sojourn.authoring.app import App
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.problems import Problem
 from sojourn.http.replies import AgentCard, Agents
-from sojourn.http.routes.answering import Serving, json_of, problems
+from sojourn.http.routes.answering import AgentId, Serving, json_of, problems
 
 __all__ = ["routes"]
 
@@ -23,20 +20,10 @@ async def list_agents(asking: Asking, service: Serving) -> Response:
 
 
 @routes.get("/{agent_id}", response_model=AgentCard, responses=problems(404), summary="Look at an agent")
-async def get_agent(
-    agent_id: Annotated[str, Path(examples=["shop.clerk"])], asking: Asking, service: Serving
-) -> Response:
+async def get_agent(agent_id: AgentId, asking: Asking, service: Serving) -> Response:
     """An agent with its limits, and its tools with the schemas of their payloads and results."""
     require(asking, "viewer")
-    agent = service.app.agent(agent_id)
-    if agent is None:
-        raise Problem(
-            404,
-            "agent_not_found",
-            f"the app has no agent {agent_id[:200]!r}",
-            then="GET /v1/agents lists the agents.",
-        )
-    policy = agent.policy.model_dump(mode="json")
+    policy = service.agent(agent_id).policy.model_dump(mode="json")
     whole = {"policy": policy, "catalog": service.app.catalog(agent_id)}
     return json_of(_card(service.app, agent_id).model_copy(update=whole))
 

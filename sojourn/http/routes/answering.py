@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from sojourn.http.problems import MEDIA_TYPE
 from sojourn.http.service import Service
 
-__all__ = ["Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
+__all__ = ["AgentId", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
 
 _TITLES = {
     400: "The request is not JSON in UTF-8.",
@@ -34,6 +34,7 @@ async def _service(request: Request) -> Service:
 Serving = Annotated[Service, Depends(_service)]
 """The parameter of a route that is the service, which is connected."""
 
+AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 RunId = Annotated[
     str,
     Path(

@@ -13,16 +13,13 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed
 from sojourn.http.bodies import MessageBody, ReasonBody, SessionBody
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Done, Runs
-from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
+from sojourn.http.routes.answering import AgentId, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
-from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
-AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 SessionId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 
 routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -65,7 +62,7 @@ async def send_message(
 ) -> Response:
     """Send a message, which starts the conversation where there is none; sent again with its `message_id`, it is delivered once."""
     require(asking, "user")
-    _require_agent(service, agent_id)
+    service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
     return await _send(session, body, asking, wait)
 
@@ -155,19 +152,9 @@ async def begin_session(
 ) -> Response:
     """Send the first message, with the labels and limits of the conversation that it starts."""
     require(asking, "user")
-    _require_agent(service, agent_id)
+    service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
     return await _send(session, body, asking, wait)
-
-
-def _require_agent(service: Service, agent_id: str) -> None:
-    if service.app.agent(agent_id) is None:
-        raise Problem(
-            404,
-            "agent_not_found",
-            f"the app has no agent {agent_id!r}",
-            then="GET /v1/agents lists the agents.",
-        )
 
 
 async def _send(session: Session, body: MessageBody, asking: Principal, wait: float) -> Response:

@@ -22,7 +22,6 @@ from sojourn.errors import RunNotFound
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
 from sojourn.http.protocols.a2a.tasks import status_of, task_of
 from sojourn.http.protocols.following import follow, read
-from sojourn.http.protocols.frames import IDLE
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import stop
 from sojourn.http.service import Service
@@ -50,7 +49,7 @@ class Watched(EventBus):
 
     async def _updates(self, reading: Reading, context_id: str) -> AsyncGenerator[StreamResponse]:
         is_begun = False
-        async with aclosing(follow(self._service, reading, idle=IDLE)) as steps:
+        async with aclosing(follow(self._service, reading)) as steps:
             async for step in steps:
                 if step.text:
                     piece = Artifact(artifact_id="text", name="text", parts=[Part(text=step.text)])
@@ -63,7 +62,7 @@ class Watched(EventBus):
         yield StreamResponse(status_update=update)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:
-        """Not so: only runs have events."""
+        """Never called: a worker of the library's emits events, and here there is none."""
         raise NotImplementedError
 
     async def close(self, task_id: str) -> None:
@@ -103,7 +102,7 @@ class RunBroker(Broker):
         reading = Reading(place, is_task=True)
         try:
             async with asyncio.timeout(PATIENCE):
-                async with aclosing(follow(self._service, reading, idle=IDLE, deltas=False)) as steps:
+                async with aclosing(follow(self._service, reading, deltas=False)) as steps:
                     async for _ in steps:
                         pass
         except TimeoutError:

@@ -48,12 +48,10 @@ class A2aDoor:
 
     def _app(self, request: Request, body: bytes) -> Any:
         agent_id = request.path_params["agent_id"]
-        agent, asking = self._service.app.agent(agent_id), principal_of(request.scope)
+        asking = principal_of(request.scope)
         if asking is None:
             raise RuntimeError("the request has passed no locks")
-        if agent is None:
-            then = "GET /v1/agents lists the agents."
-            raise Problem(404, "agent_not_found", f"the app has no agent {agent_id[:200]!r}", then=then)
+        agent = self._service.agent(agent_id)
         storage = import_module("sojourn.http.protocols.a2a.storage").RunStorage(
             self._service, asking, agent_id
         )

@@ -109,7 +109,7 @@ class RunStorage(Storage[Any]):
         new_artifacts: list[Artifact] | None = None,
         new_messages: list[Message] | None = None,
     ) -> Task:
-        """Not so: only runs change tasks."""
+        """Never called: a worker of the library's changes tasks, and here there is none."""
         raise NotImplementedError
 
     async def load_context(self, context_id: str) -> None:

@@ -42,8 +42,6 @@ from sojourn.http.service import Service
 
 __all__ = ["server_of"]
 
-IDLE = 15.0
-
 ANSWER = "answer"
 """The tool by which a client that shows no forms answers a question."""
 
@@ -230,9 +228,9 @@ async def _result(
     """Follow a reply to its end, and tell its progress; or ask."""
     count = 0
     if reading.state != "answered":
-        async with aclosing(follow(service, reading, idle=IDLE, deltas=False)) as steps:
+        async with aclosing(follow(service, reading, deltas=False)) as steps:
             async for step in steps:
-                message = progress_of(step.event) if step.event else None
+                message = progress_of(step.event)
                 if message:
                     count += 1
                     await context.session.report_progress(count, message=message)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
-from sojourn.core.values.json_fault import json_fault
+from sojourn.http.bodies import JsonBody
 from sojourn.http.protocols.openai.errors import refused
 
 __all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "messages_of"]
@@ -17,15 +17,8 @@ Metadata = Annotated[dict[str, str], Field(max_length=64)]
 Id = Annotated[str, Field(min_length=1, max_length=4_100)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, hide_input_in_errors=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_json(cls, value: Any) -> Any:
-        if fault := json_fault(value, max_bytes=None):
-            raise ValueError(fault.message)
-        return value
+class _Body(JsonBody):
+    model_config = ConfigDict(extra="ignore")
 
 
 class StreamOptions(BaseModel):

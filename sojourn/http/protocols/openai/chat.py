@@ -2,14 +2,13 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.following import follow
-from sojourn.http.protocols.frames import HEARTBEAT, IDLE
 from sojourn.http.protocols.openai.errors import error_of
 from sojourn.http.protocols.openai.marks import mark_of
 from sojourn.http.protocols.reading import Reading
@@ -26,7 +25,7 @@ def completion(reading: Reading, model: str) -> dict[str, Any]:
     return {**_common(reading, model, "chat.completion"), "choices": [choice], "usage": _usage(reading)}
 
 
-async def chunks(service: Service, reading: Reading, model: str, *, usage: bool) -> AsyncIterator[str]:
+async def chunks(service: Service, reading: Reading, model: str, *, usage: bool) -> AsyncGenerator[str]:
     """The chunks of a reply, as frames of a stream."""
     common = _common(reading, model, "chat.completion.chunk")
 
@@ -36,12 +35,10 @@ async def chunks(service: Service, reading: Reading, model: str, *, usage: bool)
 
     yield chunk({"role": "assistant", "content": ""})
     try:
-        async with aclosing(follow(service, reading, idle=IDLE)) as told:
+        async with aclosing(follow(service, reading)) as told:
             async for step in told:
                 if step.text:
                     yield chunk({"content": step.text})
-                elif step.event is None:
-                    yield HEARTBEAT
         if reading.state == "failed":
             raise failure(reading)
         if reading.asked:

@@ -2,14 +2,13 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.following import follow
-from sojourn.http.protocols.frames import HEARTBEAT, IDLE
 from sojourn.http.protocols.openai.errors import error_of
 from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
@@ -57,7 +56,7 @@ def response(reading: Reading, model: str, **more: Any) -> dict[str, Any]:
     }
 
 
-async def response_events(service: Service, reading: Reading, model: str, **more: Any) -> AsyncIterator[str]:
+async def response_events(service: Service, reading: Reading, model: str, **more: Any) -> AsyncGenerator[str]:
     """The events of a reply, as frames of a stream."""
     number = -1
 
@@ -81,12 +80,10 @@ async def response_events(service: Service, reading: Reading, model: str, **more
     yield frame("response.output_item.added", output_index=0, item=opening)
     yield frame("response.content_part.added", **place, part=_part(""))
     try:
-        async with aclosing(follow(service, reading, idle=IDLE)) as told:
+        async with aclosing(follow(service, reading)) as told:
             async for step in told:
                 if step.text:
                     yield frame("response.output_text.delta", **place, delta=step.text, logprobs=[])
-                elif step.event is None:
-                    yield HEARTBEAT
     except (Problem, SojournError) as error:
         told = error_of(problem_of(error))["error"]
         yield frame("error", code=told["code"], message=told["message"], param=None)

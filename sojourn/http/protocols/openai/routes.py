@@ -13,7 +13,6 @@ from sojourn.errors import AwaitClosed, InvalidInput
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.following import follow, read
-from sojourn.http.protocols.frames import IDLE, Frames
 from sojourn.http.protocols.openai.bodies import ChatBody, ResponseBody, messages_of
 from sojourn.http.protocols.openai.chat import chunks, completion, failure
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
@@ -21,6 +20,7 @@ from sojourn.http.protocols.openai.marks import last_seen, without_marks
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
 from sojourn.http.routes.answering import Serving
 from sojourn.http.service import Service
@@ -62,7 +62,7 @@ async def complete_chat(body: ChatBody, asking: Asking, service: Serving, key: K
     reading = Reading(await _place_of_chat(service, asking, body, key or body.named("message_id")))
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return Frames(chunks(service, reading, body.model, usage=usage))
+        return Streamed(chunks(service, reading, body.model, usage=usage))
     await _end_of(service, reading)
     if reading.state == "failed":
         raise failure(reading)
@@ -102,7 +102,7 @@ async def create_response(body: ResponseBody, asking: Asking, service: Serving, 
         "conversation": {"id": body.session_id} if body.session_id else None,
     }
     if body.stream:
-        return Frames(response_events(service, reading, body.model, **more))
+        return Streamed(response_events(service, reading, body.model, **more))
     if not body.background:
         await _end_of(service, reading)
     return JSONResponse(response(reading, body.model, **more))
@@ -141,7 +141,7 @@ async def get_response(response_id: str, asking: Asking, service: Serving, strea
     await service.run(asking, place.run_id)
     reading = await read(service, place)
     if stream:
-        return Frames(response_events(service, Reading(place), reading.agent_id))
+        return Streamed(response_events(service, Reading(place), reading.agent_id))
     return JSONResponse(response(reading, reading.agent_id))
 
 
@@ -170,7 +170,7 @@ async def _end_of(service: Service, reading: Reading) -> None:
     try:
         async with (
             asyncio.timeout(LONGEST),
-            aclosing(follow(service, reading, idle=IDLE, deltas=False)) as told,
+            aclosing(follow(service, reading, deltas=False)) as told,
         ):
             async for _ in told:
                 pass
