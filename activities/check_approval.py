@@ -1,6 +1,6 @@
 """CheckApprovalActivity: whether the tool of a call that was just approved is still the one that was shown.
 
-It runs as a local activity, before the sender of the approval gets an answer. `ExecuteToolActivity` compares again, since
+It runs before the sender of the approval gets an answer. `ExecuteToolActivity` compares again, since
 its worker may have another release.
 """
 

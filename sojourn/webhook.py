@@ -1,6 +1,7 @@
 """Webhook: sends notices to a URL, signed as Standard Webhooks specifies, so that the receiver can trust them."""
 
 import hashlib
+from base64 import b64decode
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -42,6 +43,7 @@ class Webhook:
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise DefinitionError("Webhook(url): an address such as https://example.com/hooks")
         try:
+            b64decode(secret.removeprefix("whsec_"), validate=True)
             self._signer = standardwebhooks.Webhook(secret)
         except (ValueError, RuntimeError, standardwebhooks.webhooks.EmptyWebhookSecretError) as error:
             raise DefinitionError(

@@ -95,6 +95,7 @@ async def test_any_other_answer_is_an_error(receiver, status, is_final):
         ("https://example.com", "", "whsec_"),
         ("https://example.com", "whsec_", "whsec_"),
         ("https://example.com", "whsec_%%%", "whsec_"),
+        ("https://example.com", "whsec_a secret of words!", "whsec_"),
     ],
 )
 def test_a_wrong_declaration(url, secret, why):

@@ -303,8 +303,7 @@ class Step:
             self._keep(call, Past())
             return None
         try:
-            with self._awaits.room.local():
-                found = await check_approval(await_id, task)
+            found = await check_approval(await_id, task, self._awaits.room)
         except asyncio.CancelledError:
             self._awaits.judge(await_id, None)
             raise

@@ -23,6 +23,8 @@ from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
 
 from .cancellation import is_stopped, stop_if_canceled
+from .room import Room
+from .versions import patched
 
 _RESULT: Any = OrUnread(ToolResult)
 
@@ -96,7 +98,7 @@ def may_move(error: BaseException) -> bool:
     return is_at_wrong_worker(error) and not (is_stopped() or (task and task.cancelling()))
 
 
-async def check_approval(await_id: str, task: ToolTask) -> ToolResult | None:
+async def check_approval(await_id: str, task: ToolTask, room: Room) -> ToolResult | None:
     """The result of an approved call whose tool is not the one that was shown; None where the approval holds.
 
     A check that fails decides nothing: `ExecuteToolActivity` compares too.
@@ -110,19 +112,28 @@ async def check_approval(await_id: str, task: ToolTask) -> ToolResult | None:
         shown=task.shown,
     )
     try:
-        result: ToolResult = await workflow.execute_local_activity(
-            "CheckApprovalActivity",
-            shown,
-            activity_id=await_id,
-            result_type=ToolResult,
-            start_to_close_timeout=CHECK_LIMIT,
-            retry_policy=RetryPolicy(maximum_attempts=1),
-            summary=task.name,
-        )
+        result = await _check(await_id, shown, room)
     except (ActivityError, ApplicationError):
         stop_if_canceled()
         return None
     return result if result.error else None
+
+
+async def _check(await_id: str, shown: ApprovalTask, room: Room) -> ToolResult:
+    """Execute the check: as an ordinary activity, since a local result that is split from its task cannot begin anew under an update."""
+    options: dict[str, Any] = {
+        "result_type": ToolResult,
+        "start_to_close_timeout": CHECK_LIMIT,
+        "retry_policy": RetryPolicy(maximum_attempts=1),
+        "summary": shown.name,
+    }
+    if patched("approvals-checked-by-activity", since=2):
+        shown = shown.model_copy(update={"await_id": await_id})
+        return await workflow.execute_activity("CheckApprovalActivity", shown, **options)
+    with room.local():
+        return await workflow.execute_local_activity(
+            "CheckApprovalActivity", shown, activity_id=await_id, **options
+        )
 
 
 def _lost_under(error: ApplicationError) -> int:

@@ -12,7 +12,7 @@ from temporalio import workflow
 
 __all__ = ["VERSION", "patched"]
 
-VERSION = 1
+VERSION = 2
 """The present version. Changes after it are patches, until a release raises it."""
 
 

@@ -90,8 +90,11 @@ class Chat:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         if not self._is_over.is_set():
-            words = f"{shell_word(self._session.agent_id)} --session {shell_word(self._session.session_id)}"
-            print(f"the conversation goes on: sojourn chat {words}{connection_options()}")
+            agent = self._session.run.id.partition("@")[
+                0
+            ]  # with the tenant; the rest is a digest of a long session id
+            name = shell_word(f"{agent}@{self._session.session_id}")
+            print(f"the conversation goes on: sojourn chat {name}{connection_options()}")
         return self._code
 
     async def _read(self, editor: "PromptSession[str]") -> str:

@@ -115,7 +115,10 @@ async def _nobody(handle: WorkflowHandle[Any, Any]) -> RunError:
 
 
 def _ended(run_id: str) -> AwaitClosed:
-    return AwaitClosed(f"{run_id} has ended; it accepts no answers and no messages", run_id=run_id)
+    return AwaitClosed(
+        f"{run_id} has ended; it accepts no answers and no messages: start another run, or another session",
+        run_id=run_id,
+    )
 
 
 def _stop_if_cancelled(error: Exception) -> None:

@@ -216,10 +216,14 @@ class PlanResult(Input):
 
     @classmethod
     def calls(
-        cls, *requests: ToolRequest, notes: list[str] | None = None, memory: dict[str, Any] | None = None
+        cls,
+        *requests: ToolRequest,
+        notes: list[str] | None = None,
+        memory: dict[str, Any] | None = None,
+        usage: Usage | None = None,
     ) -> "PlanResult":
-        """Request these calls."""
-        return cls(tool_calls=list(requests), notes=notes or [], memory=memory or {})
+        """Request these calls; with what the plan has used."""
+        return cls(tool_calls=list(requests), notes=notes or [], memory=memory or {}, usage=usage)
 
     @classmethod
     def final(
@@ -229,10 +233,11 @@ class PlanResult(Input):
         result: Any = None,
         notes: list[str] | None = None,
         memory: dict[str, Any] | None = None,
+        usage: Usage | None = None,
     ) -> "PlanResult":
-        """Answer, and so end the run, or in a conversation the turn."""
+        """Answer, and so end the run, or in a conversation the turn; with what the plan has used."""
         final = Message.assistant(text)
-        return cls(final_response=final, result=result, notes=notes or [], memory=memory or {})
+        return cls(final_response=final, result=result, notes=notes or [], memory=memory or {}, usage=usage)
 
     @classmethod
     def ask(

@@ -243,6 +243,8 @@ class ApprovalTask(Record):
     """The digest of the tool's declaration that was shown."""
     shown: ShownTool | None = None
     """What was shown of the tool."""
+    await_id: str = ""
+    """The confirmation that was answered; empty for a local activity, whose id it is."""
 
 
 class StoreTask(Record):

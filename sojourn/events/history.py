@@ -17,7 +17,7 @@ from temporalio.converter import DataConverter
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.spent import Spent
-from sojourn.contracts.tasks import Archived, PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.tasks import ApprovalTask, Archived, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
@@ -30,11 +30,13 @@ from sojourn.core.values.unread import OrUnread
 
 __all__ = ["HistoryReader", "sender_of"]
 
-_INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
+_CHECK = "CheckApprovalActivity"
+_INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask, _CHECK: ApprovalTask}
 _RESULTS: dict[str, Any] = {
     "PlanActivity": OrUnread(PlanOutcome),
     "ExecuteToolActivity": OrUnread(ToolResult),
     "ArchiveEventsActivity": OrUnread(Archived),
+    _CHECK: ToolResult,
 }
 _LOCAL = "core_local_activity"
 
@@ -81,6 +83,8 @@ class HistoryReader:
         """Why the run's input, which anybody may have written, cannot be decoded here; empty when it could be."""
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
+        self._checks: dict[int, str] = {}
+        """The confirmations whose approvals are checked, by the event that scheduled the check."""
         self._admitted: dict[str, Request] = {}
         """The updates that a reset has sent anew and that are not accepted yet, by id."""
         self._canceled_by = ""
@@ -134,6 +138,8 @@ class HistoryReader:
             name = scheduled.activity_type.name
             self._scheduled[event.event_id] = name
             value = await self._value(scheduled.input, _INPUTS.get(name, Any))
+            if isinstance(value, ApprovalTask):
+                self._checks[event.event_id] = value.await_id
             return self._made(
                 event,
                 "scheduled",
@@ -147,6 +153,9 @@ class HistoryReader:
             completed = event.activity_task_completed_event_attributes
             name = self._scheduled.get(completed.scheduled_event_id, "")
             value = await self._value(completed.result, _RESULTS.get(name, Any))
+            if name == _CHECK:
+                key = self._checks.pop(completed.scheduled_event_id, "")
+                return self._made(event, "checked", key=key, value=value)
             return self._made(event, "completed", name=name, of=completed.scheduled_event_id, value=value)
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
@@ -172,7 +181,7 @@ class HistoryReader:
             return self._made(event, "local_planned", name=name, of=event.event_id, value=value)
         if not marker.HasField("failure"):
             value = await self._value(marker.details["result"], ToolResult)
-            return self._made(event, "local_ended", key=key, value=value)
+            return self._made(event, "checked" if name == _CHECK else "local_ended", key=key, value=value)
         canceled = marker.failure.HasField("canceled_failure_info")
         return self._made(
             event, "local_ended", key=key, error=None if canceled else await self.error_of(marker.failure)

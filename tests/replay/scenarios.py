@@ -854,6 +854,11 @@ SCENARIOS = {
         policy=ASKING,
         deed=approve_changed,
     ),
+    "approval_void_by_activity": Scenario(
+        [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
+        policy=ASKING,
+        deed=approve_changed,
+    ),
     "asked_again": Scenario(
         [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
         policy=ASKING,

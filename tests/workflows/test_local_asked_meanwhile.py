@@ -20,6 +20,7 @@ from sojourn.events.one_run import executions_before, present_execution
 from sojourn.worker import shell
 
 local_plan = importlib.import_module("workflows.local_plan")
+check_approval = importlib.import_module("activities.check_approval")
 room = importlib.import_module("workflows.room")
 
 CASES = int(os.environ.get("SOJOURN_CASES", "3"))
@@ -92,6 +93,60 @@ async def test_a_run_that_is_asked_all_the_time_replays(serve, monkeypatch):
         assert (await run.result()).text == f"{ROUNDS} rounds"
         is_over.set()
         await asyncio.gather(*asking)
+        faults += await not_replayed(client, app, run.id)
+    assert faults == []
+
+
+async def test_a_run_that_is_asked_while_its_approvals_are_checked_replays(serve, monkeypatch):
+    """A message and a query while an approval is checked, whose sender waits for that, leave a history that replays."""
+    guarded = Toolset("test.guarded")
+
+    @guarded.tool(confirmation="Act on {number}?")
+    async def act(number: int) -> int:
+        """Return the number."""
+        return number
+
+    async def ask(turn: Turn) -> PlanResult:
+        done = sum(message.role == "tool" for message in turn.messages)
+        calls = [act.call(number=done + number) for number in range(3)]
+        return PlanResult.final("done") if done >= ROUNDS else PlanResult.calls(*calls)
+
+    voided = check_approval.voided
+
+    async def slowly(*arguments):
+        await asyncio.sleep(random.random() / 50)
+        return await voided(*arguments)
+
+    monkeypatch.setattr(check_approval, "voided", slowly)
+    policy = RunPolicy(interrupts_allowed=True, max_tool_rounds=1_000, max_tool_calls=1_000)
+    app = App(agents=[Agent("test.agent", planner=ask, uses=[guarded], policy=policy)])
+    client = await serve(app)
+    faults: list[str] = []
+    for _ in range(max(1, CASES // 3)):
+        run = await client.start("test.agent", "go")
+        handle = client.temporal.get_workflow_handle(run.id)
+        is_over = asyncio.Event()
+
+        async def ask_status(handle=handle, is_over=is_over) -> None:
+            while not is_over.is_set():
+                with contextlib.suppress(RPCError):
+                    await handle.query("status", result_type=RunStatus, rpc_timeout=timedelta(seconds=3))
+
+        async def tell(handle=handle, is_over=is_over) -> None:
+            while not is_over.is_set():
+                with contextlib.suppress(RPCError):
+                    await handle.signal("of-no-meaning")
+
+        meddling = [asyncio.create_task(each()) for each in (ask_status, ask_status, tell)]
+        async for event in run.events():
+            if event.type == "await_confirmation":
+                await run.approve(event.confirmation)
+        assert (await run.result()).text == "done"
+        is_over.set()
+        await asyncio.gather(*meddling)
+        history = await handle.fetch_history()
+        checks = [event.activity_task_scheduled_event_attributes for event in history.events]
+        assert sum(check.activity_type.name == "CheckApprovalActivity" for check in checks) == ROUNDS
         faults += await not_replayed(client, app, run.id)
     assert faults == []
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli.client import by_or_user, with_client
-from sojourn.cli.failure import FAILED, OK, WAITING, CommandError, failure_of
+from sojourn.cli.conversation_name import named
+from sojourn.cli.failure import FAILED, OK, USAGE, WAITING, CommandError, failure_of
 from sojourn.cli.options import By, Json, Verbose, connected
 
 if TYPE_CHECKING:
@@ -24,10 +25,20 @@ __all__ = ["chat"]
 
 @connected
 def chat(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id, such as ops.assistant.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT[@SESSION]",
+            help="The agent's id, such as ops.assistant; with a session's id, the conversation to go on with.",
+        ),
+    ],
     session_id: Annotated[
         str | None,
-        typer.Option("--session", metavar="ID", help="The session to go on with; a new one by default."),
+        typer.Option(
+            "--session",
+            metavar="ID",
+            help="The session to go on with; a new one by default. The same as AGENT@SESSION.",
+        ),
     ] = None,
     by: By = None,
     as_json: Json = False,
@@ -37,13 +48,16 @@ def chat(
 
     \b
     sojourn chat shop.clerk
-    sojourn chat shop.clerk --session desk-1
+    sojourn chat shop.clerk@desk-1
     sojourn chat shop.clerk < questions.txt
     """
     who = by_or_user(by)
+    if session_id is not None and "@" in name:
+        raise CommandError("the session is named twice: AGENT@SESSION or --session ID", exit_code=USAGE)
+    found = named(name if "@" in name else f"{name}@{session_id or uuid.uuid4().hex[:8]}", who)
 
     async def main(client: "Client") -> int:
-        session = client.session(agent, session_id or uuid.uuid4().hex[:8])
+        session = found(client)
         if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return await _piped(session, who, as_json=as_json)
         from sojourn.cli.chat import Chat

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
-from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
+from sojourn.cli.conversation_name import named
+from sojourn.cli.failure import OK, CommandError, Interrupted
 from sojourn.cli.options import By, Json, Why, connected, connection_options
-from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sojourn.client.client import Client
     from sojourn.client.session import Session, SessionTurn
     from sojourn.core.run.inbox import Mode
@@ -56,7 +55,7 @@ def send(
     sojourn send shop.clerk@desk-1 'Only the open ones' --mode steer
     """
     who = by_or_user(by)
-    found = _find(session, who)
+    found = named(session, who)
     if text == "-":
         text = sys.stdin.read()
 
@@ -85,7 +84,7 @@ def interrupt(session: Conversation, why: Why = "", by: By = None, as_json: Json
     sojourn interrupt shop.clerk@desk-1 "wrong order"
     """
     who = by_or_user(by)
-    found = _find(session, who)
+    found = named(session, who)
 
     async def main(client: "Client") -> int:
         talk = found(client)
@@ -104,7 +103,7 @@ def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = F
     sojourn close shop.clerk@desk-1 done
     """
     who = by_or_user(by)
-    found = _find(session, who)
+    found = named(session, who)
 
     async def main(client: "Client") -> int:
         talk = found(client)
@@ -112,27 +111,6 @@ def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = F
         return print_done("closed", talk.run.id, as_json=as_json, by=who)
 
     return with_client(main)
-
-
-def _find(name: str, who: str | None) -> "Callable[[Client], Session]":
-    """How a client finds a conversation by its name; one of a tenant's that does not exist yet is begun for `who`."""
-    from sojourn.contracts.principal import Principal
-
-    first, at, session_id = name.partition("@")
-    agent_id, colon, tenant = first.partition(":")
-    if not (agent_id and at and session_id) or bool(colon) != bool(tenant):
-        raise CommandError(
-            f"{plain(name)!r} names no conversation: AGENT@SESSION, such as shop.clerk@desk-1; "
-            "of a tenant AGENT:TENANT@SESSION",
-            exit_code=USAGE,
-        )
-    if "+" in tenant:
-        raise CommandError(
-            f"the tenant of {plain(name)} is not in its name; a program can send to it: client.session(principal=...)",
-            exit_code=USAGE,
-        )
-    principal = Principal(subject=who or "sojourn", tenant=tenant) if tenant else None
-    return lambda client: client.session(agent_id, session_id, principal=principal)
 
 
 def _print(session: "Session", turn: "SessionTurn", *, as_json: bool) -> None:

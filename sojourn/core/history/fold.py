@@ -109,6 +109,7 @@ class Fold:
             "completed": self._completed,
             "failed": self._failed,
             "local_ended": self._local_ended,
+            "checked": self._checked,
             "local_planned": self._local_planned,
             "child_initiated": self._child_initiated,
             "child_started": self._child_started,
@@ -330,8 +331,6 @@ class Fold:
         """Read the marker of a local activity, which holds its id and its result or failure."""
         opened = self._step.local.pop(record.key, None)
         if not opened:
-            if isinstance(record.value, ToolResult):
-                yield from self._step.checked(record, record.key, record.value)
             return
         self._step.end_work(record.time)
         if isinstance(record.value, ToolResult):
@@ -347,6 +346,11 @@ class Fold:
         else:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)
+
+    def _checked(self, record: HistoryRecord) -> Iterator[Event]:
+        """Read the check of an approval."""
+        if isinstance(record.value, ToolResult):
+            yield from self._step.checked(record, record.key, record.value)
 
     def _local_planned(self, record: HistoryRecord) -> Iterator[Event]:
         """Read the marker of a local plan, which holds its input too."""

@@ -18,13 +18,13 @@ class HistoryRecord:
     id: int
     time: datetime
     kind: str
-    """`started` `scheduled` `completed` `failed` `local_ended` `local_planned` `child_initiated` `child_started` `child_completed`
+    """`started` `scheduled` `completed` `failed` `local_ended` `local_planned` `checked` `child_initiated` `child_started` `child_completed`
     `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `turn_ended` `run_completed` `run_failed` `run_canceled` `run_terminated`
     `run_timed_out`."""
     name: str = ""
     """The activity type, the child run's id, the update's or signal's name, or the timer's purpose."""
     key: str = ""
-    """The activity id, or the id of the turn that ended."""
+    """The activity id, the confirmation whose approval was checked, or the id of the turn that ended."""
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None

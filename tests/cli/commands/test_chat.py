@@ -96,7 +96,7 @@ class Desk:
 
     @property
     def words(self) -> list[str]:
-        return ["chat", "talk.agent", "--session", self.session.session_id]
+        return ["chat", f"talk.agent@{self.session.session_id}"]
 
     async def terminal(self, *options: str, address: str = "") -> Terminal:
         program = ("-c", BRIEFLY) if address else ("-m", "sojourn")
@@ -126,6 +126,14 @@ async def test_lines_of_standard_input_are_messages(desk, command):
     assert (done.code, done.out) == (1, "4: again\n")
     assert "the planner is broken" in done.err
     assert (await desk.session.status()).turns == 4
+
+
+async def test_a_session_is_named_once(desk, command):
+    """`AGENT@SESSION` together with `--session` is a usage error, and so is a name without an agent."""
+    twice = await command(*desk.words, "--session", "desk-2", env=desk.env)
+    assert (twice.code, "named twice" in twice.err) == (2, True)
+    nobody = await command("chat", "@desk-1", env=desk.env)
+    assert (nobody.code, "AGENT@SESSION" in nobody.err) == (2, True)
 
 
 async def test_a_question_ends_the_input(desk, command):
@@ -166,7 +174,7 @@ async def test_a_talk_at_a_terminal(desk, tmp_path):
     await terminal.shows("assistant: s-3 restarted")
     terminal.type("\x04")
     screen = await terminal.end()
-    assert f"sojourn chat talk.agent --session {desk.session.session_id}" in screen
+    assert f"sojourn chat talk.agent@{desk.session.session_id}" in screen
     assert terminal.process.returncode == 0
     assert (tmp_path / "sojourn" / "chat_history").stat().st_mode & 0o777 == 0o600
 
