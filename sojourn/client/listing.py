@@ -179,7 +179,13 @@ def _status_of(found: WorkflowExecution) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a quoted literal in a visibility query."""
+    """A text as a quoted literal in a visibility query.
+
+    Raises:
+        InvalidInput: It has a NUL, where a store takes a query to end.
+    """
+    if "\0" in text:
+        raise InvalidInput("what is listed by has no NUL character")
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

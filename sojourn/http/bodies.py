@@ -34,6 +34,8 @@ class JsonBody(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _is_json(cls, value: Any) -> Any:
+        if isinstance(value, bytes):
+            raise ValueError("it was not sent as `Content-Type: application/json`")  # noqa: TRY004 - as below
         if fault := json_fault(value, max_bytes=None):
             raise ValueError(fault.message)
         return value

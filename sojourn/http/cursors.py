@@ -12,10 +12,13 @@ from sojourn.contracts.ids import place_of
 from sojourn.errors import InvalidInput
 from sojourn.events import Cursor
 
-__all__ = ["after_of", "cursor_at", "opaque", "opened"]
+__all__ = ["NO_CURSOR", "after_of", "cursor_at", "opaque", "opened"]
 
 SUM = 6
 """Bytes of a cursor's check."""
+
+NO_CURSOR = "cursor: it is not the `cursor` of an answer to the same request without it"
+"""Why a text is no place in a list."""
 
 
 def after_of(request: Request, after: str | None) -> str | None:
@@ -70,7 +73,7 @@ def opened(cursor: str | None, of: str) -> bytes | None:
         read = b""
     place = read[SUM:]
     if not place or _sum(place, of) != read[:SUM]:
-        raise InvalidInput("cursor: it is not the `cursor` of an answer to the same request without it")
+        raise InvalidInput(NO_CURSOR)
     return place
 
 

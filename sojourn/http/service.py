@@ -155,9 +155,10 @@ class Service:
         try:
             described = await self.client.temporal.get_workflow_handle(run.id).describe()
         except RPCError as error:
-            raise translated(error, run.id) from error
+            found = translated(error, run.id)
+            raise _no_run(run.id) if isinstance(found, RunNotFound) else found from error
         if described.workflow_type != RUN or not await may_see(asking, described):
-            raise RunNotFound(f"there is no run {run.id!r}", run_id=run.id)
+            raise _no_run(run.id)
         return run
 
     async def runs(
@@ -202,3 +203,8 @@ class Service:
             ServerUnavailable: The server does not answer.
         """
         return self.client.session(agent_id, session_id, labels=labels, policy=policy, principal=asking)
+
+
+def _no_run(run_id: str) -> RunNotFound:
+    """The same for a run that is not there and for one that is somebody else's, so that nobody learns which it is."""
+    return RunNotFound(f"there is no run {run_id!r}", run_id=run_id)

@@ -6,14 +6,15 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.errors import RunNotFound, RunUnreadable
+from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
 from sojourn.events.open_waits import OpenWait, Waiting, waiting_in_history
-from sojourn.http.cursors import opaque, opened
+from sojourn.http.cursors import NO_CURSOR, opaque, opened
 from sojourn.http.replies import Runs, Wait, WaitContext, Waits
 
 __all__ = ["Inbox", "fields_of"]
@@ -41,6 +42,8 @@ _LIST = "waits"
 
 _Place = tuple[str, str, str]
 """Since when, the run, and the wait."""
+
+_PLACE: TypeAdapter[_Place] = TypeAdapter(_Place)
 
 
 class Inbox:
@@ -127,7 +130,12 @@ async def _waiting_runs(pages: Pages) -> tuple[list[str], bool]:
 
 def _place(cursor: str | None) -> _Place | None:
     place = opened(cursor, _LIST)
-    return None if place is None else tuple(json.loads(place))
+    if place is None:
+        return None
+    try:
+        return _PLACE.validate_json(place)
+    except ValidationError as error:
+        raise InvalidInput(NO_CURSOR) from error
 
 
 def _place_of(wait: Wait) -> _Place:

@@ -53,6 +53,14 @@ class Bodies:
 
     def _check_head(self, scope: Scope) -> None:
         (length, *_) = [*header_values(scope, "content-length"), ""]
+        if length and header_values(scope, "transfer-encoding"):
+            raise Problem(  # a proxy may go by the other one, and take the rest for a request of somebody else's
+                400,
+                "bad_request",
+                "the request has both a Content-Length and a Transfer-Encoding",
+                then="Send one of them.",
+                headers=_CLOSE,
+            )
         if length.isdecimal() and int(length[:20]) > self._max_bytes:
             raise self._too_large()
         if any(

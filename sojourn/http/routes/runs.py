@@ -1,10 +1,11 @@
 """`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import AwareDatetime, BeforeValidator, TypeAdapter
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.client.listing import Selection
 from sojourn.client.opening import as_messages, opened
@@ -39,9 +40,18 @@ def _is_text(value: Any) -> Any:
     return value
 
 
+def _in_utc(value: datetime | None) -> datetime | None:
+    """The moment in UTC, which has no year 0 and none after 9999."""
+    try:
+        return value and value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a moment is in the years 1 to 9999") from None
+
+
 Since = Annotated[
     AwareDatetime | None,
     BeforeValidator(_is_text),
+    AfterValidator(_in_utc),
     Query(description="Only what started then or later.", examples=["2027-01-02T03:04:05Z"]),
 ]
 

@@ -2,13 +2,15 @@
 
 import json
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
@@ -18,7 +20,7 @@ __all__ = ["A2aDoor"]
 
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
-_CODES = {404: -32001, 403: -32600, 409: -32004}
+_CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004}
 
 
 class A2aDoor:
@@ -38,6 +40,7 @@ class A2aDoor:
         try:
             if request.method == "POST":
                 body = await request.body()
+                _check(body)
             app = self._app(request, body)
             inner = {**scope, "path": request.path_params.get("rest") or "/", "root_path": ""}
             inner["raw_path"] = inner["path"].encode()
@@ -68,7 +71,10 @@ class A2aDoor:
             description=about,
             skills=[{**skill, **modes}],
             docs_url=None,
-            exception_handlers=dict.fromkeys(_KNOWN, _answering(body)),
+            exception_handlers={
+                **dict.fromkeys((*_KNOWN, Exception), _answering(body)),
+                HTTPException: _answering(b""),  # of a path or a method, not of the protocol
+            },
             default_input_modes=_MODES,
             default_output_modes=_MODES,
         )
@@ -77,6 +83,25 @@ class A2aDoor:
 def _address(request: Request) -> str:
     rest = request.path_params.get("rest") or ""
     return str(request.url.replace(query="", fragment="")).removesuffix(rest).removesuffix("/") + "/"
+
+
+def _check(body: bytes) -> None:
+    """Check that a body is a request of JSON-RPC: the library takes that for granted.
+
+    Raises:
+        Problem: It is none.
+    """
+    try:
+        asked: Any = json.loads(body)
+    except ValueError:
+        raise Problem(
+            400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8."
+        ) from None
+    if fault := json_fault(asked, max_bytes=None):
+        raise Problem(422, "invalid_request", fault.message, then="Correct it.")
+    told = cast("dict[str, Any]", asked) if isinstance(asked, dict) else dict[str, Any]()
+    if not isinstance(told.get("method"), str) or not isinstance(told.get("params", {}), dict):
+        raise Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
 
 
 def _waits(body: bytes) -> bool:

@@ -140,7 +140,7 @@ def _decision(asked: Asked, given: dict[str, Any], text: str) -> str:
     """
     code = code_of(asked)
     if "approved" in given:
-        is_seen = given["approved"] is not True or given.get("digest", "")[:12] == code
+        is_seen = given["approved"] is not True or str(given.get("digest"))[:12] == code
         decision = "yes" if given["approved"] is True else str(given.get("reason") or "no")
     else:
         word, _, named = text.strip().rstrip(".").partition(" ")

@@ -56,6 +56,8 @@ def error_of(problem: Problem) -> dict[str, Any]:
 
 def _of_validation(error: RequestValidationError) -> JSONResponse:
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return JSONResponse(error_of(refused("the body is not JSON", code="malformed_json")), 400)
     place = ".".join(str(each)[:100] for each in first["loc"][1:])
     problem = refused(f"{place}: {first['msg']}"[:500] if place else str(first["msg"])[:500], place or None)
     return JSONResponse(error_of(problem), 400)
