@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.cli.oidc import VARIABLES
 from sojourn.search_attributes import NAMES
 from sojourn.server import DYNAMIC_CONFIG
 
@@ -283,11 +284,12 @@ def test_its_command_and_its_health_check_work(temporal_address: str, tmp_path: 
 
 
 def test_the_http_service_reads_what_the_worker_writes() -> None:
-    """What decides where runs are, and how they are encrypted, is the same for both, but for the gateway."""
+    """What decides where runs are, and how they are encrypted, is the same for both, but for the gateway; whose tokens open is its own."""
     worker, http = (dict(SERVICES[name]["environment"]) for name in ("worker", "http"))
     assert (worker.pop("TEMPORAL_ADDRESS"), http.pop("TEMPORAL_ADDRESS")) == ("gateway:7233", "temporal:7233")
     shared = {name: worker[name] for name in worker if name in http}
-    assert http == shared
+    assert {name: value for name, value in http.items() if name not in VARIABLES} == shared
+    assert {name for name in VARIABLES if name in http and http[name] is None} == {*VARIABLES}
     assert {"SOJOURN_CODEC", "SOJOURN_LIVE", "SOJOURN_TASK_QUEUE", "TEMPORAL_NAMESPACE"} <= http.keys()
 
 
