@@ -1,4 +1,5 @@
-# A worker of the reference deployment. The library is installed from its wheel; the app (worker.py, toolsets, planners) lies beside it.
+# A worker of the reference deployment, and its HTTP service by another command. The library is installed from its wheel; the app (worker.py,
+# toolsets, planners) lies beside it.
 ARG PYTHON=3.13.7-slim-bookworm
 
 FROM python:${PYTHON} AS build
@@ -10,13 +11,15 @@ RUN pip download --quiet --require-hashes --no-deps --requirement constraints.tx
 COPY . .
 RUN pip wheel --quiet --no-index --find-links /wheels --no-deps --wheel-dir /wheels . \
     && python -m venv /opt/sojourn \
-    && /opt/sojourn/bin/pip install --quiet --no-index --find-links /wheels 'sojourn[mcp,models,otlp,redis]'
+    && /opt/sojourn/bin/pip install --quiet --no-index --find-links /wheels 'sojourn[http,mcp,models,otlp,redis]'
 
 FROM python:${PYTHON}
 ENV PATH=/opt/sojourn/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-# The database of the reference toolsets; the library itself keeps no files.
+# The database of the reference toolsets; the library itself keeps no files. In /keys is who has a key to the HTTP service.
 ENV SOJOURN_OPS_DB=/data/ops.db
-RUN useradd --system --uid 10001 --no-create-home sojourn && install --directory --owner sojourn /data
+RUN useradd --system --uid 10001 --no-create-home sojourn \
+    && install --directory --owner sojourn /data \
+    && install --directory --owner sojourn --mode 0700 /keys
 COPY --from=build /opt/sojourn /opt/sojourn
 WORKDIR /app
 COPY worker.py ./

@@ -27,6 +27,7 @@ __all__ = [
     "connected",
     "connection_options",
     "encrypted",
+    "extended",
     "load_app",
     "queue_for",
     "server_options",
@@ -167,7 +168,7 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
             os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
             _codec_given.append(" --encrypted-only")
 
-    return _extended(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
+    return extended(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
 
 
 def connected(command: Callable[..., int]) -> Callable[..., int]:
@@ -199,13 +200,13 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
     added = {"address": (Address, None), "namespace": (Namespace, None), "task_queue": (TaskQueue, None)}
     if "target" not in inspect.signature(command).parameters:
         added["storage_app"] = (StorageApp, None)
-    return _extended(encrypted(command), apply, added)
+    return extended(encrypted(command), apply, added)
 
 
-def _extended(
+def extended(
     command: Callable[..., int], apply: Callable[..., None], added: dict[str, tuple[Any, Any]]
 ) -> Callable[..., int]:
-    """Return the command with further options, each a type and a default, which `apply` takes before the command runs."""
+    """Return a command with further options, each a type and a default, which `apply` takes before the command runs."""
 
     @functools.wraps(command)
     def with_options(**options: Any) -> int:

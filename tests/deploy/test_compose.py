@@ -1,17 +1,21 @@
 """docker-compose.yml: its ports, secrets, networks, limits and versions, checked without starting it."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
 
 from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.cli.oidc import VARIABLES
 from sojourn.search_attributes import NAMES
 from sojourn.server import DYNAMIC_CONFIG
 
@@ -43,7 +47,7 @@ needs_compose = pytest.mark.skipif(
 )
 
 
-PUBLISHED = {"temporal": ["7233"], "temporal-ui": ["8080"], "redis": ["6379"]}
+PUBLISHED = {"temporal": ["7233"], "temporal-ui": ["8080"], "http": ["8460"], "redis": ["6379"]}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -77,15 +81,16 @@ def test_secrets_come_from_the_environment() -> None:
 NEIGHBOURS = {
     "postgres": {"temporal", "temporal-schema"},
     "worker": {"gateway", "redis"},
-    "redis": {"gateway", "worker"},
-    "gateway": {"worker", "redis", "temporal", "temporal-namespace", "temporal-ui"},
-    "temporal-ui": {"gateway", "temporal", "temporal-namespace"},
+    "http": {"gateway", "redis", "temporal", "temporal-namespace", "temporal-ui"},
+    "redis": {"gateway", "http", "worker"},
+    "gateway": {"http", "worker", "redis", "temporal", "temporal-namespace", "temporal-ui"},
+    "temporal-ui": {"gateway", "http", "temporal", "temporal-namespace"},
 }
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_a_service_reaches_these_and_no_others(name: str) -> None:
-    """A tool runs in the worker: the database, the UI and Temporal's own ports are out of its reach."""
+    """A tool runs in the worker: the database, the UI, the HTTP service and Temporal's own ports are out of its reach."""
     own = set(SERVICES[name]["networks"])
     reached = {other for other, service in SERVICES.items() if own & set(service["networks"])} - {name}
     assert reached == NEIGHBOURS[name]
@@ -116,7 +121,7 @@ def test_every_service_is_hardened_and_bounded(name: str) -> None:
 @pytest.mark.parametrize("name", LONG_RUNNING)
 def test_a_long_running_service_has_a_health_check_and_is_restarted(name: str) -> None:
     """A service that hangs is detected, and a service that ends is restarted."""
-    if "build" in SERVICES[name]:
+    if name == "worker":
         assert re.search(
             r"^HEALTHCHECK .*CMD \[", (ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL
         )
@@ -133,6 +138,7 @@ NEEDS = {
     "temporal-ui": {"temporal"},
     "gateway": {"temporal"},
     "worker": {"gateway", "temporal-namespace"},
+    "http": {"temporal", "temporal-namespace"},
     "redis": set[str](),
 }
 
@@ -150,21 +156,25 @@ def test_nothing_starts_before_what_it_needs_is_ready(name: str) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_images_are_pinned(name: str) -> None:
     """Images have exact versions; the image that is built here takes its Python image as an argument."""
-    if name == "worker":
+    if name in ("worker", "http"):
         assert SERVICES[name]["build"] == {"context": ".", "args": {"PYTHON": None}}
     else:
         assert "build" not in SERVICES[name]
         assert re.fullmatch(r"[\w/-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", SERVICES[name]["image"])
 
 
-VOLUMES = {"postgres": ["postgres:/var/lib/postgresql/data"], "worker": ["operations:/data"]}
+VOLUMES = {
+    "postgres": ["postgres:/var/lib/postgresql/data"],
+    "worker": ["operations:/data"],
+    "http": ["keys:/keys"],
+}
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_data_lies_in_named_volumes(name: str) -> None:
     """Nothing is written into a folder of the host, and `down` keeps the data."""
     assert SERVICES[name].get("volumes", []) == VOLUMES.get(name, [])
-    assert COMPOSE["volumes"].keys() == {"postgres", "operations"}
+    assert COMPOSE["volumes"].keys() == {"postgres", "operations", "keys"}
 
 
 def test_the_server_is_tuned_as_the_development_server_is() -> None:
@@ -191,7 +201,8 @@ def test_scripts_are_valid_shell(name: str) -> None:
 def test_the_example_names_every_variable() -> None:
     """.env.example shows each variable that the file reads."""
     read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
-    read |= {name for name, value in SERVICES["worker"]["environment"].items() if value is None}
+    for service in ("worker", "http"):
+        read |= {name for name, value in SERVICES[service]["environment"].items() if value is None}
     read |= set(SERVICES["worker"]["build"]["args"])
     shown = set(re.findall(r"^(?:# )?(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert read == shown
@@ -215,26 +226,84 @@ def test_variables_of_traces_reach_the_worker() -> None:
     assert documented <= passed
 
 
-def test_redis_starts_with_its_profile_only() -> None:
-    """Redis starts with its profile only, and stores nothing."""
-    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["redis"]
-    assert SERVICES["redis"]["profiles"] == ["live"]
+def test_two_services_start_with_their_profiles_only() -> None:
+    """Redis, and the HTTP service, which needs a key to be made first, start where they are asked for."""
+    profiles = {name: service["profiles"] for name, service in SERVICES.items() if "profiles" in service}
+    assert profiles == {"redis": ["live"], "http": ["http"]}
+
+
+def test_redis_stores_nothing() -> None:
+    """What Redis carries is gone when it stops."""
     command = SERVICES["redis"]["command"]
     assert command[command.index("--save") + 1] == ""
     assert "redis://redis:6379/0" in (ROOT / ".env.example").read_text()
 
 
-def test_the_image_holds_what_a_model_needs() -> None:
+def test_the_http_service_asks_for_a_key() -> None:
+    """It runs the worker's image and app, listens at every address of its container, and lets in who has a key of the volume's file."""
+    service = SERVICES["http"]
+    assert service["image"] == SERVICES["worker"]["image"]
+    command = service["command"]
+    worker = re.search(r"^CMD (\[.*\])$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert worker
+    assert command[:3] == ["sojourn", "serve", json.loads(worker[1])[2]]
+    options = dict(zip(command[3::2], command[4::2], strict=True))
+    assert options == {"--host": "0.0.0.0", "--port": "8460", "--keys": "/keys/keys.json"}
+    assert "/health" in service["healthcheck"]["test"][-1]
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    assert re.search(
+        r"run --rm --no-deps --build http \\\n\s+sojourn keys create .*--file /keys/keys.json", page
+    )
+
+
+def test_its_command_and_its_health_check_work(temporal_address: str, tmp_path: Path) -> None:
+    """The command starts with a key made as docs/deploy.md says, is healthy without one, and answers who has it."""
+    keys = tmp_path / "keys.json"
+    sojourn = [sys.executable, "-m", "sojourn"]
+    create = [*sojourn, "keys", "create", "--name", "ana", "--role", "user", "--file", str(keys)]
+    key = subprocess.run(create, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+    places = {"8460": "0", "/keys/keys.json": str(keys), "0.0.0.0": "127.0.0.1"}
+    command = [places.get(word, word) for word in SERVICES["http"]["command"][1:]]
+    environment = {**os.environ, "TEMPORAL_ADDRESS": temporal_address}
+    serving = subprocess.Popen(
+        [*sojourn, *command, "--json"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    with serving:
+        assert serving.stdout is not None
+        address = json.loads(serving.stdout.readline())["address"]
+        _, python, *check = SERVICES["http"]["healthcheck"]["test"]
+        assert python == "python"
+        check = [word.replace("http://127.0.0.1:8460", address) for word in check]
+        assert subprocess.run([sys.executable, *check], check=False).returncode == 0
+        assert httpx2.get(f"{address}/v1/agents").status_code == 401
+        answer = httpx2.get(f"{address}/v1/agents", headers={"Authorization": f"Bearer {key}"})
+        assert "ops.assistant" in answer.text
+        serving.terminate()
+    assert serving.returncode == 0
+    assert subprocess.run([sys.executable, *check], check=False, stderr=subprocess.DEVNULL).returncode == 1
+
+
+def test_the_http_service_reads_what_the_worker_writes() -> None:
+    """What decides where runs are, and how they are encrypted, is the same for both, but for the gateway; whose tokens open is its own."""
+    worker, http = (dict(SERVICES[name]["environment"]) for name in ("worker", "http"))
+    assert (worker.pop("TEMPORAL_ADDRESS"), http.pop("TEMPORAL_ADDRESS")) == ("gateway:7233", "temporal:7233")
+    shared = {name: worker[name] for name in worker if name in http}
+    assert {name: value for name, value in http.items() if name not in VARIABLES} == shared
+    assert {name for name in VARIABLES if name in http and http[name] is None} == {*VARIABLES}
+    assert {"SOJOURN_CODEC", "SOJOURN_LIVE", "SOJOURN_TASK_QUEUE", "TEMPORAL_NAMESPACE"} <= http.keys()
+
+
+def test_the_image_holds_what_its_programs_need() -> None:
     """The extras of the reference deployment are installed."""
     installed = re.search(r"'sojourn\[([\w,]+)\]'", (ROOT / "Dockerfile").read_text())
     assert installed
-    assert {"mcp", "models", "otlp", "redis"} <= set(installed[1].split(","))
+    assert {"http", "mcp", "models", "otlp", "redis"} <= set(installed[1].split(","))
 
 
 @needs_compose
 def test_compose_accepts_the_file() -> None:
     """Compose accepts the file with the values of `.env.example`."""
-    done = run_config("--env-file", ".env.example", "--profile", "live")
+    done = run_config("--env-file", ".env.example", "--profile", "live", "--profile", "http")
     assert done.returncode == 0, done.stderr
 
 

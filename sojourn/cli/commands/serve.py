@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.oidc import oidc_of_settings, with_oidc
 from sojourn.cli.options import Json, Target, connected, load_app
 
 __all__ = ["serve"]
 
 
+@with_oidc
 @connected
 def serve(
     target: Target,
@@ -24,7 +26,7 @@ def serve(
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option("--keys", metavar="FILE", help="Let in who has a key of this file, and nobody else."),
+        typer.Option("--keys", metavar="FILE", help="Let in who has a key of this file."),
     ] = None,
     hosts: Annotated[
         list[str] | None,
@@ -45,6 +47,7 @@ def serve(
     \b
     sojourn serve worker:app --port 8460
     sojourn serve worker:app --host 0.0.0.0 --keys keys.json --allow-host agents.example.org
+    sojourn serve worker:app --host 0.0.0.0 --oidc-issuer https://login.example.org --oidc-audience agents
     """
     if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
         raise CommandError(
@@ -54,19 +57,24 @@ def serve(
     from sojourn.http.listening import address_of, is_loopback, listen
     from sojourn.http.locks.keys import ApiKeys
     from sojourn.http.locks.locked import Locks
+    from sojourn.http.locks.principals import FirstOf
     from sojourn.http.serving import serve as serve_until_stopped
     from sojourn.logs import configure_logs
 
-    if not is_loopback(host) and keys is None:
+    tokens = oidc_of_settings()
+    ways = [way for way in (ApiKeys(keys) if keys else None, tokens) if way is not None]
+    if not is_loopback(host) and not ways:
         raise CommandError(
             f"--host {host}: everybody who reaches this address could start, answer and cancel runs; make keys with "
-            "`sojourn keys create --name NAME --file FILE`, and serve with --keys FILE; or serve it at 127.0.0.1",
+            "`sojourn keys create --name NAME --file FILE`, and serve with --keys FILE; or let in the tokens of a provider with "
+            "--oidc-issuer and --oidc-audience; or serve it at 127.0.0.1",
             exit_code=USAGE,
         )
     app = load_app(target)
     configure_logs()
-    auth = ApiKeys(keys) if keys else None
-    web = create_app(app, auth=auth, locks=Locks(hosts=hosts, origins=origins or ()))
+    web = create_app(
+        app, auth=FirstOf(*ways) if ways else None, locks=Locks(hosts=hosts, origins=origins or ())
+    )
     with listen(host, port) as listener:
         address = address_of(listener)
         line = f"serving {target} over HTTP at {address}   API {address}/openapi.json"

@@ -1,6 +1,7 @@
 """`POST /agui/{agent_id}`: AG-UI. A thread is a conversation, a run of the client is what it reads of a turn."""
 
 import asyncio
+import base64
 from importlib import import_module
 from typing import Any, cast
 
@@ -10,9 +11,12 @@ from sojourn.contracts.message import DocumentPart, ImagePart, TextPart
 from sojourn.errors import InvalidInput
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.principals import Asking
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.bodies import (
     AguiBody,
+    AguiContext,
     AguiMessage,
+    AguiTool,
     as_json,
     file_part,
     text_part,
@@ -22,6 +26,7 @@ from sojourn.http.protocols.opening import Result, Sent, begin
 from sojourn.http.protocols.settle import Answer
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.routes.answering import AgentId, Serving, problems
+from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
@@ -46,12 +51,13 @@ async def run_agent(
 ) -> Response:
     """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it."""
     about(request, answers=[each.interrupt_id for each in body.resume or ()])
+    _check_tools(service, agent_id, body.tools)
     turn = await begin(
         service,
         asking,
         agent_id,
         body.thread_id,
-        sent=_sent(body.messages),
+        sent=_sent(body.messages, body.context),
         answers=[
             Answer(each.interrupt_id, payload=each.payload, is_declined=each.status == "cancelled")
             for each in body.resume or ()
@@ -63,16 +69,43 @@ async def run_agent(
     return Streamed(encoder.frames(turn, service.app, body.thread_id, body.run_id, messages))
 
 
-def _sent(messages: list[AguiMessage]) -> list[Sent]:
-    """The last message of the user, and those of the user just before it."""
+def _check_tools(service: Service, agent_id: str, offered: list[AguiTool]) -> None:
+    """Check that the page offers no tool that the agent would never call.
+
+    Raises:
+        Problem: It does.
+    """
+    known = service.app.tools_of(agent_id)
+    for name in (each.name for each in offered):
+        if name not in known or known[name].spec.kind != "external":
+            raise Problem(
+                422,
+                "invalid_request",
+                f"the page offers the tool {name!r}, which {agent_id} does not have as one with results from outside",
+                then="Declare it in an external toolset of the agent, by this id; or send the request without it.",
+            )
+
+
+def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Sent]:
+    """The last message of the user, with the context, and those of the user just before it."""
     found: list[Sent] = []
     for message in reversed(messages):
         if message.role == "user":
             parts = [_part(each) for each in _parts(message.content)]
+            if not found:
+                parts += [_document(each) for each in context]
             found.insert(0, Sent(message.id, user_message(parts)))
         elif found:
             break
     return found
+
+
+def _document(context: AguiContext) -> DocumentPart:
+    """What a page says beside a message: not what the user says, so that no planner takes it for that."""
+    data = base64.b64encode(context.value.encode(errors="replace")).decode()
+    return DocumentPart(
+        type="document", media_type="text/plain", data=data, title=context.description or None
+    )
 
 
 def _parts(content: Any) -> list[Any]:

@@ -11,8 +11,10 @@ from sojourn.http.bodies import JsonBody
 
 __all__ = [
     "AguiBody",
+    "AguiContext",
     "AguiMessage",
     "AguiResume",
+    "AguiTool",
     "VercelBody",
     "VercelMessage",
     "as_json",
@@ -55,6 +57,22 @@ class AguiResume(_Body):
     """What the `responseSchema` of the interrupt asks for."""
 
 
+class AguiContext(_Body):
+    """What a page says beside the messages, such as what its user looks at."""
+
+    description: Annotated[str, Field(max_length=1_000)] = ""
+    """What it is."""
+    value: str
+    """A text, or JSON as text."""
+
+
+class AguiTool(_Body):
+    """A tool that a page carries out."""
+
+    name: Annotated[str, Field(max_length=200)]
+    """The id of a tool of the agent whose results come from outside."""
+
+
 class AguiBody(_Body):
     """`RunAgentInput` of AG-UI; what is not here is not read."""
 
@@ -78,6 +96,10 @@ class AguiBody(_Body):
     """The messages of the thread."""
     resume: Annotated[list[AguiResume], Field(max_length=1_000)] | None = None
     """The answers to the open interrupts."""
+    context: Annotated[list[AguiContext], Field(max_length=100, default_factory=list[AguiContext])]
+    """What goes with the last message of the user, each as a document."""
+    tools: Annotated[list[AguiTool], Field(max_length=1_000, default_factory=list[AguiTool])]
+    """What the page carries out: tools of the agent whose results come from outside, and no others."""
 
 
 class VercelMessage(_Body):

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import DESK
+from tests.http.locks.issuer import Issuer
 
 
 @pytest.fixture
@@ -70,6 +71,7 @@ async def test_nobody_but_this_machine_is_let_in_without_authentication(command)
     for host in ("0.0.0.0", "::", "example.com"):
         done = await command("serve", "desk_app:app", "--host", host, cwd=DESK.parent)
         assert (done.code, "sojourn keys create" in done.err) == (2, True)
+        assert "--oidc-issuer" in done.err
 
 
 async def test_a_server_that_is_not_there_ends_it(command):
@@ -93,3 +95,91 @@ async def test_with_keys_only_who_has_one_is_let_in(start_serve, command, tmp_pa
         assert (await http.get("/v1/agents", headers=elsewhere)).status_code == 421
         await command("keys", "revoke", "ana", "--file", file)
         assert (await http.get("/v1/agents", headers=headers)).status_code == 401
+
+
+@pytest.fixture
+def issuer():
+    """A provider of tokens on the loopback interface."""
+    made = Issuer()
+    yield made
+    made.close()
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+async def test_with_a_provider_its_tokens_let_in(start_serve, issuer):
+    """Tokens of the issuer, for the audience, are accepted elsewhere too; tenant and roles are those of the claims that are named."""
+    claims = ("--oidc-tenant-claim", "org", "--oidc-roles-claim", "/realm_access/roles")
+    names = ("--oidc-role", "cn=crew,ou=x=viewer", "--oidc-role", "leads=viewer", "--oidc-role", "leads=user")
+    provider = ("--oidc-issuer", issuer.url, "--oidc-audience", "agents", "--oidc-audience", "sojourn")
+    _, address = await start_serve("--host", "0.0.0.0", "--port", "0", *provider, *claims, *names)
+
+    def token(*roles: str, **claims: object) -> dict[str, str]:
+        return bearer(issuer.token(realm_access={"roles": roles}, **claims))
+
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{address.rpartition(':')[2]}") as http:
+
+        async def start(headers: dict[str, str]) -> httpx2.Response:
+            body = {"agent_id": "desk.clerk", "input": "hello"}
+            return await http.post("/v1/runs", json=body, headers={**headers, "Idempotency-Key": "one"})
+
+        assert (await http.get("/v1/agents")).status_code == 401
+        assert (await start(token("user"))).status_code == 403
+        assert (await start(token("cn=crew,ou=x"))).status_code == 403
+        assert (await http.get("/v1/agents", headers=token("cn=crew,ou=x"))).status_code == 200
+        assert (await http.get("/v1/agents", headers=token("leads", aud="others"))).status_code == 401
+        assert (await http.get("/v1/agents", headers=token("leads", org=None))).status_code == 401
+        started = await start(token("leads", aud="agents"))
+        assert (started.status_code, started.json()["run_id"]) == (201, "acme=one")
+
+
+async def test_keys_and_a_provider_let_in_together(start_command, command, served, issuer, tmp_path):
+    """The settings of the provider may come from the environment; a token and a key both open, and neither a stranger's."""
+    file = str(tmp_path / "keys.json")
+    made = await command("keys", "create", "--name", "bo", "--role", "viewer", "--file", file)
+    settings = {
+        "SOJOURN_OIDC_ISSUER": issuer.url,
+        "SOJOURN_OIDC_AUDIENCE": "agents sojourn",
+        "SOJOURN_OIDC_JWKS_URL": f"{issuer.url}/keys",
+        "SOJOURN_OIDC_SUBJECT_CLAIM": "https://example.org/name",
+        "SOJOURN_OIDC_ROLE": "crew=viewer; crew=user",
+    }
+    serving = ("serve", "desk_app:app", "--port", "0", "--keys", file, "--json")
+    process = await start_command(*serving, cwd=DESK.parent, env={**served.env, **settings})
+    try:
+        address = json.loads(await process.stdout.readline())["address"]
+        ana = bearer(issuer.token(roles=["crew"], **{"https://example.org/name": "ana"}))
+        async with httpx2.AsyncClient(base_url=address) as http:
+            for headers in (ana, bearer(made.out.splitlines()[-1])):
+                assert (await http.get("/v1/agents", headers=headers)).status_code == 200
+            for text in (issuer.token(), "sojourn_abc_def", "x"):
+                assert (await http.get("/v1/agents", headers=bearer(text))).status_code == 401
+            assert issuer.asked == ["/keys"]
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "told"),
+    [
+        (["--oidc-issuer", "https://i.example"], {}, ["--oidc-audience", "SOJOURN_OIDC_AUDIENCE"]),
+        (["--oidc-audience", "a"], {}, ["--oidc-issuer", "SOJOURN_OIDC_ISSUER"]),
+        ([], {"SOJOURN_OIDC_TENANT_CLAIM": "org"}, ["SOJOURN_OIDC_TENANT_CLAIM", "--oidc-issuer"]),
+        (["--oidc-issuer", "", "--oidc-audience", "a"], {"SOJOURN_OIDC_ISSUER": "x"}, ["--oidc-issuer"]),
+        (["--oidc-issuer", "http://i.example", "--oidc-audience", "a"], {}, ["https://"]),
+        (["--oidc-issuer", "https://i.example", "--oidc-audience", "a", "--oidc-role", "x"], {}, ["NAME=ROLE"]),
+        (["--oidc-issuer", "https://i.example", "--oidc-audience", "a", "--oidc-role", "=user"], {}, ["NAME=ROLE"]),
+        (["--oidc-issuer", "https://i.example", "--oidc-audience", "a", "--oidc-role", "x="], {}, ["NAME=ROLE"]),
+        (["--oidc-issuer", "https://i.example", "--oidc-audience", "a", "--oidc-roles-claim", "/a//b"], {},
+         ["--oidc-roles-claim", "JSON pointer"]),
+    ],
+)  # fmt: skip
+async def test_settings_of_a_provider_that_are_half_given_are_refused(command, options, env, told):
+    """The error names what is missing or wrong, as an option and as a variable; nothing is served."""
+    done = await command("serve", "desk_app:app", "--port", "0", *options, cwd=DESK.parent, env=env)
+    assert done.code == 2, done.err
+    assert all(each in done.err for each in told), done.err
+    assert "Traceback" not in done.err

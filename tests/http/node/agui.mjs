@@ -1,16 +1,16 @@
 // A user of AG-UI: sends messages, answers each interrupt with the next answer, and prints what the client then knows.
-// node agui.mjs URL THREAD '{"sent": [...], "answers": [...], "cut": false}'
+// node agui.mjs URL THREAD '{"sent": [...], "answers": [...], "cut": false, "context": [...], "tools": [...]}'
 import { HttpAgent } from "@ag-ui/client";
 
 const [url, threadId, plan] = process.argv.slice(2);
-const { sent, answers = [], cut = false } = JSON.parse(plan);
+const { sent, answers = [], cut = false, context = [], tools = [] } = JSON.parse(plan);
 const agent = new HttpAgent({ url, threadId });
 const outcomes = [];
 const seen = [];
 let run = 0;
 
 async function read(resume, runId = `run-${++run}`) {
-  await agent.runAgent({ runId, ...(resume ? { resume } : {}) }, {
+  await agent.runAgent({ runId, context, tools, ...(resume ? { resume } : {}) }, {
     onEvent: ({ event }) => { seen.push(event.type); },
     onTextMessageContentEvent: ({ event }) => {
       if (cut && outcomes.length === 0 && run === 1) {

@@ -1,5 +1,8 @@
 """The genuine client of A2A, against an agent on a real worker."""
 
+import asyncio
+import json
+import socket
 import uuid
 
 import httpx
@@ -17,6 +20,7 @@ from a2a.types import (
 )
 
 from sojourn.http import create_app
+from sojourn.http.protocols.a2a import alive
 from tests.http.conftest import listening
 
 
@@ -48,6 +52,12 @@ async def http():
     """An HTTP client."""
     async with httpx.AsyncClient(timeout=60) as found:
         yield found
+
+
+def streaming(text):
+    """A request of a stream, as a client sends it."""
+    message = {"role": "ROLE_USER", "parts": [{"text": text}], "messageId": uuid.uuid4().hex}
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
 
 
 def text_of(task):
@@ -125,6 +135,46 @@ async def test_a_task_is_followed_again_and_cancelled(served, http):
     assert rest[-1].status_update.status.state == TaskState.TASK_STATE_CANCELED
 
 
+async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeypatch):
+    """While an agent is silent a stream has a comment now and then, between its events, which its client passes over."""
+    monkeypatch.setattr(alive, "HEARTBEAT", 0.1)
+    peer = await peer_of(served.url, http, streaming=True)
+    async with http.stream("POST", f"{served.url}/a2a/shop.clerk/", json=streaming("hang")) as answer:
+        lines = answer.aiter_lines()
+        first = json.loads((await anext(lines)).removeprefix("data: "))
+        assert await anext(lines) == ""
+        assert [await anext(lines) for _ in range(4)] == [": heartbeat", "", ": heartbeat", ""]
+        back = peer.client.subscribe(SubscribeToTaskRequest(id=first["result"]["task"]["id"]))
+        await anext(back)
+        await asyncio.sleep(0.3)
+        await peer.client.cancel_task(CancelTaskRequest(id=first["result"]["task"]["id"]))
+        rest = [line async for line in lines]
+    assert rest[-2].startswith("data: ")
+    assert "TASK_STATE_CANCELED" in rest[-2]
+    assert [event async for event in back][-1].status_update.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_a_client_that_takes_nothing_is_dropped(served, shop, monkeypatch):
+    """A stream whose client takes nothing ends after a while, and nothing is followed for it any more."""
+    monkeypatch.setattr(alive, "STALL", 0.5)
+    monkeypatch.setattr(alive, "HEARTBEAT", 0.0005)
+    web = create_app(shop.app, client=served.client)
+    metrics = web.state.service.metrics
+    body = json.dumps(streaming("hang")).encode()
+    head = f"POST /a2a/shop.clerk/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    loop = asyncio.get_running_loop()
+    with socket.socket() as deaf:
+        async with listening(web, buffer=1) as url, asyncio.timeout(60):
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            deaf.setblocking(False)
+            await loop.sock_connect(deaf, ("127.0.0.1", httpx.URL(url).port))
+            await loop.sock_sendall(deaf, head.encode() + body)
+            while not metrics.streams:
+                await asyncio.sleep(0.01)
+            while metrics.streams:
+                await asyncio.sleep(0.05)
+
+
 async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals):
     """Another tenant finds, answers and cancels nothing."""
     async with listening(create_app(shop.app, client=served.client, auth=principals)) as url:
@@ -143,8 +193,8 @@ async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals)
             ):
                 with pytest.raises(Exception, match=r"not found|there is no"):
                     await tried()
-            streaming = await peer_of(url, eve_http, streaming=True)
+            following = await peer_of(url, eve_http, streaming=True)
             with pytest.raises(Exception, match="there is no"):
-                await streaming.send("this", task_id=foreign)
+                await following.send("this", task_id=foreign)
             assert (await ana.task(asked.task.id)).status.state == TaskState.TASK_STATE_INPUT_REQUIRED
             assert (await nobody.post(f"{url}/a2a/shop.clerk/", json={})).status_code == 401

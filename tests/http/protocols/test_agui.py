@@ -1,5 +1,6 @@
 """AG-UI, as its own client meets it: turns, interrupts, their answers, and a thread that goes on after a broken stream."""
 
+import base64
 import json
 import uuid
 from typing import Any
@@ -102,6 +103,45 @@ async def test_the_result_of_a_call_outside_is_the_payload(person):
     known = await person("weigh", answers=[{"status": "resolved", "payload": 2.5}])
     assert known["outcomes"][0]["interrupts"][0]["responseSchema"]["type"] == "number"
     assert known["messages"][-1]["content"] == "2.5"
+
+
+async def test_what_a_page_says_beside_a_message_goes_with_it(served, person, thread):
+    """The context is documents of the last message, beside its text, and the thread that the page shows has none of it."""
+    context = [
+        {"description": "The open page", "value": '{"site": "s-3"}'},
+        {"description": "", "value": "dark mode \u00e9"},
+    ]
+    known = await person("hello", context=context)
+    assert [message["content"] for message in known["messages"]] == ["hello", "hello"]
+    messages = (await served.http.get(f"/v1/runs/shop.clerk@{thread}/transcript")).json()
+    said, *documents = messages[0]["parts"]
+    assert (said["type"], said["text"]) == ("text", "hello")
+    assert [(each["type"], each["media_type"], each.get("title")) for each in documents] == [
+        ("document", "text/plain", "The open page"),
+        ("document", "text/plain", None),
+    ]
+    assert [base64.b64decode(each["data"]).decode() for each in documents] == [
+        each["value"] for each in context
+    ]
+
+
+async def test_a_page_carries_out_the_tools_that_are_outside_and_no_others(served, person, thread):
+    """A tool with results from outside may be offered; any other, which no agent would ever call, is refused by its name."""
+    tool = {"name": "shop.outside.weigh", "description": "Weigh", "parameters": {"type": "object"}}
+    known = await person("weigh", tools=[tool], answers=[{"status": "resolved", "payload": 2.5}])
+    assert known["messages"][-1]["content"] == "2.5"
+    for name in ("confirm", "shop.tools.add"):
+        body = {
+            "threadId": uuid.uuid4().hex,
+            "runId": "r-1",
+            "messages": [{"id": "m-1", "role": "user", "content": "hello"}],
+            "tools": [{**tool, "name": name}],
+        }
+        answer = await served.post("/agui/shop.clerk", body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+        assert name in answer.json()["detail"]
+        missing = await served.http.get(f"/v1/sessions/shop.clerk/{body['threadId']}")
+        assert missing.status_code == 404
 
 
 async def test_a_failed_turn_is_an_error(person):

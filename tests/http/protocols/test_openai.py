@@ -8,9 +8,11 @@ import uuid
 import httpx2
 import openai
 import pytest
+from fastapi import APIRouter
 from openai import AsyncOpenAI
 
 from sojourn.http import create_app
+from sojourn.http.protocols.openai.errors import OpenAIRoute
 from tests.http.conftest import listening
 
 MODEL = "shop.clerk"
@@ -330,3 +332,23 @@ async def test_a_call_is_approved_by_an_approver_only(served, shop, principals):
     events = [event async for event in served.client.get_run(run_id).events(follow=False)]
     assert [event.by for event in events if event.type == "await_answered"] == ["bo"]
     assert [event.by for event in events if event.type == "message_received"] == ["ana"]
+
+
+async def test_a_mistake_of_ours_has_the_shape_of_openai(served, client, caplog):
+    """An unexpected error is one that its client understands, whatever it says; the log has it."""
+    failing = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute)
+
+    @failing.post("/mistakes")
+    async def fails() -> None:
+        raise ValueError("the password is 1234")
+
+    served.web.include_router(failing)
+    with pytest.raises(openai.InternalServerError) as error:
+        await client.post("/mistakes", cast_to=object, body={})
+    assert (error.value.code, error.value.type, error.value.status_code) == (
+        "internal_error",
+        "server_error",
+        500,
+    )
+    assert "1234" not in error.value.response.text
+    assert "the password is 1234" in caplog.text

@@ -14,6 +14,7 @@ from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.a2a.alive import answer_alive
 from sojourn.http.service import Service
 
 __all__ = ["A2aDoor"]
@@ -138,7 +139,7 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
         await send(message)
 
     try:
-        await app(scope, receive, sent)
+        await answer_alive(app, scope, receive, sent)
     except RuntimeError as error:  # Starlette's, where a handler of exceptions comes too late
         if isinstance(error.__cause__, _KNOWN) and not is_sent:
             raise error.__cause__ from None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import structlog
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -13,6 +14,8 @@ from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["OpenAIRoute", "error_of", "refused"]
+
+_log = structlog.get_logger("sojourn.http")
 
 
 class OpenAIRoute(APIRoute):
@@ -28,10 +31,17 @@ class OpenAIRoute(APIRoute):
             except RequestValidationError as error:
                 return _of_validation(error)
             except (Problem, SojournError, HTTPException) as error:
-                problem = problem_of(error)
-                return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
+                return _answer(error)
+            except Exception as error:  # noqa: BLE001 - the answer of the whole application would have another shape
+                _log.error("request_failed", path=request.url.path, exc_info=error)
+                return _answer(error)
 
         return handled
+
+
+def _answer(error: Exception) -> JSONResponse:
+    problem = problem_of(error)
+    return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
 
 
 def refused(

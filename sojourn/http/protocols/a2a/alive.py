@@ -1,0 +1,82 @@
+"""Alive: a stream of the library's own as ours are: with a comment as heartbeat, and dropped where its client takes nothing."""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.stream import BEAT, HEARTBEAT, STALL
+
+__all__ = ["answer_alive"]
+
+
+async def answer_alive(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer by an application; what is no stream of events is sent as it is. Raises what the application raises."""
+    answer = _Answer(send)
+    answering = asyncio.create_task(_answered(app, scope, receive, answer), name="answer")
+    beating = asyncio.create_task(answer.beat(), name="heartbeat")
+    tasks = {answering, beating}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    if not answer.is_dropped and not answering.cancelled():
+        answering.result()
+
+
+async def _answered(app: ASGIApp, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+    await app(scope, receive, answer.send)
+
+
+class _Answer:
+    """What is sent to a client."""
+
+    def __init__(self, send: Send) -> None:
+        self.is_dropped = False
+        """Whether the client took nothing for too long."""
+        self._to = send
+        self._is_stream = self._is_begun = False
+        self._told = asyncio.Event()
+        self._sending = asyncio.Lock()
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the application's.
+
+        Raises:
+            TimeoutError: It is a part of a stream, and the client takes nothing.
+        """
+        if message["type"] == "http.response.start":
+            kind = Headers(raw=message["headers"]).get("content-type", "")
+            self._is_stream = kind.startswith("text/event-stream")
+        await self._send(message)
+        if message["type"] == "http.response.body":
+            self._is_begun = message.get("more_body", False)
+            self._told.set()
+
+    async def beat(self) -> None:
+        """Send a comment whenever nothing was sent for a while, from the first event of a stream on; returns where the client is dropped."""
+        while not self.is_dropped:
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    await self._told.wait()
+                self._told.clear()
+            except TimeoutError:
+                if self._is_stream and self._is_begun:
+                    await self._beat()
+
+    async def _beat(self) -> None:
+        try:
+            await self._send({"type": "http.response.body", "body": BEAT, "more_body": True})
+        except TimeoutError:
+            return
+
+    async def _send(self, message: Message) -> None:
+        try:
+            async with self._sending, asyncio.timeout(STALL if self._is_stream else None):
+                await self._to(message)
+        except TimeoutError:
+            self.is_dropped = True
+            self._told.set()
+            raise
