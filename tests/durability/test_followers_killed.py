@@ -37,8 +37,14 @@ RUNS = max(12, CASES // 10)
 AT_ONCE = 25
 """Number of runs under way at a time."""
 
+EVENTS = 160
+"""Number of events of a run and its child runs, about."""
+
 KILLS = max(4, CASES * 3 // 100)
-"""Processes that are killed, each after an equal share of the disconnects: one of the service, a worker, the server, and so on."""
+"""Processes that are killed, each after an equal share of the events: one of the service, a worker, the server, and so on."""
+
+LIMIT = 600.0
+"""Most seconds of one run: where a question was lost, nobody answers it."""
 
 SERVICES = WORKERS = 2
 
@@ -59,25 +65,27 @@ class Campaign:
         self._stage, self._server, self._http = stage, server, http
         self._ports = [pick(0, 0) for _ in range(SERVICES)]
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._answering: set[asyncio.Task[None]] = set()
+        self._tasks = asyncio.TaskGroup()
         self._dice = random.Random(1)
+        self._is_over = False
 
     async def perform(self) -> None:
         """Follow every run to its end while processes are killed."""
         workers = [await self._stage.worker(APP) for _ in range(WORKERS)]
         services = {port: await self._stage.service(APP, port) for port in self._ports}
-        async with asyncio.TaskGroup() as group:
-            killing = group.create_task(self._kill(workers, services))
+        async with self._tasks:
+            self._tasks.create_task(self._kill(workers, services))
             await asyncio.gather(*map(self._run, range(RUNS)))
-            await asyncio.gather(*self._answering)
-            killing.cancel()
+            self._is_over = True
         for port in self._ports:
             await until(f"no stream is left at port {port}", lambda port=port: self._is_idle(port))
 
     async def _kill(self, workers, services) -> None:
         """Kill a process of each kind in turn, and start it again after a moment."""
         for number, kind in zip(range(1, KILLS + 1), cycle(["services", "workers", "servers"]), strict=False):
-            while self.figures["disconnects"] < CASES * number // (KILLS + 1):
+            while sum(len(each.had) for each in self.followers) < EVENTS * RUNS * number // (KILLS + 1):
+                if self._is_over:
+                    return
                 await asyncio.sleep(0.02)
             await asyncio.sleep(self._dice.uniform(0, 0.5))
             if kind == "services":
@@ -106,7 +114,9 @@ class Campaign:
                 for _ in range(2 if number % 4 == 0 else 1)
             ]
             self.followers += followers
-            await asyncio.gather(*(follower.follow() for follower in followers))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LIMIT):
+                    await asyncio.gather(*(follower.follow() for follower in followers))
 
     def _see(self, event: dict[str, Any]) -> None:
         """Answer what an event asks."""
@@ -118,8 +128,7 @@ class Campaign:
             body = {"await_id": asked["id"], "approved": True, "digest": asked["payload_digest"]}
         else:
             return
-        answering = asyncio.create_task(self._answer(f"/v1/runs/{event['run_id']}/{path}", body))
-        self._answering.add(answering)
+        self._tasks.create_task(self._answer(f"/v1/runs/{event['run_id']}/{path}", body))
 
     async def _answer(self, path: str, body: dict[str, Any]) -> None:
         """Answer a wait; of two followers of a run, and of an answer that is sent again, the first one counts."""
@@ -153,17 +162,18 @@ async def test_each_client_has_the_history(stages, server, capsys):
     figures, histories, faults = campaign.figures, {}, []
     for follower in campaign.followers:
         if (run_id := follower.run_id) not in histories:
-            events = [event async for event in stage.client.get_run(run_id).events(children=True)]
-            assert [event.type for event in events[-2:]] == ["run_completed", "run_stream_end"]
+            run = stage.client.get_run(run_id)
+            events = [event async for event in run.events(children=True, follow=False)]
+            figures["runs completed"] += events[-2].type == "run_completed"
             histories[run_id] = by_run((event.run_id, event.event_id) for event in events)
             figures["continuations"] += sum(event.type == "run_continued" for event in events)
             figures["answers"] += sum(event.type == "await_answered" for event in events)
         faults += judge(follower, histories[run_id], figures)
-    figures["runs"] = len(histories)
     figures["child runs"] = sum(len(runs) - 1 for runs in histories.values())
     with capsys.disabled():
         print(f"\n{json.dumps(figures)} in {time.monotonic() - began:.0f} s")
     assert faults == []
+    assert figures["runs completed"] == RUNS
     assert figures["disconnects"] >= CASES
     assert figures["continuations"] >= RUNS
     assert figures["answers"] == RUNS
