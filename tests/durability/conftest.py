@@ -1,4 +1,4 @@
-"""Fixtures: stages, whose workers are real processes, none of which outlives the module.
+"""Fixtures: stages, whose workers and services are real processes, none of which outlives the module.
 
 Stages share the server of the session, and several may be used at once.
 """
@@ -13,8 +13,8 @@ import pytest
 
 from sojourn import Client
 
+from .sojourn_process import STARTED
 from .stage import Stage
-from .worker_process import STARTED
 
 StageFactory = Callable[[], Awaitable[Stage]]
 
@@ -30,14 +30,14 @@ async def stages(temporal_address: str, tmp_path_factory) -> AsyncIterator[Stage
         return made[-1]
 
     yield make
-    workers = [worker for stage in made for worker in stage.workers]
-    for worker in workers:
-        worker.kill()
+    processes = [process for stage in made for process in (*stage.workers, *stage.services)]
+    for process in processes:
+        process.kill()
     for stage in made:
         for wire in stage.wires:
             await wire.close()
     STARTED.clear()
-    sessions = {worker.pid for worker in workers}
+    sessions = {process.pid for process in processes}
     assert not [process for process in psutil.process_iter() if session_of(process) in sessions]
 
 
@@ -48,7 +48,7 @@ async def stage(stages: StageFactory) -> Stage:
 
 
 def session_of(process: psutil.Process) -> int | None:
-    """The process session of a process; each worker process leads a session of its own."""
+    """The process session of a process; each that a stage started leads a session of its own."""
     with suppress(OSError):
         return os.getsid(process.pid)
     return None
@@ -56,12 +56,12 @@ def session_of(process: psutil.Process) -> int | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the last 15 lines of each worker's log to the report of a failure."""
+    """Add the last 15 lines of each process's log to the report of a failure."""
     report = yield
     if report.failed:
-        for worker in STARTED:
+        for process in STARTED:
             if last := "\n".join(
-                line for line in worker.log().splitlines()[-15:] if "worker_ready" not in line
+                line for line in process.log().splitlines()[-15:] if "worker_ready" not in line
             ):
-                report.sections.append((f"log of {worker.name}, process {worker.pid}", last))
+                report.sections.append((f"log of {process.name}, process {process.pid}", last))
     return report

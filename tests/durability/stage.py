@@ -1,13 +1,15 @@
-"""Stage: what one scenario uses: a folder, a task queue, a client, and the workers it starts."""
+"""Stage: what one scenario uses: a folder, a task queue, a client, and the processes it starts."""
 
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
@@ -16,20 +18,21 @@ from sojourn import Client, Event, Run
 from sojourn.core.values.wire import encode
 from tests.chain import SHORTEN, history_of
 
+from .sojourn_process import SojournProcess
 from .story import Story, comparable
 from .until import PATIENCE, until
 from .wire import Wire
-from .worker_process import WorkerProcess
 
 
 @dataclass
 class Stage:
-    """The folder, task queue, client and workers of one scenario."""
+    """The folder, task queue, client, workers and processes of the HTTP service of one scenario."""
 
     folder: Path
     client: Client
     address: str
-    workers: list[WorkerProcess] = field(default_factory=list)
+    workers: list[SojournProcess] = field(default_factory=list)
+    services: list[SojournProcess] = field(default_factory=list)
     wires: list[Wire] = field(default_factory=list)
 
     async def worker(
@@ -41,24 +44,52 @@ class Stage:
         ready: bool = True,
         imports: tuple[str, ...] = (),
         **environment: str,
-    ) -> WorkerProcess:
+    ) -> SojournProcess:
         """Start a worker of this stage and, with `ready`, wait until it serves; `environment` adds variables."""
         name = f"worker-{len(self.workers) + 1}"
-        worker = WorkerProcess(
-            target,
-            self.folder / f"{name}.log",
+        worker = SojournProcess(
+            *("worker", target),
+            log=self.folder / f"{name}.log",
             imports=(*SHORTEN, *imports),
-            TEMPORAL_ADDRESS=address or self.address,
-            SOJOURN_TASK_QUEUE=queue or self.client.task_queue,
-            DURABLE_STAGE=str(self.folder),
-            DURABLE_WORKER=name,
-            DURABLE_REMOTE_QUEUE=self.remote_queue,
+            **self._environment_of(name, address, queue),
             **environment,
         )
         self.workers.append(worker)
         if ready:
             await worker.says("worker_ready")
         return worker
+
+    async def service(self, target: str, port: int) -> SojournProcess:
+        """Start a process of the HTTP service at a port, and wait until it serves."""
+        name = f"service-{len(self.services) + 1}"
+        service = SojournProcess(
+            *("serve", target, "--port", str(port)),
+            log=self.folder / f"{name}.log",
+            imports=("sojourn.http.app", "uvicorn"),
+            **self._environment_of(name),
+        )
+        self.services.append(service)
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+
+            async def answers() -> bool:
+                assert service.is_running, f"{name} ended before it served:\n{service.log()}"
+                with suppress(httpx2.TransportError):
+                    return (await http.get("/health")).status_code == 200
+                return False
+
+            await until(f"{name} serves", answers)
+        return service
+
+    def _environment_of(
+        self, name: str, address: str | None = None, queue: str | None = None
+    ) -> dict[str, str]:
+        return {
+            "TEMPORAL_ADDRESS": address or self.address,
+            "SOJOURN_TASK_QUEUE": queue or self.client.task_queue,
+            "DURABLE_STAGE": str(self.folder),
+            "DURABLE_WORKER": name,
+            "DURABLE_REMOTE_QUEUE": self.remote_queue,
+        }
 
     @property
     def remote_queue(self) -> str:

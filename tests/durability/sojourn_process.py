@@ -1,4 +1,4 @@
-"""WorkerProcess: a worker that can be killed."""
+"""SojournProcess: a worker, or a process of the HTTP service, that can be killed."""
 
 import os
 import signal
@@ -10,19 +10,18 @@ from .until import until
 
 HERE = Path(__file__).parent
 
-STARTED: list["WorkerProcess"] = []
-"""The worker processes of the module under test, for the report of a failure."""
+STARTED: list["SojournProcess"] = []
+"""The processes of the module under test, for the report of a failure."""
 
 
-class WorkerProcess:
-    """`sojourn worker TARGET` as a process of its own, which leads its session, with its log in a file."""
+class SojournProcess:
+    """`sojourn` with a command that serves, as a process of its own, which leads its session, with its log in a file."""
 
-    def __init__(self, target: str, log: Path, *, imports: tuple[str, ...] = (), **environment: str) -> None:
+    def __init__(self, *words: str, log: Path, imports: tuple[str, ...] = (), **environment: str) -> None:
         self.name = log.stem
         self._log = log
         env = {**os.environ, "SOJOURN_LOG_FORMAT": "json", **environment}
-        command = ("-m", "sojourn", "worker", target)
-        self._process = Program(*command, cwd=HERE, env=env, out=log, err=log, imports=imports)
+        self._process = Program("-m", "sojourn", *words, cwd=HERE, env=env, out=log, err=log, imports=imports)
         STARTED.append(self)
 
     @property
