@@ -198,3 +198,19 @@ async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals)
                 await following.send("this", task_id=foreign)
             assert (await ana.task(asked.task.id)).status.state == TaskState.TASK_STATE_INPUT_REQUIRED
             assert (await nobody.post(f"{url}/a2a/shop.clerk/", json={})).status_code == 401
+
+
+async def test_what_is_not_there_is_refused_with_the_code_of_the_protocol(served, http):
+    """Lists are not supported, nor are push notifications, which the card says; another method is no request of the protocol."""
+    card = (await http.get(f"{served.url}/a2a/shop.clerk/.well-known/agent-card.json")).json()
+    assert (card["capabilities"]["streaming"], card["capabilities"]["pushNotifications"]) == (True, False)
+    for method, params, code in (
+        ("ListTasks", {}, -32004),
+        ("CreateTaskPushNotificationConfig", {"taskId": "t", "url": "https://example.org"}, -32003),
+        ("tasks/pushNotification/set", {"taskId": "t", "url": "https://example.org"}, -32003),
+        ("ListTaskPushNotificationConfigs", {"taskId": "t"}, -32003),
+        ("DoAnything", {}, -32600),
+    ):
+        asked = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        answer = (await http.post(f"{served.url}/a2a/shop.clerk/", json=asked)).json()
+        assert (answer["id"], answer["error"]["code"]) == (7, code), answer

@@ -107,14 +107,14 @@ def _check(body: bytes) -> None:
 
 def _waits(body: bytes) -> bool:
     """Whether a message that is sent is answered once its task has ended, or asks."""
+    asked = _asked(body)
     try:
-        asked: Any = json.loads(body or b"{}")
         params: Any = asked.get("params") or {}
         settings: Any = params.get("configuration") or {}
         if asked.get("method") == "SendMessage":
             return settings.get("returnImmediately") is not True
         return asked.get("method") == "message/send" and settings.get("blocking") is True
-    except (ValueError, AttributeError):
+    except AttributeError:
         return False
 
 
@@ -166,19 +166,31 @@ def _answering(body: bytes) -> Any:
 
 
 def _error(error: Exception, body: bytes) -> JSONResponse:
+    asked = _asked(body)
     if isinstance(error, ValidationError):
-        problem, code = (
-            Problem(422, "invalid_request", "the request is none of A2A", then="Correct it."),
-            -32600,
-        )
+        problem, code = _misunderstood(str(asked.get("method")))
     else:
         problem = problem_of(error)
         code = _CODES.get(problem.status, -32603 if problem.status >= 500 else -32602)
     if not body:
         return problem.response()
-    try:
-        id = json.loads(body).get("id")
-    except (ValueError, AttributeError):
-        id = None
+    id = asked.get("id")
     told = {"code": code, "message": problem.detail, "data": {"code": problem.code, "then": problem.then}}
     return JSONResponse({"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told})
+
+
+def _asked(body: bytes) -> dict[str, Any]:
+    """The request, as far as it can be read."""
+    try:
+        asked = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
+
+
+def _misunderstood(method: str) -> tuple[Problem, int]:
+    """Why the library cannot read a request, with the code of the protocol."""
+    if "PushNotification" in method:
+        then = "Follow the task by SubscribeToTask, or let the app send notices."
+        return Problem(422, "invalid_request", "there are no push notifications", then=then), -32003
+    return Problem(422, "invalid_request", "the request is none of A2A", then="Correct it."), -32600
