@@ -115,21 +115,28 @@ def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:
             known |= schemas["$defs"]
             for name in ("HTTPValidationError", "ValidationError"):
                 known.pop(name, None)
-            _loosen(made)
+            _correct(made)
             web.openapi_schema = made
         return web.openapi_schema
 
     return document
 
 
-def _loosen(node: Any) -> None:
-    """Let a part of a message fit more than one kind: the last kind is that of newer versions, which any part fits."""
+def _correct(node: Any) -> None:
+    """Let the document say what is so, where the schemas of the library say something else.
+
+    A part of a message fits more than one kind: the last kind is that of newer versions, which any part fits. A duration is one of
+    ISO 8601, with fractions of seconds, which the format of JSON Schema does not have.
+    """
     if isinstance(node, dict):
         schema = cast("dict[str, Any]", node)
         if "oneOf" in schema and "discriminator" not in schema:
             schema["anyOf"] = schema.pop("oneOf")
+        if schema.get("format") == "duration":
+            del schema["format"]
+            schema.setdefault("examples", ["PT0.5S"])
         for each in schema.values():
-            _loosen(each)
+            _correct(each)
     elif isinstance(node, list):
         for each in cast("list[Any]", node):
-            _loosen(each)
+            _correct(each)

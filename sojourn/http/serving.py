@@ -12,10 +12,13 @@ from fastapi import FastAPI
 
 from sojourn.http.service import Service
 
-__all__ = ["serve"]
+__all__ = ["MAX_HEAD", "serve"]
 
 GRACE = 5
 """Seconds that requests have to end once the service is asked to stop; streams end at once."""
+
+MAX_HEAD = 300_000
+"""Largest head of a request, in bytes: it may have a cursor of 256,000 characters, which uvicorn would refuse by itself."""
 
 
 async def serve(web: FastAPI, listener: socket.socket) -> None:
@@ -37,6 +40,7 @@ async def serve(web: FastAPI, listener: socket.socket) -> None:
         server_header=False,
         log_level="warning",
         timeout_graceful_shutdown=GRACE,
+        h11_max_incomplete_event_size=MAX_HEAD,
         lifespan="on",
     )
     await _Server(config, service).serve(sockets=[listener])

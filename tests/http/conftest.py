@@ -17,6 +17,7 @@ import uvicorn
 
 from sojourn import Client, Run
 from sojourn.http import create_app
+from sojourn.http.serving import MAX_HEAD
 
 SHOP = Path(__file__).with_name("shop_app.py")
 
@@ -40,7 +41,9 @@ async def listening(web: Any, *, buffer: int | None = None) -> AsyncIterator[str
     if buffer is not None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(web, log_level="critical", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        web, log_level="critical", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=MAX_HEAD
+    )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:

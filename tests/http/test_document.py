@@ -109,7 +109,9 @@ async def test_answers_fit_the_document(served, document):
         told = known[name]["responses"]
         assert str(answer.status_code) in told, (name, answer.text)
         media = answer.headers["content-type"].partition(";")[0]
-        schema = told[str(answer.status_code)]["content"][media]["schema"]
+        schema = told[str(answer.status_code)]["content"][media].get(
+            "schema", {}
+        )  # of a stream, each event has one
         value = answer.text if media in ("text/plain", "text/event-stream") else answer.json()
         assert fits(document, schema, value) == [], name
         judged.add(name)

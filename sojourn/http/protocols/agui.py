@@ -25,7 +25,7 @@ from sojourn.http.protocols.bodies import (
 from sojourn.http.protocols.opening import Result, Sent, begin
 from sojourn.http.protocols.settle import Answer
 from sojourn.http.protocols.streamed import Streamed
-from sojourn.http.routes.answering import AgentId, Serving, problems
+from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -40,7 +40,7 @@ routes = APIRouter(prefix="/agui", tags=["protocols"])
     responses={
         200: {
             "description": "The events of the turn.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": STREAM},
         },
         **problems(400, 404, 409, 429),
     },

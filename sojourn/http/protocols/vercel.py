@@ -25,7 +25,7 @@ from sojourn.http.protocols.settle import given
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits, waits_of
-from sojourn.http.routes.answering import AgentId, Serving, problems
+from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 
 __all__ = ["routes"]
 
@@ -36,7 +36,7 @@ ChatId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 _STREAM: dict[int | str, Any] = {
     200: {
         "description": "The parts of the assistant's message.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": STREAM},
     },
     **problems(400, 404, 409, 429),
 }

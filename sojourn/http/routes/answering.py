@@ -8,7 +8,21 @@ from pydantic import BaseModel
 from sojourn.http.problems import MEDIA_TYPE
 from sojourn.http.service import Service
 
-__all__ = ["AgentId", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
+__all__ = ["STREAM", "AgentId", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
+
+STREAM: dict[str, Any] = {
+    "itemSchema": {
+        "type": "object",
+        "properties": {
+            "data": {"type": "string"},
+            "event": {"type": "string"},
+            "id": {"type": "string"},
+            "retry": {"type": "integer"},
+        },
+        "required": ["data"],
+    },
+}
+"""A stream of Server-Sent Events for the OpenAPI document, which describes each event, as OpenAPI 3.2 and FastAPI do."""
 
 _TITLES = {
     400: "The request is not JSON in UTF-8.",

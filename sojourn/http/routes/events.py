@@ -11,7 +11,7 @@ from sojourn.client.run import Run
 from sojourn.contracts.event import Event
 from sojourn.events import Cursor, event_line
 from sojourn.http.cursors import after_of, cursor_at
-from sojourn.http.routes.answering import problems
+from sojourn.http.routes.answering import STREAM, problems
 from sojourn.http.service import Service
 from sojourn.http.sse import EventStream, wants_stream
 
@@ -32,7 +32,7 @@ Most = Annotated[int, Query(ge=1, le=10_000, description="In an array: most even
 Events = list[Annotated[Event, Field(discriminator="type")]]
 
 _STREAM = {
-    "schema": {"type": "string"},
+    **STREAM,
     "example": 'id: 0-000001-00000;\ndata: {"type":"run_started","run_id":"clerk-3f1c","event_id":"0-000001-00000"}\n\n',
 }
 

@@ -51,6 +51,16 @@ async def test_a_run_is_started_over_http(start_serve):
     assert (process.returncode, b"Traceback" in err) == (0, False), err
 
 
+async def test_the_longest_cursor_is_read(start_serve):
+    """A browser that resumes may send a cursor of 256,000 characters: the service reads it, and says what is wrong with it."""
+    _, address = await start_serve()
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+        started = await http.post("/v1/runs", json={"agent_id": "desk.clerk", "input": "ask"})
+        path = f"/v1/runs/{started.json()['run_id']}/events"
+        answer = await http.get(path, headers={"Last-Event-ID": "x" * 256_000})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
 async def test_a_taken_port_is_told_or_passed_over(start_serve, command, served):
     """A port that is asked for and taken is an error; the usual one is passed over for the next."""
     with socket.socket() as taken:

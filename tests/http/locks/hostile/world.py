@@ -266,6 +266,9 @@ async def _settle_in(world: World, mark: str) -> None:
     chat = await world.send("POST", f"/v1/sessions/shop.clerk/{names['chat']}", thread, **bo)
     names["chatting"] = chat.value["run_id"]
     await world.wait_of(names["chatting"], **bo)
+    for who in ("ana", "eve"):  # have a conversation of the same name
+        path = f"/v1/sessions/shop.clerk/{names['chat']}"
+        await world.send("POST", path, {"text": "hello"}, who=who, query={"wait": "20"})
     sent = await world.send("POST", f"/v1/sessions/shop.clerk/talk-{mark}", thread, **bo)
     names |= {"talk": f"talk-{mark}", "talking": sent.value["run_id"], "after": sent.value["after"]}
     interrupt = await world.wait_of(names["talking"], **bo)
