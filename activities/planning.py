@@ -180,7 +180,7 @@ class Planning:
         planner = self.agent.planner
         if task.plan == 1:
             return await planner.plan_start(
-                PlanInput(run=run, messages=self.messages, tools=tools, caps=caps)
+                PlanInput(run=run, messages=self.messages, turn_start=task.turn_start, tools=tools, caps=caps)
             )
         later: dict[str, Any] = {
             "run": run,

@@ -116,7 +116,7 @@ class PlanInput(Record):
     The first turn of a run, and of each turn of a conversation, gets a `PlanInput`; each later one, after a step, an answer or a wait, a `PlanResumeInput`
     with the same fields:
 
-    - `messages`: the transcript, oldest first; in a conversation, `turn_start` is where the present turn begins in it.
+    - `messages`: the transcript, oldest first; `turn_start` is where the present turn begins in it.
     - `tool_results`, `hints`: the results of the last step, and how its failed calls can be repaired.
     - `results`, `last(tool)`: the results of all steps, in a conversation of the present turn, and the last one of a tool.
     - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
@@ -131,7 +131,7 @@ class PlanInput(Record):
     messages: list[Message]
     """The transcript."""
     turn_start: int = 0
-    """In a conversation: the index in `messages` of the first message that opened the present turn; else 0."""
+    """The index in `messages` of the first message that opened the present turn of a conversation, or a run that began with an earlier talk; else 0."""
     tools: list[ToolSpec]
     """The tools this agent may use now."""
     caps: Caps = Caps()

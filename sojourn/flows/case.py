@@ -69,7 +69,7 @@ class Case:
 
     def __init__(self, turn: Turn) -> None:
         self.earlier = turn.messages[: turn.turn_start]
-        """In a conversation: the messages before this turn."""
+        """The messages before this turn of a conversation, or of an earlier talk with which the run began."""
         self.turn = turn.model_copy(update={"messages": turn.messages[turn.turn_start :], "turn_start": 0})
         self.leaving: PlanResult | None = None
         """The plan that the flow was left with; it counts even if the flow went on."""
@@ -83,7 +83,7 @@ class Case:
 
     @property
     def text(self) -> str:
-        """The first message of a person in the run, or in the present turn of a conversation."""
+        """The first message of a person in the run, after an earlier talk with which it began, or in the present turn of a conversation."""
         return next((message.text for message in self.turn.messages if message.role == "user"), "")
 
     @property

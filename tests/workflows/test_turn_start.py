@@ -7,6 +7,7 @@ from sojourn import (
     App,
     CallFailed,
     Case,
+    Message,
     PlanResult,
     RepairingPlanner,
     RunFailed,
@@ -68,6 +69,28 @@ async def test_each_turn_starts_anew(serve, traces):
         ("resume", ["wrong"], 1),
     ]
     await traces(session.run).check()
+
+
+async def test_a_run_that_begins_with_an_earlier_talk(serve, traces):
+    """Its planner, a flow too, works on the message that the talk does not answer, as a turn of a conversation does."""
+
+    @flow
+    async def repeat(case: Case) -> str:
+        return f"{case.text} after {len(case.earlier)}: {case.call(look, site='s-1', days=len(case.text))}"
+
+    planner = Seen()
+    agents = [
+        Agent("test.agent", planner=planner, uses=[tools]),
+        Agent("test.flow", planner=repeat, uses=[tools]),
+    ]
+    client = await serve(App(agents=agents))
+    talk = [Message.user("one"), Message.assistant("first"), Message.user("four")]
+    run = await client.start("test.flow", talk)
+    output = await run.result()
+    assert (output.text, output.tool_calls) == ("four after 2: s-1 for 4", 1)
+    await traces(run).check()
+    await (await client.start("test.agent", talk)).result()
+    assert planner.calls == [("start", ["four"], 0), ("resume", ["four"], 1)]
 
 
 async def test_a_flow_does_its_steps_in_each_turn(serve, traces):

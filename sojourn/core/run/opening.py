@@ -21,6 +21,7 @@ __all__ = [
     "opening_fault",
     "principal_fault",
     "read_run_input",
+    "turn_start_of",
 ]
 
 MAX_OPENING_BYTES = 1_000_000
@@ -58,6 +59,15 @@ def messages_fault(messages: Sequence[Message]) -> str | None:
     if size > MAX_OPENING_BYTES:
         return f"the first messages are {size:,} bytes together, at most {MAX_OPENING_BYTES:,} can be carried"
     return None
+
+
+def turn_start_of(messages: Sequence[Message]) -> int:
+    """Index of the first message of a person that the opening does not answer: where its earlier talk ends; 0 without one."""
+    answered = max(
+        (place for place, each in enumerate(messages) if each.role in ("assistant", "tool")), default=-1
+    )
+    people = (place for place in range(answered + 1, len(messages)) if messages[place].role == "user")
+    return next(people, 0) if answered >= 0 else 0
 
 
 def labels_fault(labels: Mapping[str, str]) -> str | None:

@@ -31,7 +31,7 @@ from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
 from sojourn.core.run.memory import MemoryChange, changes_by
-from sojourn.core.run.opening import labelled
+from sojourn.core.run.opening import labelled, turn_start_of
 from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_policy
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
@@ -86,7 +86,7 @@ class RunState:
     planned_from: int = 0
     """Number of messages of the transcript before the last plan's new messages."""
     turn_start: int = 0
-    """Index in the transcript of the first message that opened the present turn of a conversation."""
+    """Index in the transcript of the first message that opened the present turn of a conversation, or the run, where it opened with an earlier talk."""
     opened_after: int | None = None
     """In a conversation, until the first plan of a turn: how many of the messages in `new` are before those that open it."""
     unseen: int | None = None
@@ -151,6 +151,7 @@ class RunState:
             new=tuple(opening.messages),
             active=ActiveTime(budget=budget or None),
             phase="idle" if waits else "planning",
+            turn_start=turn_start_of(opening.messages),
         )
 
     # Read.

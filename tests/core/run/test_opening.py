@@ -13,6 +13,7 @@ from sojourn.core.run.opening import (
     messages_fault,
     opening_fault,
     read_run_input,
+    turn_start_of,
 )
 from sojourn.core.values.timers import LONGEST
 
@@ -25,6 +26,28 @@ def test_a_run_starts_with_messages_of_known_roles() -> None:
     assert "system, user, assistant, tool" in str(messages_fault([robot]))
     assert len(str(messages_fault([robot]))) < 120
     assert messages_fault([Message(role="user", parts=[])]) == "a message has at least one part"
+
+
+@pytest.mark.parametrize(
+    ("roles", "start"),
+    [
+        ("u", 0),
+        ("su", 0),
+        ("uu", 0),
+        ("uau", 2),
+        ("suauu", 3),
+        ("uaau", 3),
+        ("uasu", 3),
+        ("ua", 0),
+        ("uat", 0),
+        ("uatu", 3),
+    ],
+)
+def test_a_run_begins_after_the_last_answer_of_an_earlier_talk(roles: str, start: int) -> None:
+    """At the first message of a person that no message of the opening answers, and at 0 where there is no earlier talk."""
+    kinds = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
+    messages = [Message(role=kinds[each], parts=[TextPart(type="text", text="x")]) for each in roles]
+    assert turn_start_of(messages) == start
 
 
 def test_the_opening_is_at_most_a_megabyte() -> None:
