@@ -106,6 +106,25 @@ async def test_a_question_is_answered_by_a_message_to_the_task(served, http, sho
     assert text_of(await peer.task(asked.task.id)) == "this"
 
 
+@pytest.mark.parametrize("key", ["nobody", "ana@acme"])
+async def test_the_answer_names_the_context_of_the_conversation(served, shop, principals, key):
+    """A message without a context begins one, whose id the answer has, the same when it is sent again, and which goes on."""
+    auth = {"auth": principals} if "@" in key else {}
+    headers = {"Authorization": f"Bearer {key}"}
+    async with (
+        listening(create_app(shop.app, client=served.client, **auth)) as url,
+        httpx.AsyncClient(timeout=60, headers=headers) as http,
+    ):
+        peer = await peer_of(url, http)
+        first = {"message_id": uuid.uuid4().hex}
+        answers = [(await peer.send("hello", **first))[0].task for _ in range(2)]
+        contexts = [*(each.context_id for each in answers), (await peer.task(answers[0].id)).context_id]
+        (next_one,) = await peer.send("again", context_id=contexts[0])
+    assert {*contexts, next_one.task.context_id} == {contexts[0]}
+    assert answers[0].metadata["run_id"] == next_one.task.metadata["run_id"]
+    assert (await served.client.get_run(next_one.task.metadata["run_id"]).status()).turns == 2
+
+
 async def test_a_call_is_approved_as_it_was_seen(served, http):
     """An approval names the call that was shown; a plain yes is refused."""
     peer = await peer_of(served.url, http)

@@ -107,7 +107,7 @@ class RunBroker(Broker):
                         pass
         except TimeoutError:
             return
-        self._storage.refresh(task_of(reading, params["context_id"]))
+        self._storage.refresh(reading)
 
     async def cancel_task(self, params: TaskIdParams) -> None:
         """End a task, and wait until it has ended.

@@ -16,6 +16,7 @@ from sojourn.http.protocols.a2a.tasks import code_of, task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.following import read
 from sojourn.http.protocols.place import Place, place_of_token
+from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, digest_of, say_in_session
 from sojourn.http.service import Service
 
@@ -80,9 +81,9 @@ class RunStorage(Storage[Any]):
         self._submitted = await self.task(place)
         return self._submitted
 
-    def refresh(self, task: Task) -> None:
-        """Let the task that this request has submitted be as it is now."""
-        self._submitted.update(task)
+    def refresh(self, reading: Reading) -> None:
+        """Let the task that this request has submitted be as it was read now, in its context, which the library does not know."""
+        self._submitted.update(task_of(reading, self._submitted["context_id"]))
 
     async def _answer(self, place: Place, message: Message, text: str) -> None:
         reading = await read(self._service, place, is_task=True)
