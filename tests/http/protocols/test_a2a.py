@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import uuid
 
@@ -58,6 +59,11 @@ def streaming(text):
     """A request of a stream, as a client sends it."""
     message = {"role": "ROLE_USER", "parts": [{"text": text}], "messageId": uuid.uuid4().hex}
     return {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+
+
+def code_in(text):
+    """The code that a prompt shows."""
+    return re.findall(r"`yes ([0-9a-f]{12})`", text)[0]
 
 
 def text_of(task):
@@ -126,17 +132,30 @@ async def test_the_answer_names_the_context_of_the_conversation(served, shop, pr
 
 
 async def test_a_call_is_approved_as_it_was_seen(served, http):
-    """An approval names the call that was shown; a plain yes is refused."""
+    """An approval names the call that was shown, by the code that the prompt asks for and nothing else; a plain yes is refused."""
     peer = await peer_of(served.url, http)
     (asked,) = await peer.send("wipe")
-    parts = asked.task.status.message.parts
-    code = parts[1].data.struct_value["digest"][:12]
-    assert f"yes {code}" in parts[0].text
+    text = asked.task.status.message.parts[0].text
+    assert re.findall(r"`(yes.*?)`", text) == [f"yes {code_in(text)}"]
     place = {"task_id": asked.task.id, "context_id": asked.task.context_id}
-    with pytest.raises(Exception, match="names the call"):
-        await peer.send("yes", **place)
-    (done,) = await peer.send(f"yes {code}", **place)
+    for said in ("yes", "ok", "Approve.", "yes 0123456789ab"):
+        with pytest.raises(Exception, match="names the call"):
+            await peer.send(said, **place)
+    (done,) = await peer.send(f"yes {code_in(text)}", **place)
     assert text_of(done.task) == "wiped a"
+
+
+async def test_a_denial_is_none_the_less_for_its_reason(served, http):
+    """What data denies is denied, whatever its reason says."""
+    peer = await peer_of(served.url, http)
+    (asked,) = await peer.send("wipe")
+    call = asked.task.status.message.parts[1].data.struct_value
+    data = {"await_id": call["await_id"], "approved": False, "reason": "yes"}
+    message = {"role": "ROLE_USER", "messageId": uuid.uuid4().hex, "taskId": asked.task.id}
+    asking = {"message": {**message, "parts": [{"data": data}]}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": asking}
+    await http.post(f"{served.url}/a2a/shop.clerk/", json=body)
+    assert text_of(await peer.task(asked.task.id)) == "None"
 
 
 async def test_a_task_is_followed_again_and_cancelled(served, http):

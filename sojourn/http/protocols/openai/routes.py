@@ -153,12 +153,13 @@ async def cancel_response(response_id: str, asking: Asking, service: Serving) ->
     if place is None:
         raise _no_response(response_id)
     await service.run(asking, place.run_id)
-    if (await read(service, place)).state != "open":
+    reading = await read(service, place)
+    if reading.state != "open" and not reading.is_canceled:
         raise refused("the response has ended; there is nothing to cancel")
-    await stop(service, asking, place)
-    reading = Reading(place)
-    await _end_of(service, reading)
-    return JSONResponse({**response(reading, reading.agent_id), "status": "cancelled"})
+    if reading.state == "open":
+        await stop(service, asking, place)
+        await _end_of(service, reading := Reading(place))
+    return JSONResponse(response(reading, reading.agent_id))
 
 
 async def _end_of(service: Service, reading: Reading) -> None:
