@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
+from sojourn.client.opening import as_messages, opened
+from sojourn.client.repeated import is_start_of
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
@@ -100,22 +102,41 @@ async def ask_once(
     """Start a run for one request, with all its messages; with a key, the same request is the same run.
 
     Raises:
-        Problem: The principal may not.
+        Problem: The principal may not, or has sent another request with this key.
         RunError: As `Client.start`.
     """
     require(asking, "user")
     opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
     body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
-    run_id = (
-        chosen_id(asking, f"once-{digest_of(asking.subject, key, body.model_dump_json())}") if key else None
-    )
+    run_id = chosen_id(asking, f"once-{digest_of(asking.subject, key)}") if key else None
     try:
         run = await service.start(asking, body, run_id)
     except RunAlreadyExists:
         if run_id is None:
             raise
         run = await service.run(asking, run_id)
+        same = opened(
+            run_id,
+            agent_id=agent_id,
+            messages=as_messages(body.opening),
+            session_id=body.session_id,
+            labels=body.labels,
+            policy=body.policy,
+            principal=asking,
+        )
+        if not await is_start_of(service.client.temporal, run_id, same):
+            raise _reused(key, run_id) from None
     return Place(run.id)
+
+
+def _reused(key: str, run_id: str) -> Problem:
+    return Problem(
+        409,
+        "idempotency_key_reused",
+        f"another request had the id {key[:200]!r} before",
+        then="Send the same request, or another id.",
+        run_id=run_id,
+    )
 
 
 async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:

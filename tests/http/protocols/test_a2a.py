@@ -19,6 +19,7 @@ from a2a.types import (
     SubscribeToTaskRequest,
     TaskState,
 )
+from a2a.utils.errors import TaskNotCancelableError
 
 from sojourn.http import create_app
 from sojourn.http.protocols.a2a import alive
@@ -171,6 +172,20 @@ async def test_a_task_is_followed_again_and_cancelled(served, http):
     assert canceled.status.state == TaskState.TASK_STATE_CANCELED
     rest = [event async for event in back]
     assert rest[-1].status_update.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_a_task_that_has_ended_is_not_cancelled(served, http):
+    """A cancellation of what is completed or cancelled is refused with the code of the protocol, and says which it is."""
+    peer = await peer_of(served.url, http)
+    (done,) = await peer.send("hello")
+    (asked,) = await peer.send("ask")
+    await peer.client.cancel_task(CancelTaskRequest(id=asked.task.id))
+    for task, state in ((done.task, "completed"), (asked.task, "canceled")):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "CancelTask", "params": {"id": task.id}}
+        error = (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()["error"]
+        assert (error["code"], state in error["message"]) == (-32002, True)
+        with pytest.raises(TaskNotCancelableError):
+            await peer.client.cancel_task(CancelTaskRequest(id=task.id))
 
 
 async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeypatch):

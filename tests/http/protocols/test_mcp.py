@@ -16,6 +16,7 @@ from mcp_types import ElicitResult, Request, RequestParams, Result
 
 from sojourn.http import create_app
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.mcp import server
 from tests.http.conftest import listening
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -209,6 +210,19 @@ async def test_a_message_of_a_model_approves_nothing(served):
         assert (await run.status()).awaits
 
 
+async def test_a_call_that_waits_for_results_from_outside_is_answered(served, monkeypatch):
+    """What nobody in the client can give is told with its ids and path, and the call goes on once the result is there."""
+    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    async with connect(served.url) as client:
+        told = (await call(client, "weigh")).content[0].text
+        ((call_id, await_id, path),) = re.findall(r"the call `(\S+)` of `(\S+)`, by `POST (\S+)`", told)
+        results = [{"tool_call_id": call_id, "result": 2.5}]
+        answer = await served.post(path, {"await_id": await_id, "results": results})
+        assert answer.status_code == 200, answer.text
+        task_id = told.rpartition("with task ")[2].rstrip(".")
+        assert (await client.call_tool("answer", {"task": task_id})).content[0].text == "2.5"
+
+
 async def test_a_task_is_polled_from_another_client(served, shop, until):
     """A call that goes on as a task is polled, answered and read by another client at another process."""
     async with (
@@ -261,6 +275,10 @@ async def test_a_call_that_is_sent_again_starts_nothing_new(served):
         session, key = uuid.uuid4().hex, uuid.uuid4().hex
         runs = [(await call(client, "hello", request_id=key)).meta["sojourn/run_id"] for _ in range(2)]
         assert runs[0] == runs[1]
+        other = await call(client, "measure", request_id=key)
+        assert other.is_error
+        assert "another request" in other.content[0].text
+        assert other.meta["code"] == "idempotency_key_reused"
         for _ in range(2):
             await call(client, "hello", session_id=session, request_id="m-1")
     assert (await served.client.session("shop.clerk", session).status()).turns == 1

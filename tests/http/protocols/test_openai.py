@@ -13,6 +13,7 @@ from fastapi import APIRouter
 from openai import AsyncOpenAI
 
 from sojourn.http import create_app
+from sojourn.http.protocols.openai import routes
 from sojourn.http.protocols.openai.errors import OpenAIRoute
 from tests.http.conftest import listening
 
@@ -282,6 +283,24 @@ async def test_a_response_in_the_background_is_polled_and_cancelled(client, sess
         return (await client.responses.retrieve(queued.id)).status == "completed"
 
     await until(is_done)
+
+
+async def test_a_request_that_is_too_long_says_what_it_waits_for(client, monkeypatch):
+    """Where only a result from outside is missing, the error has its wait and its path."""
+    monkeypatch.setattr(routes, "LONGEST", 1.0)
+    with pytest.raises(
+        openai.InternalServerError, match=r"shop.outside.weigh.*POST /v1/runs/.*/tool-results"
+    ) as error:
+        await client.responses.create(model=MODEL, input="weigh")
+    assert (error.value.status_code, error.value.code) == (504, "still_running")
+
+
+async def test_a_key_that_another_request_had_is_refused(client):
+    """A key is that of one request: another one with it starts nothing."""
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    assert [await said(client, user("hello"), extra_headers=key) for _ in range(2)] == ["hello", "hello"]
+    with pytest.raises(openai.ConflictError, match="another request"):
+        await said(client, user("measure"), extra_headers=key)
 
 
 async def test_a_failed_response_says_why(client):

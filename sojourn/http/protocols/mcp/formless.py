@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.place import Place
 
-__all__ = ["ANSWER", "then_of", "told_of"]
+__all__ = ["ANSWER", "looks_of", "then_of", "told_of"]
 
 ANSWER = "answer"
 """The tool by which a client that shows no forms answers a question."""
@@ -28,6 +28,11 @@ def then_of(waits: Sequence[Asked], place: Place) -> str:
             f"the agent goes on with task {place.token}."
         )
     return f"To answer, ask the user, and call the tool `{ANSWER}` with task {place.token}."
+
+
+def looks_of(place: Place) -> str:
+    """How the client looks whether the call goes on."""
+    return f"To look whether it goes on, call the tool `{ANSWER}` without an answer, with task {place.token}."
 
 
 def _decided(asked: Asked) -> str:

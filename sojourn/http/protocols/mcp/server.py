@@ -1,5 +1,6 @@
 """The server of MCP: its tools are the agents, and its resources their artifacts."""
 
+import asyncio
 import json
 from contextlib import aclosing
 from typing import Any
@@ -31,10 +32,11 @@ from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.following import follow, read
 from sojourn.http.protocols.mcp.asking import Context, asking_of, told
-from sojourn.http.protocols.mcp.formless import ANSWER, then_of, told_of
+from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
 from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
 from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
+from sojourn.http.protocols.outside import told_of_outside
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, ask_once, say_in_session
@@ -42,6 +44,9 @@ from sojourn.http.protocols.verdict import verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["server_of"]
+
+PATIENCE = 30.0
+"""Seconds after which a call that waits only for results from outside is answered; what hosts of MCP wait is little more."""
 
 _MESSAGE = {
     "type": "object",
@@ -225,15 +230,22 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
 async def _result(
     service: Service, context: Context, reading: Reading
 ) -> CallToolResult | InputRequiredResult:
-    """Follow a reply to its end, and tell its progress; or ask."""
+    """Follow a reply to its end, and tell its progress; or ask, or say which results from outside are not there."""
     count = 0
-    if reading.state != "answered":
-        async with aclosing(follow(service, reading, deltas=False)) as steps:
-            async for step in steps:
-                message = progress_of(step.event)
-                if message:
-                    count += 1
-                    await context.session.report_progress(count, message=message)
+    while reading.state == "open":
+        try:
+            async with (
+                asyncio.timeout(PATIENCE),
+                aclosing(follow(service, reading, deltas=False)) as steps,
+            ):
+                async for step in steps:
+                    if message := progress_of(step.event):
+                        count += 1
+                        await context.session.report_progress(count, message=message)
+        except TimeoutError:
+            if told := await told_of_outside(service, reading.place.run_id):
+                text = f"{told} {looks_of(reading.place)}"
+                return CallToolResult(content=[TextContent(type="text", text=text)])
     if reading.state != "asked":
         return result_of(reading)
     capabilities = context.session.client_capabilities
