@@ -1,5 +1,6 @@
 """Asked: an open question or call to approve, as the text that a chat shows, and the text that settles it."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 
@@ -9,15 +10,11 @@ from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.values.visible import visible
 from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.verdict import Verdict, verdict_of
 from sojourn.http.service import Service
 
-__all__ = ["Asked", "is_yes"]
-
-YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
-"""The whole text of an approval, in any case and with a full stop or not. Anything else denies: it is a person's words, not a button."""
-
-NO = frozenset({"no", "n", "deny", "denied"})
-"""The whole text of a denial that gives no reason."""
+__all__ = ["Asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,28 @@ class Asked:
         return (event.run_id, event.await_id) == (self.run_id, self.wait.id)
 
     @property
+    def code(self) -> str:
+        """What an answer names, so that it is about this call as it was shown, and about no other; empty for a question."""
+        if not isinstance(self.wait, AwaitConfirmation):
+            return ""
+        told = [self.run_id, self.wait.id, self.wait.payload_digest]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+
+    @property
     def text(self) -> str:
-        """What a person reads. Of a call it has the whole payload, so that who has seen this has seen what runs."""
+        """What a person reads in a chat, with how a call is decided there."""
+        code = self.code
+        if not code:
+            return self.shown
+        how = (
+            f"Answer `yes {code}` to run it, or `no {code}` and a reason to deny it. Without the code, `yes` runs it and anything else "
+            "denies it where the client sends this text back or names this response; elsewhere this is shown again."
+        )
+        return f"{self.shown}\n\n{how}"
+
+    @property
+    def shown(self) -> str:
+        """What is asked. Of a call it has the whole payload, so that who has seen this has seen what runs."""
         wait = self.wait
         if isinstance(wait, AwaitClarification):
             more = [visible(wait.clarifying_prompt, keep="\n")] if wait.clarifying_prompt else []
@@ -48,34 +65,37 @@ class Asked:
                 visible(wait.prompt or wait.title or "May this call run?", keep="\n"),
                 f"`{wait.tool}`\n```json\n{shown}\n```",
                 *changed,
-                "Answer `yes` to run it. Any other answer denies it, and is the reason.",
             ]
         )
 
     async def settle(self, service: Service, asking: Principal, text: str) -> None:
-        """Answer the question, or decide on the call as it was shown.
+        """Answer the question, or decide on the call as it was shown; raises as `decide`."""
+        if isinstance(self.wait, AwaitConfirmation):
+            await self.decide(service, asking, verdict_of(text))
+            return
+        run = await service.run(asking, self.run_id)
+        require(asking, "user")
+        await run.answer(self.wait.id, text, by=asking.subject)
+
+    async def decide(self, service: Service, asking: Principal, verdict: Verdict) -> None:
+        """Decide on the call as it was shown.
 
         Raises:
-            Problem: It is a call, and the principal is no approver.
+            Problem: The principal is no approver, or means another call.
             RunError: The run does not take it.
         """
         run, by, wait = await service.run(asking, self.run_id), asking.subject, self.wait
-        if isinstance(wait, AwaitClarification):
-            require(asking, "user")
-            await run.answer(wait.id, text, by=by)
-            return
+        assert isinstance(wait, AwaitConfirmation)
         require(asking, "approver")
-        if is_yes(text):
+        if verdict.code and verdict.code != self.code:
+            raise Problem(
+                409,
+                "stale_digest",
+                "the answer names another call than the one that waits",
+                then=f"Answer yes {self.code}, or no {self.code}, once it was seen.",
+                run_id=run.id,
+            )
+        if verdict.is_approved:
             await run.approve(wait.id, payload_digest=wait.payload_digest, by=by)
         else:
-            reason = "" if _plain(text) in NO else text[:10_000]
-            await run.deny(wait.id, reason, payload_digest=wait.payload_digest, by=by)
-
-
-def is_yes(text: str) -> bool:
-    """Whether a text approves."""
-    return _plain(text) in YES
-
-
-def _plain(text: str) -> str:
-    return text.strip().rstrip(".!").strip("`'\"").casefold()
+            await run.deny(wait.id, verdict.reason[:10_000], payload_digest=wait.payload_digest, by=by)

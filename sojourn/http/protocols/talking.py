@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
+from sojourn.client.opening import as_messages, opened
+from sojourn.client.repeated import is_start_of
+from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
@@ -23,10 +26,11 @@ from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import require
 from sojourn.http.locks.tenancy import chosen_id
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.asked import Asked, is_yes
+from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.following import follow, read, recorded
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.verdict import verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["Said", "answer", "ask_once", "digest_of", "say", "say_in_session", "stop"]
@@ -98,22 +102,41 @@ async def ask_once(
     """Start a run for one request, with all its messages; with a key, the same request is the same run.
 
     Raises:
-        Problem: The principal may not.
+        Problem: The principal may not, or has sent another request with this key.
         RunError: As `Client.start`.
     """
     require(asking, "user")
     opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
     body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
-    run_id = (
-        chosen_id(asking, f"once-{digest_of(asking.subject, key, body.model_dump_json())}") if key else None
-    )
+    run_id = chosen_id(asking, f"once-{digest_of(asking.subject, key)}") if key else None
     try:
         run = await service.start(asking, body, run_id)
     except RunAlreadyExists:
         if run_id is None:
             raise
         run = await service.run(asking, run_id)
+        same = opened(
+            run_id,
+            agent_id=agent_id,
+            messages=as_messages(body.opening),
+            session_id=body.session_id,
+            labels=body.labels,
+            policy=body.policy,
+            principal=asking,
+        )
+        if not await is_start_of(service.client.temporal, run_id, same):
+            raise _reused(key, run_id) from None
     return Place(run.id)
+
+
+def _reused(key: str, run_id: str) -> Problem:
+    return Problem(
+        409,
+        "idempotency_key_reused",
+        f"another request had the id {key[:200]!r} before",
+        then="Send the same request, or another id.",
+        run_id=run_id,
+    )
 
 
 async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:
@@ -127,11 +150,19 @@ async def say(service: Service, asking: Principal, run_id: str, said: Said) -> P
 
 
 async def say_in_session(
-    service: Service, asking: Principal, agent_id: str, session_id: str, said: Said
+    service: Service, asking: Principal, agent_id: str, session_id: str, said: Said, *, approves: bool = True
 ) -> Place:
     """Send a message to a conversation, which it starts where there is none; where exactly that is asked, it answers a question.
 
-    A call to approve is not decided by somebody who may not have seen it: the reply is then what is asked.
+    A call to approve is decided by an answer that has its code. Whoever gives none may not have seen it: the reply is then what is asked.
+
+    Args:
+        service: The service.
+        asking: Who says it.
+        agent_id: The agent.
+        session_id: The conversation.
+        said: What is said.
+        approves: Whether the text may approve a call, since a person has written it.
 
     Raises:
         Problem: The principal may not.
@@ -139,23 +170,39 @@ async def say_in_session(
     """
     require(asking, "user")
     session = await service.session(asking, agent_id, session_id)
-    try:
-        status = await session.run.status()
-        waits = [status.awaits, *status.child_awaits.values()]
-        asks = any(not isinstance(wait, AwaitExternalTools) for each in waits for wait in each)
-    except RunNotFound:
-        asks = False
-    if asks:
-        past = await _past_of(service, session.run.id)
-        if said.message_id in past.messages:
-            return Place(session.run.id, past.messages[said.message_id], said.message_id)
-        for before, asked, after in past.open:
-            if isinstance(asked.wait, AwaitConfirmation):
-                return Place(session.run.id, before)
-            await asked.settle(service, asking, said.text)
-            return Place(session.run.id, after)
+    if place := await _settled_by(service, asking, session.run, said, approves=approves):
+        return place
     turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
     return Place(session.run.id, turn.after, turn.message_id)
+
+
+async def _settled_by(
+    service: Service, asking: Principal, run: Run, said: Said, *, approves: bool
+) -> Place | None:
+    """The place of the reply to an answer, or to a message that was sent before; None where it is a new message."""
+    try:
+        status = await run.status()
+    except RunNotFound:
+        return None
+    waits = [status.awaits, *status.child_awaits.values()]
+    asks = any(not isinstance(wait, AwaitExternalTools) for each in waits for wait in each)
+    verdict = verdict_of(said.text)
+    if not asks and not verdict.code:
+        return None
+    past = await _past_of(service, run.id)
+    if said.message_id in past.messages:
+        return Place(run.id, past.messages[said.message_id], said.message_id)
+    for asked, after, event in past.decided:
+        if asked.code == verdict.code and _is_same(event, asked, asking, said.text):
+            return Place(run.id, after)
+    named = [each for each in past.open if each[1].code == verdict.code]
+    for before, asked, after in named if verdict.code and named else past.open:
+        is_call = isinstance(asked.wait, AwaitConfirmation)
+        if is_call and not (named and verdict.code and (approves or not verdict.is_approved)):
+            return Place(run.id, before)
+        await asked.settle(service, asking, said.text)
+        return Place(run.id, after)
+    return None
 
 
 async def answer(
@@ -182,7 +229,8 @@ async def answer(
     asked = reading.asked
     if asked is None:
         return None
-    if seen is not None and asked.text not in seen:
+    verdict = verdict_of(text)
+    if (seen is not None and asked.text not in seen) or (asked.code and verdict.code not in ("", asked.code)):
         return previous
     then = Place(previous.run_id, reading.end)
     async with aclosing(recorded(service, then)) as events:
@@ -201,7 +249,7 @@ async def answer(
 def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, text: str) -> bool:
     """Whether an answer is this one, sent before."""
     is_decision = isinstance(asked.wait, AwaitConfirmation)
-    same = event.approved == is_yes(text) if is_decision else event.text == text
+    same = event.approved == verdict_of(text).is_approved if is_decision else event.text == text
     return same and event.by == asking.subject
 
 
@@ -213,6 +261,10 @@ class _Past:
     """By message_id, the cursor after which its events come."""
     open: list[tuple[str, Asked, str]] = field(default_factory=list[tuple[str, Asked, str]])
     """What is asked, with the cursors before and after the question."""
+    decided: list[tuple[Asked, str, AwaitAnsweredEvent]] = field(
+        default_factory=list[tuple[Asked, str, AwaitAnsweredEvent]]
+    )
+    """The calls that were decided, with the cursor after the question, and the decision."""
 
 
 async def _past_of(service: Service, run_id: str) -> _Past:
@@ -227,7 +279,9 @@ async def _past_of(service: Service, run_id: str) -> _Past:
             elif isinstance(event, AwaitConfirmationEvent):
                 past.open.append((before, Asked(event.run_id, event.confirmation), after))
             elif isinstance(event, AwaitAnsweredEvent):
-                past.open = [each for each in past.open if not each[1].is_settled_by(event)]
+                settled = [each for each in past.open if each[1].is_settled_by(event)]
+                past.decided += [(asked, at, event) for _, asked, at in settled if asked.code]
+                past.open = [each for each in past.open if each not in settled]
             elif event.type in ("turn_completed", "turn_failed"):
                 past.open = [each for each in past.open if not _is_below(each[1].run_id, event.run_id)]
     return past

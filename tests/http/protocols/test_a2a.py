@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import uuid
 
@@ -18,6 +19,7 @@ from a2a.types import (
     SubscribeToTaskRequest,
     TaskState,
 )
+from a2a.utils.errors import TaskNotCancelableError
 
 from sojourn.http import create_app
 from sojourn.http.protocols.a2a import alive
@@ -58,6 +60,11 @@ def streaming(text):
     """A request of a stream, as a client sends it."""
     message = {"role": "ROLE_USER", "parts": [{"text": text}], "messageId": uuid.uuid4().hex}
     return {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+
+
+def code_in(text):
+    """The code that a prompt shows."""
+    return re.findall(r"`yes ([0-9a-f]{12})`", text)[0]
 
 
 def text_of(task):
@@ -106,18 +113,50 @@ async def test_a_question_is_answered_by_a_message_to_the_task(served, http, sho
     assert text_of(await peer.task(asked.task.id)) == "this"
 
 
+@pytest.mark.parametrize("key", ["nobody", "ana@acme"])
+async def test_the_answer_names_the_context_of_the_conversation(served, shop, principals, key):
+    """A message without a context begins one, whose id the answer has, the same when it is sent again, and which goes on."""
+    auth = {"auth": principals} if "@" in key else {}
+    headers = {"Authorization": f"Bearer {key}"}
+    async with (
+        listening(create_app(shop.app, client=served.client, **auth)) as url,
+        httpx.AsyncClient(timeout=60, headers=headers) as http,
+    ):
+        peer = await peer_of(url, http)
+        first = {"message_id": uuid.uuid4().hex}
+        answers = [(await peer.send("hello", **first))[0].task for _ in range(2)]
+        contexts = [*(each.context_id for each in answers), (await peer.task(answers[0].id)).context_id]
+        (next_one,) = await peer.send("again", context_id=contexts[0])
+    assert {*contexts, next_one.task.context_id} == {contexts[0]}
+    assert answers[0].metadata["run_id"] == next_one.task.metadata["run_id"]
+    assert (await served.client.get_run(next_one.task.metadata["run_id"]).status()).turns == 2
+
+
 async def test_a_call_is_approved_as_it_was_seen(served, http):
-    """An approval names the call that was shown; a plain yes is refused."""
+    """An approval names the call that was shown, by the code that the prompt asks for and nothing else; a plain yes is refused."""
     peer = await peer_of(served.url, http)
     (asked,) = await peer.send("wipe")
-    parts = asked.task.status.message.parts
-    code = parts[1].data.struct_value["digest"][:12]
-    assert f"yes {code}" in parts[0].text
+    text = asked.task.status.message.parts[0].text
+    assert re.findall(r"`(yes.*?)`", text) == [f"yes {code_in(text)}"]
     place = {"task_id": asked.task.id, "context_id": asked.task.context_id}
-    with pytest.raises(Exception, match="names the call"):
-        await peer.send("yes", **place)
-    (done,) = await peer.send(f"yes {code}", **place)
+    for said in ("yes", "ok", "Approve.", "yes 0123456789ab"):
+        with pytest.raises(Exception, match="names the call"):
+            await peer.send(said, **place)
+    (done,) = await peer.send(f"yes {code_in(text)}", **place)
     assert text_of(done.task) == "wiped a"
+
+
+async def test_a_denial_is_none_the_less_for_its_reason(served, http):
+    """What data denies is denied, whatever its reason says."""
+    peer = await peer_of(served.url, http)
+    (asked,) = await peer.send("wipe")
+    call = asked.task.status.message.parts[1].data.struct_value
+    data = {"await_id": call["await_id"], "approved": False, "reason": "yes"}
+    message = {"role": "ROLE_USER", "messageId": uuid.uuid4().hex, "taskId": asked.task.id}
+    asking = {"message": {**message, "parts": [{"data": data}]}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": asking}
+    await http.post(f"{served.url}/a2a/shop.clerk/", json=body)
+    assert text_of(await peer.task(asked.task.id)) == "None"
 
 
 async def test_a_task_is_followed_again_and_cancelled(served, http):
@@ -133,6 +172,20 @@ async def test_a_task_is_followed_again_and_cancelled(served, http):
     assert canceled.status.state == TaskState.TASK_STATE_CANCELED
     rest = [event async for event in back]
     assert rest[-1].status_update.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_a_task_that_has_ended_is_not_cancelled(served, http):
+    """A cancellation of what is completed or cancelled is refused with the code of the protocol, and says which it is."""
+    peer = await peer_of(served.url, http)
+    (done,) = await peer.send("hello")
+    (asked,) = await peer.send("ask")
+    await peer.client.cancel_task(CancelTaskRequest(id=asked.task.id))
+    for task, state in ((done.task, "completed"), (asked.task, "canceled")):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "CancelTask", "params": {"id": task.id}}
+        error = (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()["error"]
+        assert (error["code"], state in error["message"]) == (-32002, True)
+        with pytest.raises(TaskNotCancelableError):
+            await peer.client.cancel_task(CancelTaskRequest(id=task.id))
 
 
 async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeypatch):

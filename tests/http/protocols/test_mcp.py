@@ -1,5 +1,6 @@
 """The genuine client of MCP, over HTTP, against agents on a real worker."""
 
+import re
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, Request, RequestParams, Result
 
 from sojourn.http import create_app
+from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.mcp import server
 from tests.http.conftest import listening
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -163,18 +166,61 @@ async def test_a_question_is_a_form_of_the_client(served, text, content, outcome
 
 
 async def test_a_client_without_forms_answers_by_a_tool(served):
-    """A client that shows no forms gets the question as text, and answers it by a tool; it approves nothing."""
+    """A client that shows no forms gets the question as text, and answers it by a tool."""
     async with connect(served.url, mode="legacy") as client:
         asked = (await call(client, "ask")).content[0].text
         assert asked.startswith("Which one?")
         task_id = asked.rpartition("with task ")[2].rstrip(".")
         answered = await client.call_tool("answer", {"task": task_id, "answer": "this"})
         assert answered.content[0].text == "this"
-        asked = (await call(client, "wipe")).content[0].text
-        task_id = asked.rpartition("with task ")[2].rstrip(".")
-        refused = await client.call_tool("answer", {"task": task_id, "answer": "yes"})
-        assert refused.is_error
-        assert "approved by a person" in refused.content[0].text
+
+
+async def test_a_client_without_forms_approves_nothing(served, status_when):
+    """It is told which call waits and who approves it where; it may deny it, or go on once somebody has decided."""
+    async with connect(served.url, mode="legacy") as client:
+        denied, asked = [(await call(client, "wipe")).content[0].text for _ in range(2)]
+        of_denied, task_id = [text.rpartition("with task ")[2].rstrip(".") for text in (denied, asked)]
+        (path,) = re.findall(r"`POST (\S+)`", asked)
+        (await_id,) = re.findall(r"as `(\S+)` of the run", asked)
+        for said in ("yes", "ok", "the user approves", *re.findall(r"yes \w{12}", asked)):
+            refused = await client.call_tool("answer", {"task": task_id, "answer": said})
+            assert refused.is_error
+            assert path in refused.content[0].text
+        looked = await client.call_tool("answer", {"task": task_id})
+        assert looked.content[0].text == asked
+        assert "Answer `yes" not in asked
+        (shown,) = (await served.http.get(re.findall(r"`GET (\S+)`", asked)[0])).json()["awaits"]
+        body = {"await_id": await_id, "approved": True, "digest": shown["payload_digest"]}
+        answer = await served.post(path, body)
+        assert answer.status_code == 200, answer.text
+        assert (await client.call_tool("answer", {"task": task_id})).content[0].text == "wiped a"
+        no = await client.call_tool("answer", {"task": of_denied, "answer": "no, not that disk"})
+        assert no.content[0].text == "None"
+
+
+async def test_a_message_of_a_model_approves_nothing(served):
+    """In a conversation a message with the code of the call, which another protocol shows, gets the call shown again."""
+    session = uuid.uuid4().hex
+    async with connect(served.url, mode="legacy") as client:
+        asked = (await call(client, "wipe", session_id=session)).content[0].text
+        run = served.client.session("shop.clerk", session).run
+        (wait,) = (await run.status()).awaits
+        said = f"yes {Asked(run.id, wait).code}"
+        assert (await call(client, said, session_id=session)).content[0].text.startswith(asked[:40])
+        assert (await run.status()).awaits
+
+
+async def test_a_call_that_waits_for_results_from_outside_is_answered(served, monkeypatch):
+    """What nobody in the client can give is told with its ids and path, and the call goes on once the result is there."""
+    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    async with connect(served.url) as client:
+        told = (await call(client, "weigh")).content[0].text
+        ((call_id, await_id, path),) = re.findall(r"the call `(\S+)` of `(\S+)`, by `POST (\S+)`", told)
+        results = [{"tool_call_id": call_id, "result": 2.5}]
+        answer = await served.post(path, {"await_id": await_id, "results": results})
+        assert answer.status_code == 200, answer.text
+        task_id = told.rpartition("with task ")[2].rstrip(".")
+        assert (await client.call_tool("answer", {"task": task_id})).content[0].text == "2.5"
 
 
 async def test_a_task_is_polled_from_another_client(served, shop, until):
@@ -229,6 +275,10 @@ async def test_a_call_that_is_sent_again_starts_nothing_new(served):
         session, key = uuid.uuid4().hex, uuid.uuid4().hex
         runs = [(await call(client, "hello", request_id=key)).meta["sojourn/run_id"] for _ in range(2)]
         assert runs[0] == runs[1]
+        other = await call(client, "measure", request_id=key)
+        assert other.is_error
+        assert "another request" in other.content[0].text
+        assert other.meta["code"] == "idempotency_key_reused"
         for _ in range(2):
             await call(client, "hello", session_id=session, request_id="m-1")
     assert (await served.client.session("shop.clerk", session).status()).turns == 1

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import uuid
 
 import httpx2
@@ -12,6 +13,7 @@ from fastapi import APIRouter
 from openai import AsyncOpenAI
 
 from sojourn.http import create_app
+from sojourn.http.protocols.openai import routes
 from sojourn.http.protocols.openai.errors import OpenAIRoute
 from tests.http.conftest import listening
 
@@ -140,6 +142,47 @@ async def test_a_call_that_was_not_shown_is_not_approved(client, session):
     assert done == "wiped a"
 
 
+def code_in(text):
+    """The code that a prompt shows."""
+    return re.findall(r"`yes ([0-9a-f]{12})`", text)[0]
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("yes {}", "wiped a"), ("No {}: not that disk", "None")])
+async def test_a_conversation_decides_by_the_code_that_is_shown(client, served, session, answer, outcome):
+    """Where only the last message is sent, its code says which call it decides on, once; without it the prompt says what is missing."""
+    named = {"model": MODEL, "conversation": session["session_id"]}
+    asked = await client.responses.create(input="wipe", **named)
+    for text in ("yes", "no", "yes 0123456789ab", "no 0123456789ab: not that one"):
+        again = await client.responses.create(input=text, **named)
+        assert again.output_text == asked.output_text
+    assert "Without the code" in asked.output_text
+    decision = answer.format(code_in(asked.output_text))
+    done = [await client.responses.create(input=decision, **named) for _ in range(2)]
+    assert [each.output_text for each in done] == [outcome, outcome]
+    transcript = await served.client.session(MODEL, session["session_id"]).transcript()
+    told = "".join(message.model_dump_json() for message in transcript if message.role == "tool")
+    assert ("not that disk" in told, "not that one" in told) == (outcome == "None", False)
+
+
+async def test_a_code_is_about_one_call(client, session):
+    """The same arguments at another time are another call, which the code of the first one does not approve."""
+    first = shown(await said(client, user("wipe"), metadata=session))
+    decision = user(f"yes {code_in(first)}")
+    assert await said(client, decision, metadata=session) == "wiped a"
+    second = shown(await said(client, user("wipe"), metadata=session, extra_headers={"Idempotency-Key": "2"}))
+    assert code_in(second) != code_in(first)
+    assert await said(client, decision, metadata=session) == "wiped a"
+    assert shown(await said(client, user("yes"), metadata=session)) == second
+
+
+async def test_a_code_of_another_call_after_the_text_decides_nothing(client):
+    """An answer to what was shown that names another call gets it shown again; with its code it decides."""
+    asked = await client.responses.create(model=MODEL, input="wipe")
+    for code, outcome in (("0123456789ab", asked.output_text), (code_in(asked.output_text), "wiped a")):
+        done = await client.responses.create(model=MODEL, input=f"yes {code}", previous_response_id=asked.id)
+        assert done.output_text == outcome
+
+
 async def test_a_session_gets_only_the_last_message_and_once(client, served, session):
     """With a session the conversation has the earlier messages already; the same request again is the same turn."""
     assert await said(client, user("hello"), metadata=session) == "hello"
@@ -227,6 +270,11 @@ async def test_a_response_in_the_background_is_polled_and_cancelled(client, sess
     assert started.status == "in_progress"
     assert (await client.responses.retrieve(started.id)).status == "in_progress"
     assert (await client.responses.cancel(started.id)).status == "cancelled"
+    found = await client.responses.retrieve(started.id)
+    assert (found.status, found.error) == ("cancelled", None)
+    assert (await client.responses.cancel(started.id)).status == "cancelled"
+    stream = await client.responses.retrieve(started.id, stream=True)
+    assert [event async for event in stream][-1].response.status == "cancelled"
     queued = await client.responses.create(
         model=MODEL, input="hello", background=True, conversation=session["session_id"]
     )
@@ -235,6 +283,24 @@ async def test_a_response_in_the_background_is_polled_and_cancelled(client, sess
         return (await client.responses.retrieve(queued.id)).status == "completed"
 
     await until(is_done)
+
+
+async def test_a_request_that_is_too_long_says_what_it_waits_for(client, monkeypatch):
+    """Where only a result from outside is missing, the error has its wait and its path."""
+    monkeypatch.setattr(routes, "LONGEST", 1.0)
+    with pytest.raises(
+        openai.InternalServerError, match=r"shop.outside.weigh.*POST /v1/runs/.*/tool-results"
+    ) as error:
+        await client.responses.create(model=MODEL, input="weigh")
+    assert (error.value.status_code, error.value.code) == (504, "still_running")
+
+
+async def test_a_key_that_another_request_had_is_refused(client):
+    """A key is that of one request: another one with it starts nothing."""
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    assert [await said(client, user("hello"), extra_headers=key) for _ in range(2)] == ["hello", "hello"]
+    with pytest.raises(openai.ConflictError, match="another request"):
+        await said(client, user("measure"), extra_headers=key)
 
 
 async def test_a_failed_response_says_why(client):

@@ -19,8 +19,9 @@ from fasta2a.schema import (
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
-from sojourn.http.protocols.a2a.tasks import status_of, task_of
+from sojourn.http.protocols.a2a.tasks import state_of, status_of, task_of
 from sojourn.http.protocols.following import follow, read
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import stop
@@ -107,13 +108,13 @@ class RunBroker(Broker):
                         pass
         except TimeoutError:
             return
-        self._storage.refresh(task_of(reading, params["context_id"]))
+        self._storage.refresh(reading)
 
     async def cancel_task(self, params: TaskIdParams) -> None:
         """End a task, and wait until it has ended.
 
         Raises:
-            Problem: The principal may not.
+            Problem: The principal may not, or the task has ended.
         """
         try:
             place = await place_of_task(self._service, self._asking, params["id"])
@@ -121,7 +122,13 @@ class RunBroker(Broker):
             return  # the library answers that there is no such task
         reading = await read(self._service, place, is_task=True)
         if reading.state not in ("open", "asked"):
-            return
+            raise Problem(
+                409,
+                "task_not_cancelable",
+                f"the task has ended: it is {state_of(reading)}",
+                then="Look at it by GetTask.",
+                run_id=place.run_id,
+            )
         await stop(self._service, self._asking, place)
         async with asyncio.timeout(PATIENCE):
             while reading.state in ("open", "asked"):

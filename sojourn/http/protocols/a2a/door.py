@@ -22,6 +22,7 @@ __all__ = ["A2aDoor"]
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
 _CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004}
+_NOT_CANCELABLE = -32002
 
 
 class A2aDoor:
@@ -172,6 +173,7 @@ def _error(error: Exception, body: bytes) -> JSONResponse:
     else:
         problem = problem_of(error)
         code = _CODES.get(problem.status, -32603 if problem.status >= 500 else -32602)
+        code = _NOT_CANCELABLE if problem.code == "task_not_cancelable" else code
     if not body:
         return problem.response()
     id = asked.get("id")

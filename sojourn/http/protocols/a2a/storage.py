@@ -12,11 +12,13 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.a2a.tasks import code_of, task_of
+from sojourn.http.protocols.a2a.tasks import task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.following import read
 from sojourn.http.protocols.place import Place, place_of_token
+from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, digest_of, say_in_session
+from sojourn.http.protocols.verdict import Verdict, verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["RunStorage", "place_of_task"]
@@ -80,9 +82,9 @@ class RunStorage(Storage[Any]):
         self._submitted = await self.task(place)
         return self._submitted
 
-    def refresh(self, task: Task) -> None:
-        """Let the task that this request has submitted be as it is now."""
-        self._submitted.update(task)
+    def refresh(self, reading: Reading) -> None:
+        """Let the task that this request has submitted be as it was read now, in its context, which the library does not know."""
+        self._submitted.update(task_of(reading, self._submitted["context_id"]))
 
     async def _answer(self, place: Place, message: Message, text: str) -> None:
         reading = await read(self._service, place, is_task=True)
@@ -99,8 +101,10 @@ class RunStorage(Storage[Any]):
                 then="Send the message to its context, without the task.",
             )
         if isinstance(asked.wait, AwaitConfirmation):
-            text = _decision(asked, given, text)
-        await asked.settle(self._service, self._asking, text)
+            verdict = _verdict(asked, asked.wait.payload_digest, given, text)
+            await asked.decide(self._service, self._asking, verdict)
+        else:
+            await asked.settle(self._service, self._asking, text)
 
     async def update_task(
         self,
@@ -132,29 +136,26 @@ async def place_of_task(service: Service, asking: Principal, task_id: str) -> Pl
     return place
 
 
-def _decision(asked: Asked, given: dict[str, Any], text: str) -> str:
-    """The decision on a call, by text; an approval names the call that was seen.
+def _verdict(asked: Asked, digest: str, given: dict[str, Any], text: str) -> Verdict:
+    """The decision on a call; an approval names the call that was seen.
 
     Raises:
         Problem: It names none, or another one.
     """
-    code = code_of(asked)
     if "approved" in given:
-        is_seen = given["approved"] is not True or str(given.get("digest"))[:12] == code
-        decision = "yes" if given["approved"] is True else str(given.get("reason") or "no")
+        verdict = Verdict(given["approved"] is True, reason=str(given.get("reason") or ""))
+        is_seen = str(given.get("digest"))[:12] == digest[:12]
     else:
-        word, _, named = text.strip().rstrip(".").partition(" ")
-        is_yes = word.casefold().strip(",`") in ("yes", "approve", "approved")
-        is_seen = not is_yes or named.strip("` ") == code
-        decision = "yes" if is_yes else text
-    if not is_seen:
+        verdict = verdict_of(text)
+        is_seen = verdict.code == asked.code
+    if verdict.is_approved and not is_seen:
         raise Problem(
             409,
             "stale_digest",
             "an approval names the call that was seen",
-            then=f"Answer yes {code}, once it was seen.",
+            then=f"Answer yes {asked.code}, once it was seen.",
         )
-    return decision
+    return verdict
 
 
 def _part(part: Any) -> Part:

@@ -10,7 +10,7 @@ from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 
-__all__ = ["code_of", "state_of", "status_of", "task_of", "token_of"]
+__all__ = ["state_of", "status_of", "task_of", "token_of"]
 
 _STATES: dict[str, TaskState] = {
     "open": "working",
@@ -23,11 +23,6 @@ _STATES: dict[str, TaskState] = {
 def token_of(place: Place) -> str:
     """The id of a task."""
     return place.token
-
-
-def code_of(asked: Asked) -> str:
-    """What an approval by text has to name, so that it is of the call that was shown; empty for a question."""
-    return asked.wait.payload_digest[:12] if isinstance(asked.wait, AwaitConfirmation) else ""
 
 
 def state_of(reading: Reading) -> TaskState:
@@ -83,6 +78,6 @@ def _asking(asked: Asked) -> list[Part]:
         "payload": wait.payload,
         "digest": wait.payload_digest,
     }
-    how = f"By text, name the call that you have seen: `yes {code_of(asked)}`."
+    how = f"Answer `yes {asked.code}` to run it. Any other answer denies it, and is the reason."
     data = json.loads(json.dumps(call))
-    return [Part(text=f"{asked.text}\n\n{how}"), Part(data=data, media_type="application/json")]
+    return [Part(text=f"{asked.shown}\n\n{how}"), Part(data=data, media_type="application/json")]

@@ -39,11 +39,11 @@ def request_of(asked: Asked) -> ElicitRequest:
     wait = asked.wait
     if isinstance(wait, AwaitClarification):
         schema = _form_of(wait) or _object({"answer": {"type": "string"}}, ["answer"])
-        message = asked.text
+        message = asked.shown
     else:
         decision: dict[str, Any] = {"type": "string", "enum": ["approve", "deny"]}
         schema = _object({"decision": decision, "reason": {"type": "string"}}, ["decision"])
-        message = asked.text.rpartition("\n\n")[0]
+        message = asked.shown
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
 
 

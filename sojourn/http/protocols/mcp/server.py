@@ -1,5 +1,6 @@
 """The server of MCP: its tools are the agents, and its resources their artifacts."""
 
+import asyncio
 import json
 from contextlib import aclosing
 from typing import Any
@@ -24,7 +25,6 @@ from mcp_types import (
 )
 
 from sojourn import __version__
-from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
@@ -32,18 +32,21 @@ from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.following import follow, read
 from sojourn.http.protocols.mcp.asking import Context, asking_of, told
+from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
 from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
 from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
+from sojourn.http.protocols.outside import told_of_outside
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, ask_once, say_in_session
+from sojourn.http.protocols.verdict import verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["server_of"]
 
-ANSWER = "answer"
-"""The tool by which a client that shows no forms answers a question."""
+PATIENCE = 30.0
+"""Seconds after which a call that waits only for results from outside is answered; what hosts of MCP wait is little more."""
 
 _MESSAGE = {
     "type": "object",
@@ -67,7 +70,10 @@ _ANSWER = {
     "type": "object",
     "properties": {
         "task": {"type": "string", "description": "The task, as the question tells it."},
-        "answer": {"type": "string", "description": "The answer of the person who was asked."},
+        "answer": {
+            "type": "string",
+            "description": "The answer of the person who was asked; `no` and a reason denies a call.",
+        },
     },
     "required": ["task"],
     "additionalProperties": False,
@@ -190,7 +196,8 @@ async def _started(service: Service, asking: Principal, agent_id: str, arguments
         raise Problem(422, "invalid_input", "message is missing", then="Say what the agent is asked to do.")
     session_id, key = _text(arguments, "session_id", most=200), _text(arguments, "request_id", most=200)
     if session_id:
-        return await say_in_session(service, asking, agent_id, session_id, Said(Message.user(message), key))
+        said = Said(Message.user(message), key)
+        return await say_in_session(service, asking, agent_id, session_id, said, approves=False)
     return await ask_once(service, asking, agent_id, [Message.user(message)], key)
 
 
@@ -201,50 +208,48 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
     for asked in list(reading.waits):
         response = (params.input_responses or {}).get(key_of(asked))
         if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response):
-            raise Problem(409, "canceled", "the form was dismissed; the agent still waits", then=_then(place))
+            detail = "the form was dismissed; the agent still waits"
+            raise Problem(409, "canceled", detail, then=then_of([asked], place))
     return Reading(place, is_task=True)
 
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reading:
     place = await task_place(service, asking, _text(arguments, "task", most=4_000))
     reading = await read(service, place, is_task=True)
-    text, asked = _text(arguments, "answer"), reading.asked
-    if text and asked:
-        if isinstance(asked.wait, AwaitConfirmation):
-            raise Problem(
-                403,
-                "forbidden",
-                "a call is approved by a person, by a client that shows its form",
-                then="Call this tool again without an answer once it is decided.",
-            )
-        await asked.settle(service, asking, text)
-        return Reading(place, is_task=True)
-    return reading
+    text, calls = _text(arguments, "answer"), [each for each in reading.waits if each.code]
+    asked = next((each for each in reading.waits if not each.code), reading.asked)
+    if not text or asked is None:
+        return reading
+    verdict = verdict_of(text)
+    if asked.code and (verdict.is_approved or not verdict.is_plain):
+        raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, place))
+    await asked.settle(service, asking, text)
+    return Reading(place, is_task=True)
 
 
 async def _result(
     service: Service, context: Context, reading: Reading
 ) -> CallToolResult | InputRequiredResult:
-    """Follow a reply to its end, and tell its progress; or ask."""
+    """Follow a reply to its end, and tell its progress; or ask, or say which results from outside are not there."""
     count = 0
-    if reading.state != "answered":
-        async with aclosing(follow(service, reading, deltas=False)) as steps:
-            async for step in steps:
-                message = progress_of(step.event)
-                if message:
-                    count += 1
-                    await context.session.report_progress(count, message=message)
+    while reading.state == "open":
+        try:
+            async with (
+                asyncio.timeout(PATIENCE),
+                aclosing(follow(service, reading, deltas=False)) as steps,
+            ):
+                async for step in steps:
+                    if message := progress_of(step.event):
+                        count += 1
+                        await context.session.report_progress(count, message=message)
+        except TimeoutError:
+            if told := await told_of_outside(service, reading.place.run_id):
+                text = f"{told} {looks_of(reading.place)}"
+                return CallToolResult(content=[TextContent(type="text", text=text)])
     if reading.state != "asked":
         return result_of(reading)
     capabilities = context.session.client_capabilities
     if capabilities and capabilities.elicitation and context.protocol_version >= "2026":
         requests: InputRequests = {key_of(asked): request_of(asked) for asked in reading.waits}
         return InputRequiredResult(input_requests=requests, request_state=reading.place.token)
-    texts = [asked.text for asked in reading.waits]
-    return CallToolResult(
-        content=[TextContent(type="text", text="\n\n".join([*texts, _then(reading.place)]))]
-    )
-
-
-def _then(place: Place) -> str:
-    return f"To answer, ask the user, and call the tool `{ANSWER}` with task {place.token}."
+    return CallToolResult(content=[TextContent(type="text", text=told_of(reading.waits, reading.place))])

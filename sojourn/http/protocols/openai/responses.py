@@ -17,6 +17,7 @@ from sojourn.http.service import Service
 __all__ = ["place_of_response", "response", "response_events", "response_id"]
 
 _PREFIX = "resp_"
+# OpenAI has no event of a response that was cancelled: its stream ends as that of one that failed, with the status.
 _STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed", "failed": "failed"}
 
 
@@ -32,9 +33,9 @@ def place_of_response(id: str) -> Place | None:
 
 def response(reading: Reading, model: str, **more: Any) -> dict[str, Any]:
     """The response of a reply, as far as it was read."""
-    status = _STATUS[reading.state]
+    status = "cancelled" if reading.is_canceled else _STATUS[reading.state]
     has_ended = reading.state != "open"
-    error = reading.error
+    error = None if reading.is_canceled else reading.error
     return {
         "id": response_id(reading.place),
         "object": "response",

@@ -18,6 +18,7 @@ from sojourn.http.protocols.openai.chat import chunks, completion, failure
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
 from sojourn.http.protocols.openai.marks import last_seen, without_marks
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
+from sojourn.http.protocols.outside import told_of_outside
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.streamed import Streamed
@@ -153,12 +154,13 @@ async def cancel_response(response_id: str, asking: Asking, service: Serving) ->
     if place is None:
         raise _no_response(response_id)
     await service.run(asking, place.run_id)
-    if (await read(service, place)).state != "open":
+    reading = await read(service, place)
+    if reading.state != "open" and not reading.is_canceled:
         raise refused("the response has ended; there is nothing to cancel")
-    await stop(service, asking, place)
-    reading = Reading(place)
-    await _end_of(service, reading)
-    return JSONResponse({**response(reading, reading.agent_id), "status": "cancelled"})
+    if reading.state == "open":
+        await stop(service, asking, place)
+        await _end_of(service, reading := Reading(place))
+    return JSONResponse(response(reading, reading.agent_id))
 
 
 async def _end_of(service: Service, reading: Reading) -> None:
@@ -175,9 +177,9 @@ async def _end_of(service: Service, reading: Reading) -> None:
             async for _ in told:
                 pass
     except TimeoutError as error:
-        detail = (
-            f"the run {reading.place.run_id} goes on; ask for a stream, or for a response in the background"
-        )
+        told = await told_of_outside(service, reading.place.run_id)
+        on = "ask for a stream, or for a response in the background"
+        detail = f"the run {reading.place.run_id} goes on; {on}. {told}".strip()
         raise Problem(504, "still_running", detail, then="Stream it.") from error
 
 
