@@ -146,6 +146,25 @@ async def test_an_approval_names_what_was_seen(served):
     assert (await served.output(run_id))["output"]["text"] == "wiped a"
 
 
+async def test_an_answer_of_another_kind_names_the_path(served):
+    """An approval of a question, and an answer to a call that waits for approval, are refused with the path that takes the answer."""
+    asked, question = await served.waiting("ask")
+    wiping, approval = await served.waiting("wipe")
+    for path, body, then in (
+        (f"{asked}/approvals", {"await_id": question.id, "approved": False}, "/answers"),
+        (
+            f"{asked}/tool-results",
+            {"await_id": question.id, "results": [{"tool_call_id": "x", "result": 1}]},
+            "/answers",
+        ),
+        (f"{wiping}/answers", {"await_id": approval.id, "answer": "yes"}, "/approvals"),
+    ):
+        refused = await served.post(f"/v1/runs/{path}", body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+        assert then in refused.json()["then"]
+        assert "provide_" not in refused.text
+
+
 async def test_a_call_is_denied(served):
     """A denial needs no digest, and reaches the planner with its reason."""
     run_id, wait = await served.waiting("wipe")
