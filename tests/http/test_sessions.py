@@ -54,7 +54,8 @@ async def test_a_message_comes_back_once_the_turn_waits(served, session):
     assert [each["await_id"] for each in behind.json()["awaits"]] == [wait["await_id"]]
     again = {"message_id": behind.json()["message_id"], "text": "hello"}
     answer = {"await_id": wait["await_id"], "answer": "this one"}
-    assert (await served.post(f"/v1/runs/{told['run_id']}/answers", answer)).status_code == 200
+    for sent, status in ((answer, 200), (answer, 200), ({**answer, "answer": "another"}, 409)):
+        assert (await served.post(f"/v1/runs/{told['run_id']}/answers", sent)).status_code == status
     after = (await served.post(f"{session}/messages", again, params={"wait": 50})).json()
     assert (after["output"]["text"], after["status"], after["awaits"]) == ("hello", None, [])
 

@@ -31,7 +31,7 @@ __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 LONGEST_WAIT = 60
 """Most seconds that a request for an answer waits."""
 
-Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run's end.")]
+Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the answer.")]
 
 
 def _is_text(value: Any) -> Any:
