@@ -15,6 +15,8 @@ from sojourn.contracts.event import (
     MessageReceivedEvent,
     RunResumedEvent,
     RunStartedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
 )
 from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.kinds import wait_in
@@ -40,7 +42,7 @@ class Waiting:
     status: RunStatus
     waits: list[OpenWait]
     asked: str
-    """The text of the last user message."""
+    """The text of the last user message that the present turn has."""
     said: str
     """The text of the planner's last message that has one."""
 
@@ -52,6 +54,8 @@ class _Seen:
     since: dict[str, datetime] = field(default_factory=dict[str, datetime])
     asked: str = ""
     said: str = ""
+    received: dict[str, str] = field(default_factory=dict[str, str])
+    """By id, the texts of messages that no turn has yet."""
 
     def take(self, event: Event) -> None:
         """Take the next event."""
@@ -60,8 +64,14 @@ class _Seen:
         match event:
             case RunStartedEvent(message=message) if message:
                 self.asked = message.text
-            case MessageReceivedEvent(message=message):
-                self.asked = message.text
+            case MessageReceivedEvent(message=message, message_id=message_id):
+                self.received[message_id] = message.text
+            case (
+                TurnStartedEvent(message_ids=[*others, last]) | TurnSteeredEvent(message_ids=[*others, last])
+            ):
+                for message_id in others:
+                    self.received.pop(message_id, None)
+                self.asked = self.received.pop(last, "")
             case RunResumedEvent(messages=[*_, last]):
                 self.asked = last
             case AssistantMessageEvent(message=message) if message.text:
@@ -73,7 +83,7 @@ class _Seen:
 async def waiting_in_history(client: Client, run_id: str, storage: StorageDriver | None = None) -> Waiting:
     """The open waits of a run, oldest first, without a worker.
 
-    The present execution's history is read, and those before it only where a wait was opened there.
+    The present execution's history is read, and those before it only where a wait was opened there, or the message of its turn came.
 
     Raises:
         RunNotFound: There is no such run.
@@ -90,7 +100,7 @@ async def waiting_in_history(client: Client, run_id: str, storage: StorageDriver
     except RPCError as error:
         raise translated(error, run_id) from error
     status = fold.status()
-    if not all(wait.id in seen.since for wait in status.awaits):
+    if not (seen.asked and all(wait.id in seen.since for wait in status.awaits)):
         seen = _Seen()
         async for event in events_of(client, run_id, storage, follow=False):
             seen.take(event)

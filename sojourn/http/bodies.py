@@ -9,6 +9,9 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.values.json_fault import json_fault
 
 __all__ = [
+    "NO_CHANGE",
+    "NO_NOTE",
+    "NO_REASON",
     "AnswerBody",
     "ApprovalBody",
     "ForkBody",
@@ -112,7 +115,7 @@ class ApprovalBody(_Body):
     approved: bool
     """Whether the call may run."""
     digest: Name | None = None
-    """The `payload_digest` of the call that the person has seen; an approval needs it."""
+    """The digest of the call that the person has seen; an approval needs it."""
     reason: Reason = ""
     """The reason, recorded."""
     scope: Literal["call", "tool"] = "call"
@@ -121,9 +124,7 @@ class ApprovalBody(_Body):
     @model_validator(mode="after")
     def _is_bound(self) -> "ApprovalBody":
         if self.approved and not self.digest:
-            raise ValueError(
-                "an approval needs the digest of the call that was seen: `payload_digest` of the wait"
-            )
+            raise ValueError("an approval needs the `digest` of the call that was seen, as the wait has it")
         if self.scope == "tool" and not self.approved:
             raise ValueError("scope: tool goes with an approval")
         return self
@@ -151,6 +152,9 @@ class ReasonBody(_Body):
     """The reason, recorded."""
 
 
+NO_REASON = ReasonBody()
+
+
 class ResumeBody(_Body):
     """How a paused run goes on."""
 
@@ -160,6 +164,9 @@ class ResumeBody(_Body):
     """A note, recorded."""
     messages: Annotated[list[str], Field(max_length=100)] = []
     """Messages to the planner, which begin a new user turn."""
+
+
+NO_NOTE = ResumeBody()
 
 
 class ForkBody(_Body):
@@ -179,6 +186,9 @@ class ForkBody(_Body):
     """Another decision on the call at `at`."""
     run_id: Name | None = None
     """The id of the fork; made when left out."""
+
+
+NO_CHANGE = ForkBody()
 
 
 class MessageBody(_Body):

@@ -5,9 +5,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from sojourn.contracts.awaits import Await, ExternalCall
-from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.contracts.awaits import ExternalCall
+from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
+from sojourn.http.asked import Asked
 
 __all__ = [
     "AcceptedMessage",
@@ -15,12 +17,14 @@ __all__ = [
     "Agents",
     "Done",
     "Health",
+    "ListedRun",
     "Outcome",
     "Runs",
     "Started",
     "Wait",
     "WaitContext",
     "Waits",
+    "WholeAgent",
 ]
 
 
@@ -36,19 +40,35 @@ class AgentCard(_Reply):
     """An agent of the catalogue."""
 
     model_config = _example(
-        agent_id="shop.clerk", tools=["shop.orders.find"], may_ask=True, policy={}, catalog=[]
+        agent_id="shop.clerk", description="Finds orders.", tools=["shop.orders.find"], may_ask=True
     )
 
     agent_id: str
     """The agent's id."""
+    description: str
+    """What it is for; empty where the app does not say."""
     tools: list[str]
     """The ids of the tools that it uses, as far as they are known here."""
     may_ask: bool
     """Whether it may ask a person."""
-    policy: dict[str, Any] = {}
-    """Its limits; of one agent, not in the list."""
-    catalog: list[dict[str, Any]] = []
-    """An entry for each tool, with the schemas of its payload and its result; of one agent, not in the list."""
+
+
+class WholeAgent(AgentCard):
+    """An agent with its limits and its tools."""
+
+    model_config = _example(
+        agent_id="shop.clerk",
+        description="Finds orders.",
+        tools=["shop.orders.find"],
+        may_ask=True,
+        policy={},
+        catalog=[],
+    )
+
+    policy: dict[str, Any]
+    """Its limits."""
+    catalog: list[dict[str, Any]]
+    """An entry for each tool, with the schemas of its payload and its result."""
 
 
 class Agents(_Reply):
@@ -65,15 +85,38 @@ class Started(_Reply):
 
     run_id: str
     """The run."""
-    agent_id: str = ""
+    agent_id: str
     """The agent."""
 
 
-class Runs(_Reply):
-    """A page of runs; it may be short though there are more."""
+class ListedRun(_Reply):
+    """What a list knows of a run; `GET /v1/runs/{run_id}` knows more."""
 
-    runs: list[RunStatus]
-    """With the fields that a listing knows."""
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+    run_id: str
+    """The run."""
+    agent_id: str
+    """The agent that runs."""
+    session_id: str
+    """The run's session; empty where it has none."""
+    status: str
+    """As in `RunStatus`."""
+    awaiting: str
+    """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing."""
+    forked_from: ForkedFrom | None
+    """In a fork: the run it was forked from, without the place."""
+    started_at: datetime | None
+    """When the run started."""
+    closed_at: datetime | None
+    """When the run ended; null while it is open."""
+
+
+class Runs(_Reply):
+    """A page of runs; it may be short, or empty, though there are more: it is the last one where `cursor` is null."""
+
+    runs: list[ListedRun]
+    """Open ones before ended ones, each newest first."""
     cursor: str | None
     """Where the next page begins; null where there is none."""
 
@@ -91,8 +134,10 @@ class Outcome(_Reply):
     """The answer; null while the run is open, and where it ended without one."""
     error: ToolError | None = None
     """Why the run ended without an answer, with the chain of causes."""
-    awaits: list[Await] = []
+    awaits: list[Asked] = []
     """While the run is open: its open waits."""
+    child_awaits: dict[str, list[Asked]] = {}
+    """While the run is open: the open waits of child runs, by the child's run id; an answer goes to the child run."""
 
 
 class Done(_Reply):
@@ -125,6 +170,12 @@ class AcceptedMessage(_Reply):
     """The answer of the turn that took the message; null where it has not ended."""
     error: ToolError | None = None
     """Why that turn has no answer."""
+    status: str | None = None
+    """With `wait`, while there is no answer: the status of the conversation, such as `waiting`, as in `RunStatus`."""
+    awaits: list[Asked] = []
+    """With it: the open waits, which are answered at `run_id`. A message answers none."""
+    child_awaits: dict[str, list[Asked]] = {}
+    """With it: the open waits of child runs, by the child's run id; an answer goes to the child run."""
 
 
 class WaitContext(_Reply):

@@ -23,7 +23,7 @@ from sojourn.http.hub import Hub
 from sojourn.http.locks.tenancy import chosen_id, may_see
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
-from sojourn.http.replies import Runs
+from sojourn.http.replies import ListedRun, Runs
 from sojourn.http.waits import Inbox
 
 __all__ = ["Service"]
@@ -179,7 +179,8 @@ class Service:
         selection = replace(selection, tenant=asking.tenant)
         of = f"{selection.query} {sorted(labels.items())}"
         page = await page_of(self.client.temporal, selection, labels, most, opened(cursor, of))
-        return Runs(runs=page.runs, cursor=opaque(page.after, of) if page.after else None)
+        listed = [ListedRun.model_validate(run) for run in page.runs]
+        return Runs(runs=listed, cursor=opaque(page.after, of) if page.after else None)
 
     async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
         """The run of a conversation, if there is one that the principal may see; raises as `run`."""

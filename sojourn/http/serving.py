@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import FrameType
 
 import uvicorn
@@ -21,18 +21,21 @@ MAX_HEAD = 300_000
 """Largest head of a request, in bytes: it may have a cursor of 256,000 characters, which uvicorn would refuse by itself."""
 
 
-async def serve(web: FastAPI, listener: socket.socket) -> None:
+async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[], None] | None = None) -> None:
     """Serve an application until SIGTERM or Ctrl-C; a second signal ends the requests too.
 
     Args:
         web: What `create_app` returned.
         listener: Where to listen.
+        announce: Called once the Temporal server has answered, before the first request is.
 
     Raises:
         ServerUnavailable: The Temporal server does not answer at the beginning.
     """
     service: Service = web.state.service
     await service.open()  # here, since uvicorn would print the traceback of an error at its beginning
+    if announce is not None:
+        announce()
     config = uvicorn.Config(
         web,
         log_config=None,

@@ -53,6 +53,7 @@ async def test_the_requests_get_the_answers_that_are_shown(shop):
         tag, wait = os.urandom(4).hex(), ""
 
         async def answer_of(line: str) -> str:
+            nonlocal wait
             line = line.replace("refund-17", f"refund-{tag}").replace("AWAIT", wait)
             line = line.replace("counter-3", f"counter-{tag}")
             done = await asyncio.create_subprocess_exec(
@@ -63,16 +64,19 @@ async def test_the_requests_get_the_answers_that_are_shown(shop):
                 stdout=asyncio.subprocess.PIPE,
             )
             out, _ = await done.communicate()
+            asked = re.search(r'"awaits":\[\{"id":"([^"]+)"', out.decode())
+            wait = asked[1] if asked else wait
             return (
                 out.decode()
                 .replace(tag, "17" if "counter" not in line else "3")
-                .replace(wait or "\0", "AWAIT")
+                .replace(f'"await_id":"{wait}"', '"await_id":"AWAIT"')
             )
 
         for section in ("Start a run, and wait for its answer", "Talk"):
             for line, shown in zip(blocks(section, "sh"), blocks(section, "json"), strict=True):
                 assert holds(json.loads(shown), json.loads(await answer_of(line))), line
         (listing, answering), (shown,) = blocks("Answer", "sh"), blocks("Answer", "json")
+        wait = ""
         waits = json.loads(await answer_of(listing))["waits"]
         while not (wait := next((w["await_id"] for w in waits if w["run_id"] == "refund-17"), "")):
             waits = json.loads(await answer_of(listing))["waits"]

@@ -130,6 +130,7 @@ async def plan(turn: Turn) -> PlanResult:
 
 clerk = Agent(
     "shop.clerk",
+    description="Does what the first word says.",
     planner=plan,
     uses=[tools, outside, helping],
     policy=RunPolicy(interrupts_allowed=True, max_tool_rounds=200, max_tool_calls=1_000),

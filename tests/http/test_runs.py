@@ -30,7 +30,22 @@ async def test_a_run_without_an_answer_is_an_outcome(served):
     for query in ({}, {"wait": 0.2}):
         open_ = await served.http.get(f"/v1/runs/{run_id}/output", params=query)
         assert (open_.status_code, open_.json()["status"]) == (202, "waiting")
-        assert [each["id"] for each in open_.json()["awaits"]] == [wait.id]
+        (told,) = open_.json()["awaits"]
+        assert (told["id"], told["await_id"], told["kind"]) == (wait.id, wait.id, "question")
+
+
+async def test_waits_have_the_names_of_their_answers(served):
+    """A wait of a status or an outcome has `await_id`, `kind` and for an approval `digest`, as the inbox and the bodies of answers have."""
+    run_id, wait = await served.waiting("wipe")
+    for path in (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/output"):
+        (told,) = (await served.http.get(path)).json()["awaits"]
+        assert (told["kind"], told["await_id"]) == ("approval", wait.id)
+        assert told["digest"] == told["payload_digest"] == wait.payload_digest
+    decision = {"await_id": told["await_id"], "approved": True, "digest": told["digest"]}
+    assert (await served.post(f"/v1/runs/{run_id}/approvals", decision)).json()["done"] == "approved"
+    weigh, _ = await served.waiting("weigh")
+    (told,) = (await served.http.get(f"/v1/runs/{weigh}")).json()["awaits"]
+    assert (told["kind"], told["await_id"]) == ("tool_results", told["id"])
 
 
 async def test_an_idempotency_key_is_the_run(served):
@@ -85,6 +100,11 @@ async def test_runs_are_listed_by_pages(served, until):
     assert await listed(agent_id="shop.helper") == []
     assert await listed(status="failed") == []
     assert await listed(since="2999-01-01T00:00:00Z") == []
+    (run,) = (await served.http.get("/v1/runs", params={"session_id": session, "label": "n=3"})).json()[
+        "runs"
+    ]
+    assert not {"awaits", "calls", "tool_calls", "principal", "conversation"} & set(run)
+    assert (run["agent_id"], run["session_id"], run["awaiting"]) == ("shop.clerk", session, "")
 
 
 async def test_a_question_is_answered_or_declined(served):
@@ -116,6 +136,7 @@ async def test_an_approval_names_what_was_seen(served):
     decision = {"await_id": wait.id, "approved": True}
     unbound = await served.post(f"/v1/runs/{run_id}/approvals", decision)
     assert (unbound.status_code, unbound.json()["code"]) == (422, "invalid_request")
+    assert "`digest`" in unbound.json()["detail"]
     for approved in (True, False):
         sent = {**decision, "approved": approved, "digest": "0" * 64}
         stale = await served.post(f"/v1/runs/{run_id}/approvals", sent)
@@ -123,6 +144,25 @@ async def test_an_approval_names_what_was_seen(served):
     done = await served.post(f"/v1/runs/{run_id}/approvals", {**decision, "digest": wait.payload_digest})
     assert (done.status_code, done.json()["done"]) == (200, "approved")
     assert (await served.output(run_id))["output"]["text"] == "wiped a"
+
+
+async def test_an_answer_of_another_kind_names_the_path(served):
+    """An approval of a question, and an answer to a call that waits for approval, are refused with the path that takes the answer."""
+    asked, question = await served.waiting("ask")
+    wiping, approval = await served.waiting("wipe")
+    for path, body, then in (
+        (f"{asked}/approvals", {"await_id": question.id, "approved": False}, "/answers"),
+        (
+            f"{asked}/tool-results",
+            {"await_id": question.id, "results": [{"tool_call_id": "x", "result": 1}]},
+            "/answers",
+        ),
+        (f"{wiping}/answers", {"await_id": approval.id, "answer": "yes"}, "/approvals"),
+    ):
+        refused = await served.post(f"/v1/runs/{path}", body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+        assert then in refused.json()["then"]
+        assert "provide_" not in refused.text
 
 
 async def test_a_call_is_denied(served):
@@ -150,6 +190,9 @@ async def test_a_child_run_is_answered_by_its_own_id(served, status_when):
     ((child, (wait,)),) = status.child_awaits.items()
     assert child.startswith(f"{run_id}/")
     assert (await served.http.get(f"/v1/runs/{child}")).json()["agent_id"] == "shop.helper"
+    for query in ({}, {"wait": 0.2}):
+        told = (await served.http.get(f"/v1/runs/{run_id}/output", params=query)).json()
+        assert [each["await_id"] for each in told["child_awaits"][child]] == [wait.id]
     answer = {"await_id": wait.id, "answer": "this one"}
     assert (await served.post(f"/v1/runs/{child}/answers", answer)).status_code == 200
     assert (await served.output(run_id))["output"]["text"] == "this one"
@@ -170,8 +213,28 @@ async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):
     assert (cancelled.status_code, cancelled.json()["done"]) == (202, "cancel_requested")
     outcome = await served.output(run_id)
     assert (outcome["status"], "enough (by local)" in outcome["error"]["message"]) == ("canceled", True)
-    over = await served.post(f"/v1/runs/{run_id}/cancel")
-    assert (over.status_code, over.json()["code"]) == (409, "run_ended")
+    for word in ("cancel", "pause", "resume"):
+        over = await served.http.post(f"/v1/runs/{run_id}/{word}")
+        assert (over.status_code, over.json()["code"]) == (409, "run_ended")
+
+
+async def test_a_run_is_steered_without_a_body(served):
+    """What has only fields that can be left out needs no body."""
+    run_id, _ = await served.waiting("ask")
+    for word, done in (("pause", "paused"), ("resume", "resumed"), ("cancel", "cancel_requested")):
+        answer = await served.http.post(f"/v1/runs/{run_id}/{word}")
+        assert (answer.is_success, answer.json().get("done")) == (True, done), answer.text
+    assert (await served.http.post(f"/v1/runs/{run_id}/fork")).status_code == 201
+
+
+async def test_agents_have_descriptions(door):
+    """The list has what an agent is for and not the limits and schemas, which a single agent has."""
+    listed = {each["agent_id"]: each for each in (await door.get("/v1/agents")).json()["agents"]}
+    about = {name: listed["shop.clerk"].get(name) for name in ("description", "policy", "catalog")}
+    assert about == {"description": "Does what the first word says.", "policy": None, "catalog": None}
+    whole = (await door.get("/v1/agents/shop.clerk")).json()
+    assert (whole["description"], whole["policy"]["max_tool_calls"]) == (about["description"], 1_000)
+    assert whole["catalog"]
 
 
 async def test_a_run_is_forked(served):
@@ -179,7 +242,7 @@ async def test_a_run_is_forked(served):
     run_id = await served.start("measure")
     await served.output(run_id)
     fork = await served.post(f"/v1/runs/{run_id}/fork", {"message": "hello again"})
-    assert fork.status_code == 201, fork.text
+    assert (fork.status_code, fork.json()["agent_id"]) == (201, "shop.clerk"), fork.text
     outcome = await served.output(fork.json()["run_id"])
     assert outcome["output"]["text"] == "hello again"
     status = (await served.http.get(f"/v1/runs/{fork.json()['run_id']}")).json()

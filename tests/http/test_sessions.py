@@ -1,5 +1,6 @@
 """Conversations over HTTP: messages delivered once, and their answers."""
 
+import asyncio
 import uuid
 
 import pytest
@@ -38,6 +39,58 @@ async def test_a_failed_turn_is_told_with_its_message(served, session):
     assert after["output"]["text"] == "hello"
 
 
+async def test_a_message_comes_back_once_the_turn_waits(served, session):
+    """With `wait`, a message is answered at once when its turn asks somebody, and a message behind it too; the answer goes to the run."""
+    asked = await asyncio.wait_for(
+        served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 50}), 20
+    )
+    told = asked.json()
+    assert (asked.status_code, told["status"], told["output"], told["error"]) == (201, "waiting", None, None)
+    (wait,) = told["awaits"]
+    assert (wait["kind"], wait["question"], wait["await_id"]) == ("question", "Which one?", wait["id"])
+    behind = await asyncio.wait_for(
+        served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 50}), 20
+    )
+    assert [each["await_id"] for each in behind.json()["awaits"]] == [wait["await_id"]]
+    again = {"message_id": behind.json()["message_id"], "text": "hello"}
+    answer = {"await_id": wait["await_id"], "answer": "this one"}
+    for sent, status in ((answer, 200), (answer, 200), ({**answer, "answer": "another"}, 409)):
+        assert (await served.post(f"/v1/runs/{told['run_id']}/answers", sent)).status_code == status
+    after = (await served.post(f"{session}/messages", again, params={"wait": 50})).json()
+    assert (after["output"]["text"], after["status"], after["awaits"]) == ("hello", None, [])
+
+
+async def test_a_message_comes_back_once_a_child_run_waits(served, session):
+    """With `wait`, a message is answered at once when a child run of its turn asks somebody, with the child's id."""
+    sent = served.post(f"{session}/messages", {"text": "below"}, params={"wait": 50})
+    told = (await asyncio.wait_for(sent, 20)).json()
+    ((child, (wait,)),) = told["child_awaits"].items()
+    assert child.startswith(f"{told['run_id']}/")
+    answer = {"await_id": wait["await_id"], "answer": "that one"}
+    assert (await served.post(f"/v1/runs/{child}/answers", answer)).status_code == 200
+
+
+async def test_a_message_that_is_not_answered_in_time_tells_the_status(served, session):
+    """Where nobody is asked and the time is over, the status is told."""
+    told = (await served.post(f"{session}/messages", {"text": "hang"}, params={"wait": 0.5})).json()
+    assert (told["status"], told["output"], told["awaits"]) == ("running", None, [])
+
+
+async def test_a_message_that_interrupts_a_question_waits_for_its_own_answer(served, session):
+    """A question that a message ends is not what that message waits for."""
+    await served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 50})
+    body = {"text": "hello", "mode": "interrupt"}
+    told = (await served.post(f"{session}/messages", body, params={"wait": 50})).json()
+    assert told["output"]["text"] == "hello"
+
+
+async def test_a_conversation_is_steered_without_a_body(served, session):
+    """What has only fields that can be left out needs no body."""
+    await served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 50})
+    assert (await served.http.post(f"{session}/interrupt")).json()["done"] == "interrupted"
+    assert (await served.http.post(f"{session}/close")).json()["done"] == "closed"
+
+
 async def test_a_message_has_parts(served, session):
     """A message may have texts and images in place of a text, and not both."""
     parts = [{"type": "text", "text": "hello"}, {"type": "image", "media_type": "image/png", "data": "aGk="}]
@@ -72,7 +125,7 @@ async def test_a_conversation_is_interrupted_closed_and_listed(served, session, 
     async def is_listed() -> bool:
         query = {"agent_id": "shop.clerk", "session_id": session.split("/", 4)[4]}
         runs = (await served.http.get("/v1/sessions", params=query)).json()["runs"]
-        return [run["status"] for run in runs] == ["completed"]
+        return [(run["status"], "conversation" in run) for run in runs] == [("completed", False)]
 
     await until(is_listed)
 

@@ -74,6 +74,20 @@ async def test_a_wait_that_is_answered_leaves_the_inbox_at_once(inbox, served):
     assert await listed(kind="approval") == []
 
 
+async def test_the_inbox_says_what_the_turn_was_asked(served, until):
+    """A message that is queued behind a question is not what led to it."""
+    session_id = f"s-{uuid.uuid4().hex[:8]}"
+    path = f"/v1/sessions/shop.clerk/{session_id}/messages"
+    for text in ("ask", "and the other one?"):
+        await served.post(path, {"text": text}, params={"wait": 50})
+
+    async def wait() -> dict | None:
+        waits = (await served.http.get("/v1/waits", params={"session_id": session_id})).json()["waits"]
+        return waits[0] if waits else None
+
+    assert (await until(wait))["context"]["asked"] == "ask"
+
+
 async def test_a_child_run_is_in_the_inbox(served, until):
     """The wait of a child run is listed with the child's id, which takes the answer."""
     run_id = await served.start("below")

@@ -78,6 +78,6 @@ def serve(
     with listen(host, port) as listener:
         address = address_of(listener)
         line = f"serving {target} over HTTP at {address}   API {address}/openapi.json"
-        print(json.dumps({"event": "http", "address": address}) if as_json else line, flush=True)
-        asyncio.run(serve_until_stopped(web, listener))
+        told = json.dumps({"event": "http", "address": address}) if as_json else line
+        asyncio.run(serve_until_stopped(web, listener, announce=lambda: print(told, flush=True)))
     return OK

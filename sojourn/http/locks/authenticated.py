@@ -86,7 +86,7 @@ def _check_is_near(scope: Scope) -> None:
         "local_only",
         "this service has no authentication, and so serves only its own machine",
         then="Start it with keys: `sojourn keys create`, then `sojourn serve --keys FILE`; "
-        "in a program create_app(auth=...).",
+        "or with the tokens of a provider, --oidc-issuer and --oidc-audience; in a program create_app(auth=...).",
     )
 
 

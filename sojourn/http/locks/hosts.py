@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.errors import DefinitionError
+from sojourn.http.locks.cors import Cors
 from sojourn.http.locks.requests import header_values, refuse
 from sojourn.http.problems import Problem
 
@@ -23,18 +23,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?\Z")
 _PORTS = {"http": "80", "https": "443"}
-
-_METHODS = ("GET", "POST", "DELETE")
-_REQUEST_HEADERS = (
-    "Authorization",
-    "Content-Type",
-    "Idempotency-Key",
-    "Last-Event-ID",
-    "MCP-Protocol-Version",
-    "MCP-Session-Id",
-)
-_ANSWER_HEADERS = ("Location", "MCP-Session-Id", "Retry-After", "WWW-Authenticate")
-_PREFLIGHT = 600
 
 
 class Hosts:
@@ -64,14 +52,7 @@ class Hosts:
         self._origins = {_checked_origin(origin) for origin in origins}
         self._app = app
         if self._origins:
-            self._app = CORSMiddleware(
-                app,
-                allow_origins=sorted(self._origins),
-                allow_methods=_METHODS,
-                allow_headers=_REQUEST_HEADERS,
-                expose_headers=_ANSWER_HEADERS,
-                max_age=_PREFLIGHT,
-            )
+            self._app = Cors(app, origins=self._origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in, or answer it with 400, 403 or 421."""
@@ -94,7 +75,7 @@ class Hosts:
                 421,
                 "unknown_host",
                 f"this service is not called {host[:200]!r}",
-                then="Use its own name; or let it have this one, with `hosts`.",
+                then="Use its own name; or let it have this one: `sojourn serve --allow-host NAME`, in a program Locks(hosts=...).",
             )
 
     def _check_origin(self, scope: Scope, host: str, port: str | None) -> None:
@@ -131,7 +112,7 @@ def _foreign(origin: str) -> Problem:
         403,
         "foreign_origin",
         f"pages of {origin[:200]} may not use this service",
-        then="Name the origin, with `origins`, if its pages are yours.",
+        then="Name the origin if its pages are yours: `sojourn serve --allow-origin ORIGIN`, in a program Locks(origins=...).",
     )
 
 

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from pydantic import Field, ValidationError
 
@@ -107,7 +108,9 @@ def revoke_key(path: Path, which: str) -> list[Key]:
 
     def changed(keys: list[Key]) -> list[Key]:
         if not any(which in (each.key_id, each.name) for each in keys):
-            raise InvalidInput(f"there is no key {which!r}; `sojourn keys list` shows them")
+            raise InvalidInput(
+                f"there is no key {which!r}; `sojourn keys list --file {quote(str(path))}` shows them"
+            )
         revoked.extend(each for each in keys if which in (each.key_id, each.name) and each.revoked_at is None)
         return [each.model_copy(update={"revoked_at": now}) if each in revoked else each for each in keys]
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from sojourn.authoring.app import App
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.replies import AgentCard, Agents
+from sojourn.http.replies import AgentCard, Agents, WholeAgent
 from sojourn.http.routes.answering import AgentId, Serving, json_of, problems
 
 __all__ = ["routes"]
@@ -19,16 +19,20 @@ async def list_agents(asking: Asking, service: Serving) -> Response:
     return json_of(Agents(agents=[_card(service.app, each) for each in service.app.list_agents()]))
 
 
-@routes.get("/{agent_id}", response_model=AgentCard, responses=problems(404), summary="Look at an agent")
+@routes.get("/{agent_id}", response_model=WholeAgent, responses=problems(404), summary="Look at an agent")
 async def get_agent(agent_id: AgentId, asking: Asking, service: Serving) -> Response:
     """An agent with its limits, and its tools with the schemas of their payloads and results."""
     require(asking, "viewer")
     policy = service.agent(agent_id).policy.model_dump(mode="json")
-    whole = {"policy": policy, "catalog": service.app.catalog(agent_id)}
-    return json_of(_card(service.app, agent_id).model_copy(update=whole))
+    card = _card(service.app, agent_id).model_dump()
+    return json_of(WholeAgent(**card, policy=policy, catalog=service.app.catalog(agent_id)))
 
 
 def _card(app: App, agent_id: str) -> AgentCard:
     agent = app.agent(agent_id)
-    asks = agent is not None and agent.policy.interrupts_allowed
-    return AgentCard(agent_id=agent_id, tools=sorted(app.tools_of(agent_id)), may_ask=asks)
+    return AgentCard(
+        agent_id=agent_id,
+        description=agent.description if agent else "",
+        tools=sorted(app.tools_of(agent_id)),
+        may_ask=agent is not None and agent.policy.interrupts_allowed,
+    )

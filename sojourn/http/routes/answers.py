@@ -1,10 +1,14 @@
 """`/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`: settle what a run waits for."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 from fastapi import APIRouter, Request, Response
 
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.errors import InvalidInput
+from sojourn.http.asked import asked_of
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.principals import Asking, require
@@ -31,10 +35,11 @@ async def answer(
     require(asking, "user")
     run = await service.run(asking, run_id)
     by = asking.subject
-    if body.answer is None:
-        await_id = await run.decline(body.await_id, body.reason, by=by)
-    else:
-        await_id = await run.answer(body.await_id, body.answer, by=by)
+    async with _of_kind("question", run, body.await_id):
+        if body.answer is None:
+            await_id = await run.decline(body.await_id, body.reason, by=by)
+        else:
+            await_id = await run.answer(body.await_id, body.answer, by=by)
     done = "declined" if body.declined else "answered"
     return json_of(Done(run_id=run.id, done=done, by=by, await_id=await_id))
 
@@ -56,16 +61,17 @@ async def decide(
     run = await service.run(asking, run_id)
     by = asking.subject
     try:
-        if body.approved:
-            await_id = await run.approve(
-                body.await_id,
-                payload_digest=body.digest,
-                by=by,
-                reason=body.reason,
-                for_run=body.scope == "tool",
-            )
-        else:
-            await_id = await run.deny(body.await_id, body.reason, payload_digest=body.digest, by=by)
+        async with _of_kind("approval", run, body.await_id):
+            if body.approved:
+                await_id = await run.approve(
+                    body.await_id,
+                    payload_digest=body.digest,
+                    by=by,
+                    reason=body.reason,
+                    for_run=body.scope == "tool",
+                )
+            else:
+                await_id = await run.deny(body.await_id, body.reason, payload_digest=body.digest, by=by)
     except InvalidInput as error:
         if await _is_stale(run, body):
             raise Problem(
@@ -78,6 +84,33 @@ async def decide(
         raise
     done = "approved" if body.approved else "denied"
     return json_of(Done(run_id=run.id, done=done, by=by, await_id=await_id))
+
+
+_PATHS = {"question": "answers", "approval": "approvals", "tool_results": "tool-results"}
+"""Where a kind of wait is answered."""
+
+
+@asynccontextmanager
+async def _of_kind(kind: str, run: Run, await_id: str) -> AsyncGenerator[None]:
+    """Refuse an answer to a wait of another kind with the path of its answers, where the run would name an update of Temporal's.
+
+    Raises:
+        Problem: The wait is of another kind.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        waits = [asked_of(wait) for wait in (await run.status()).awaits if wait.id == await_id]
+        other = next((wait.kind for wait in waits if wait.kind != kind), None)
+        if other is None:
+            raise
+        raise Problem(
+            422,
+            "invalid_input",
+            f"{run.id}: {await_id} is of the kind {other}, and not {kind}",
+            then=f"POST /v1/runs/{{run_id}}/{_PATHS[other]} answers it.",
+            run_id=run.id,
+        ) from error
 
 
 async def _is_stale(run: Run, body: ApprovalBody) -> bool:
@@ -102,5 +135,6 @@ async def provide(
     require(asking, "user")
     run = await service.run(asking, run_id)
     by = asking.subject
-    await_id = await run.provide_tool_results(body.await_id, body.results, by=by)
+    async with _of_kind("tool_results", run, body.await_id):
+        await_id = await run.provide_tool_results(body.await_id, body.results, by=by)
     return json_of(Done(run_id=run.id, done="provided", by=by, await_id=await_id))

@@ -17,6 +17,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
+from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
@@ -30,7 +31,7 @@ __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 LONGEST_WAIT = 60
 """Most seconds that a request for an answer waits."""
 
-Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run's end.")]
+Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the answer.")]
 
 
 def _is_text(value: Any) -> Any:
@@ -193,7 +194,7 @@ async def get_output(run_id: RunId, asking: Asking, service: Serving, wait: Wait
     run = await service.run(asking, run_id)
     try:
         if not wait and (status := await run.status()).status in OPEN:
-            return json_of(Outcome(run_id=run.id, status=status.status, awaits=status.awaits), 202)
+            return json_of(_open(status), 202)
         async with asyncio.timeout(wait or None):
             output = await run.result()
         return json_of(Outcome(run_id=run.id, status="completed", output=output))
@@ -202,8 +203,14 @@ async def get_output(run_id: RunId, asking: Asking, service: Serving, wait: Wait
         failure = error.error or ToolError.new(str(error), code=error.code)
         return json_of(Outcome(run_id=run.id, status=status.status, error=failure))
     except TimeoutError:
-        status = await run.status()
-        return json_of(Outcome(run_id=run.id, status=status.status, awaits=status.awaits), 202)
+        return json_of(_open(await run.status()), 202)
+
+
+def _open(status: RunStatus) -> Outcome:
+    shown = status_of(status)
+    return Outcome(
+        run_id=shown.run_id, status=shown.status, awaits=shown.awaits, child_awaits=shown.child_awaits
+    )
 
 
 @routes.get(
@@ -265,9 +272,11 @@ async def get_artifact(
     return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
 
 
-@routes.get("/{run_id:path}", response_model=RunStatus, responses=problems(404, 502), summary="Look at a run")
+@routes.get(
+    "/{run_id:path}", response_model=ShownStatus, responses=problems(404, 502), summary="Look at a run"
+)
 async def get_run(run_id: RunId, asking: Asking, service: Serving) -> Response:
     """The run's status: its open waits and those of child runs, its calls, and what is left of its limits."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    return json_of(await run.status())
+    return json_of(status_of(await run.status()))

@@ -1,22 +1,24 @@
 """`/v1/sessions`: conversations by agent and session."""
 
-import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from sojourn.client.listing import Selection
-from sojourn.client.session import Session
+from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run import RunStatus
+from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed
-from sojourn.http.bodies import MessageBody, ReasonBody, SessionBody
+from sojourn.http.asked import ShownStatus, status_of
+from sojourn.http.bodies import NO_REASON, MessageBody, ReasonBody, SessionBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AcceptedMessage, Done, Runs
 from sojourn.http.routes.answering import AgentId, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
+from sojourn.http.routes.settling import settled
+from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
@@ -64,7 +66,7 @@ async def send_message(
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
-    return await _send(session, body, asking, wait)
+    return await _send(service, session, body, asking, wait)
 
 
 @routes.get(
@@ -96,7 +98,7 @@ async def get_events(
     summary="End the present turn",
 )
 async def interrupt(
-    agent_id: AgentId, session_id: SessionId, body: ReasonBody, asking: Asking, service: Serving
+    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
 ) -> Response:
     """End the present turn, if there is one; the messages that wait open the turns that follow."""
     require(asking, "user")
@@ -113,7 +115,7 @@ async def interrupt(
     summary="Close a conversation",
 )
 async def close(
-    agent_id: AgentId, session_id: SessionId, body: ReasonBody, asking: Asking, service: Serving
+    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
 ) -> Response:
     """End the conversation once no message waits."""
     require(asking, "user")
@@ -124,7 +126,7 @@ async def close(
 
 @routes.get(
     "/{agent_id}/{session_id:path}",
-    response_model=RunStatus,
+    response_model=ShownStatus,
     responses=problems(404, 502),
     summary="Look at a conversation",
 )
@@ -132,7 +134,7 @@ async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, 
     """The status of the conversation; `idle` between two turns."""
     require(asking, "viewer")
     run = await service.conversation(asking, agent_id, session_id)
-    return json_of(await run.status())
+    return json_of(status_of(await run.status()))
 
 
 @routes.post(
@@ -154,19 +156,24 @@ async def begin_session(
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
-    return await _send(session, body, asking, wait)
+    return await _send(service, session, body, asking, wait)
 
 
-async def _send(session: Session, body: MessageBody, asking: Principal, wait: float) -> Response:
+async def _send(
+    service: Service, session: Session, body: MessageBody, asking: Principal, wait: float
+) -> Response:
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
-    if wait:
-        try:
-            async with asyncio.timeout(wait):
-                sent = sent.model_copy(update={"output": await turn.result()})
-        except RunFailed as error:
-            failure = error.error or ToolError.new(str(error), code=error.code)
-            sent = sent.model_copy(update={"error": failure})
-        except TimeoutError:
-            pass  # the answer is among the events
-    return json_of(sent, 201)
+    return json_of(sent.model_copy(update=await _told(service, turn, wait) if wait else {}), 201)
+
+
+async def _told(service: Service, turn: SessionTurn, wait: float) -> dict[str, Any]:
+    """What there is to say of a message: its answer, or why there is none, or whom the conversation waits for."""
+    try:
+        found = await settled(service, turn, wait)
+    except RunFailed as error:
+        return {"error": error.error or ToolError.new(str(error), code=error.code)}
+    if isinstance(found, RunOutput):
+        return {"output": found}
+    status = status_of(found)
+    return {"status": status.status, "awaits": status.awaits, "child_awaits": status.child_awaits}

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from sojourn.client.forking import MISSING
 from sojourn.client.run import OPEN, Run
-from sojourn.http.bodies import ForkBody, ReasonBody, ResumeBody
+from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done, Started
@@ -18,10 +18,13 @@ routes = APIRouter(prefix="/v1/runs", tags=["runs"])
 @routes.post(
     "/{run_id:path}/pause", response_model=Done, responses=problems(400, 404, 409), summary="Pause a run"
 )
-async def pause_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
+async def pause_run(
+    run_id: RunId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
+) -> Response:
     """Start nothing new until `/resume`; calls in progress finish, and child runs pause too."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
+    await _require_open(run, "pause")
     await run.pause(body.reason, by=asking.subject)
     return json_of(Done(run_id=run.id, done="paused", by=asking.subject))
 
@@ -29,10 +32,11 @@ async def pause_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Se
 @routes.post(
     "/{run_id:path}/resume", response_model=Done, responses=problems(400, 404, 409), summary="Resume a run"
 )
-async def resume_run(run_id: RunId, body: ResumeBody, asking: Asking, service: Serving) -> Response:
+async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: ResumeBody = NO_NOTE) -> Response:
     """Go on after a pause; messages begin a new user turn."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
+    await _require_open(run, "resume")
     await run.resume(body.note, messages=body.messages, by=asking.subject)
     return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
 
@@ -44,23 +48,25 @@ async def resume_run(run_id: RunId, body: ResumeBody, asking: Asking, service: S
     responses=problems(400, 404, 409),
     summary="Cancel a run",
 )
-async def cancel_run(run_id: RunId, body: ReasonBody, asking: Asking, service: Serving) -> Response:
+async def cancel_run(
+    run_id: RunId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
+) -> Response:
     """Ask the run to cancel: calls in flight are cancelled and answered, and child runs are asked too."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
-    await _require_open(run)
+    await _require_open(run, "cancel")
     reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
     await run.cancel(reason)  # Temporal has no other place for who it was
     return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
 
 
-async def _require_open(run: Run) -> None:
+async def _require_open(run: Run, what: str) -> None:
     status = await run.status()
     if status.status not in OPEN:
         raise Problem(
             409,
             "run_ended",
-            f"{run.id} has ended ({status.status}); there is nothing to cancel",
+            f"{run.id} has ended ({status.status}); there is nothing to {what}",
             then="GET /v1/runs/{run_id}/output has how it ended.",
             run_id=run.id,
         )
@@ -73,7 +79,7 @@ async def _require_open(run: Run) -> None:
     responses=problems(400, 404, 409, 502),
     summary="Fork a run",
 )
-async def fork_run(run_id: RunId, body: ForkBody, asking: Asking, service: Serving) -> Response:
+async def fork_run(run_id: RunId, asking: Asking, service: Serving, body: ForkBody = NO_CHANGE) -> Response:
     """Start a new run that goes on from a point of this one, with one thing changed; this one stays as it is."""
     require(asking, "operator")
     if body.approve is not None:
@@ -81,4 +87,4 @@ async def fork_run(run_id: RunId, body: ForkBody, asking: Asking, service: Servi
     run = await service.run(asking, run_id)
     given = {name: getattr(body, name) for name in body.model_fields_set & {"result"}}
     fork = await service.fork(asking, run, body, result=given.get("result", MISSING))
-    return json_of(Started(run_id=fork.id), 201)
+    return json_of(Started(run_id=fork.id, agent_id=(await fork.status()).agent_id), 201)

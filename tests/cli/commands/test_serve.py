@@ -76,6 +76,15 @@ async def test_a_taken_port_is_told_or_passed_over(start_serve, command, served)
     assert all(8_460 <= int(address.rpartition(":")[2]) < 8_560 for address in addresses)
 
 
+async def test_an_address_is_told_only_where_the_service_answers(command):
+    """Without a Temporal server the command ends with 3, and says of no address that it is served."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        env = {"TEMPORAL_ADDRESS": f"127.0.0.1:{nobody.getsockname()[1]}"}
+        done = await command("serve", "desk_app:app", cwd=DESK.parent, env=env)
+    assert (done.code, done.out) == (3, ""), done.err
+
+
 async def test_nobody_but_this_machine_is_let_in_without_authentication(command):
     """Another address than a loopback one is refused, with the mend."""
     for host in ("0.0.0.0", "::", "example.com"):

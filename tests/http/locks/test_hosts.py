@@ -136,6 +136,58 @@ async def test_a_named_origin_may_use_the_service(serve_web):
     assert "access-control-allow-origin" not in evil.headers
 
 
+async def test_pages_send_what_clients_of_the_protocols_do(serve_web):
+    """The headers of A2A, MCP, OpenAI and streams may be sent by a named origin's pages; any other is refused as a problem."""
+    client = await serve_web(auth=ana, locks=Locks(origins=["https://app.example.org"]))
+
+    async def ask(names: str, method: str = "POST"):
+        headers = {
+            "Origin": "https://app.example.org",
+            "Access-Control-Request-Method": method,
+            "Access-Control-Request-Headers": names,
+        }
+        return await client.options("/decide", headers=headers)
+
+    for names in (
+        "a2a-version,a2a-extensions,authorization,content-type",
+        "mcp-method,mcp-name,mcp-param-city,mcp-protocol-version,mcp-session-id",
+        "x-stainless-lang,x-stainless-retry-count,openai-organization,user-agent",
+        "cache-control,idempotency-key,last-event-id",
+    ):
+        answer = await ask(names)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["access-control-allow-headers"] == names
+    for names, method in (
+        ("x-forwarded-for", "POST"),
+        ("authorization, x-verified-user", "POST"),
+        ("accept", "PUT"),
+    ):
+        answer = await ask(names, method)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "access-control-allow-headers" not in answer.headers
+
+
+async def test_pages_read_the_headers_that_the_pages_name(serve_web):
+    """What clients are told to read is exposed to the pages of a named origin."""
+    client = await serve_web(auth=ana, locks=Locks(origins=["https://app.example.org"]))
+    answer = await client.get("/who", headers={"Origin": "https://app.example.org"})
+    exposed = answer.headers["access-control-expose-headers"].lower().split(", ")
+    assert {"sojourn-cursor", "link", "retry-after", "www-authenticate", "allow"} <= set(exposed)
+
+
+async def test_refusals_name_the_options(serve_web):
+    """What is refused for its host or its origin names the option of the command line, and that of a program."""
+    client = await serve_web()
+    for headers, words in (
+        ({"Host": "evil.example"}, ("--allow-host", "hosts=")),
+        ({"Host": "localhost", "Origin": "http://evil.example"}, ("--allow-origin", "origins=")),
+        ({"Host": "localhost", "X-Forwarded-For": "10.0.0.7"}, ("--keys", "--oidc-issuer")),
+    ):
+        then = (await client.get("/who", headers=headers)).json()["then"]
+        assert all(word in then for word in words), then
+
+
 @pytest.mark.parametrize(
     "origin", ["*", "null", "app.example.org", "https://", "https://a/b", "ftp://a", "https://u@a"]
 )

@@ -176,7 +176,7 @@ def test_one_name_in_two_tenants_is_two_keys(path):
     assert [key.tenant for key in revoke_key(path, one.key_id)] == ["acme"]
     assert [key.tenant for key in revoke_key(path, "ana")] == ["globex"]
     assert revoke_key(path, "ana") == []
-    with pytest.raises(InvalidInput, match="there is no key 'bo'"):
+    with pytest.raises(InvalidInput, match=r"there is no key 'bo'; `sojourn keys list --file .*keys\.json`"):
         revoke_key(path, "bo")
 
 

@@ -1,0 +1,67 @@
+"""Settling: a message's answer, or what its conversation waits for before there can be one, whichever is first."""
+
+import asyncio
+from contextlib import aclosing, suppress
+
+from sojourn.client.session import SessionTurn
+from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.errors import SojournError
+from sojourn.events import Cursor
+from sojourn.http.problems import Problem
+from sojourn.http.service import Service
+
+__all__ = ["settled"]
+
+QUIET = 0.1
+"""Seconds without an event after which a conversation is asked whether it waits for somebody."""
+
+
+async def settled(service: Service, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
+    """Wait for the answer of the turn that takes a message.
+
+    Args:
+        service: The service.
+        turn: The message.
+        seconds: How long.
+
+    Returns:
+        The answer; or the status of the conversation, once it or a child run waits for somebody, or the time is over.
+
+    Raises:
+        RunFailed: The turn has no answer.
+        ServerUnavailable: The server did not answer for a minute.
+    """
+    answer = asyncio.ensure_future(turn.result())
+    question = asyncio.ensure_future(_asked(service, turn))
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.wait({answer, question}, return_when=asyncio.FIRST_COMPLETED)
+            status = None if answer.done() else question.result()
+            return status or await answer
+    except TimeoutError:
+        return await turn.run.status()
+    finally:
+        for each in (answer, question):
+            each.cancel()
+        await asyncio.gather(answer, question, return_exceptions=True)
+
+
+async def _asked(service: Service, turn: SessionTurn) -> RunStatus | None:
+    """The status of the conversation once it waits for somebody, in this turn or in one that the message waits for; None once this process cannot tell any more."""
+    cursor, looks = Cursor(turn.run.id, turn.after), True
+    with suppress(Problem, SojournError), service.hub.subscribe(turn.run.id, cursor, children=True) as events:
+        async with aclosing(events.batches(QUIET)) as batches:
+            async for batch in batches:
+                if batch:
+                    looks = True
+                elif looks:
+                    looks = False
+                    status = await turn.run.status()
+                    if _waits(status):
+                        return status
+    return None
+
+
+def _waits(status: RunStatus) -> bool:
+    """Whether somebody is asked; a planner that plans may have read the messages that close its questions."""
+    return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")
