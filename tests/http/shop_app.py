@@ -121,6 +121,8 @@ async def plan(turn: Turn) -> PlanResult:
             await gate.wait()
             await deltas.text("dark.")
         return PlanResult.final("The site is dark.")
+    if word == "twice" and rounds < 2:
+        return PlanResult.calls(*CALLS["wipe"](number))
     if word in CALLS and not rounds:
         return PlanResult.calls(*CALLS[word](number))
     if turn.tool_results:

@@ -159,6 +159,34 @@ async def test_a_denial_is_none_the_less_for_its_reason(served, http):
     assert text_of(await peer.task(asked.task.id)) == "None"
 
 
+async def test_an_approval_that_is_sent_again_approves_nothing_else(served, http):
+    """An answer that names its wait is that wait's: sent again it gets the task as it is, another one is refused, and an equal call is asked about."""
+    peer = await peer_of(served.url, http)
+    (asked,) = await peer.send("twice")
+    call = dict(asked.task.status.message.parts[1].data.struct_value)
+    decided = {"await_id": call["await_id"], "approved": True, "digest": call["digest"]}
+
+    async def send(**data) -> dict:
+        message = {
+            "role": "ROLE_USER",
+            "messageId": "m-1",
+            "taskId": asked.task.id,
+            "parts": [{"data": data}],
+        }
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        return (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()
+
+    first, again = await send(**decided), await send(**decided)
+    for reply in (first, again):
+        task = reply["result"]["task"]
+        (second,) = [part["data"] for part in task["status"]["message"]["parts"] if "data" in part]
+        assert (second["digest"], second["await_id"] == call["await_id"]) == (call["digest"], False)
+    assert "error" in await send(await_id=call["await_id"], approved=False)
+    assert "error" in await send(await_id="nobody", approved=True, digest=call["digest"])
+    done = await send(**{**decided, "await_id": second["await_id"]})
+    assert done["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
 async def test_a_task_is_followed_again_and_cancelled(served, http):
     """A client that comes back follows the task to its end, which is its cancellation."""
     peer = await peer_of(served.url, http, streaming=True)

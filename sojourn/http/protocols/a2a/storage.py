@@ -1,11 +1,13 @@
 """Storage: tasks as the histories have them; to submit one is to send its message, once."""
 
+from contextlib import aclosing
 from typing import Any, cast
 
 from fasta2a.schema import Artifact, Message, Task, TaskState
 from fasta2a.storage import Storage
 
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, ImagePart, Part, TextPart
 from sojourn.contracts.message import Message as Words
 from sojourn.contracts.principal import Principal
@@ -14,7 +16,7 @@ from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import task_of
 from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.following import read
+from sojourn.http.protocols.following import read, recorded
 from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, digest_of, say_in_session
@@ -92,8 +94,12 @@ class RunStorage(Storage[Any]):
         given = next(
             (cast("dict[str, Any]", each) for each in data if isinstance(each, dict)), dict[str, Any]()
         )
-        asked = next((each for each in reading.waits if each.wait.id == given.get("await_id")), reading.asked)
+        asked, named = reading.asked, given.get("await_id")
+        if named is not None:
+            asked = next((each for each in reading.waits if each.wait.id == named), None)
         if asked is None:
+            if named is not None and await self._has_answered(place, str(named), given, text):
+                return
             raise Problem(
                 409,
                 "await_closed",
@@ -105,6 +111,18 @@ class RunStorage(Storage[Any]):
             await asked.decide(self._service, self._asking, verdict)
         else:
             await asked.settle(self._service, self._asking, text)
+
+    async def _has_answered(self, place: Place, await_id: str, given: dict[str, Any], text: str) -> bool:
+        """Whether the principal gave a wait that is closed this answer before: a client that got no reply sends it again."""
+        async with aclosing(recorded(self._service, place)) as events:
+            async for event, _ in events:
+                if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
+                    approved = (
+                        given["approved"] is True if "approved" in given else verdict_of(text).is_approved
+                    )
+                    is_same = event.text == text if event.approved is None else event.approved == approved
+                    return is_same and event.by == self._asking.subject
+        return False
 
     async def update_task(
         self,
