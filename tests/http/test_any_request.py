@@ -18,8 +18,10 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from starlette.requests import Request
 
-from sojourn import Client, Worker
+from sojourn import Client, Principal, Worker
+from sojourn.contracts.principal import ROLES
 from sojourn.http import create_app
 from sojourn.http.serving import MAX_HEAD
 from tests.http.conftest import Shop, listening
@@ -44,9 +46,14 @@ PATIENCE = 20.0
 
 @pytest.fixture(scope="module")
 async def made(shop, temporal_address):
-    """The shop's app on a worker, and its service."""
-    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
-    web = create_app(shop.app, client=client)
+    """The shop's app on a worker, and its service, for a tenant of its own: the document's examples name conversations that other tests have had."""
+    queue = f"q-{uuid.uuid4().hex[:8]}"
+    client = await Client.connect(temporal_address, task_queue=queue)
+
+    async def somebody(_request: Request) -> Principal:
+        return Principal(subject="anybody", tenant=queue, roles=list(ROLES))
+
+    web = create_app(shop.app, client=client, auth=somebody)
     async with (
         Worker(shop.app, client),
         listening(web) as url,

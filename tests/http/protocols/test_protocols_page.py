@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ async def test_a_program_prints_what_the_page_says(served, node_modules, tmp_pat
     found = re.search(rf"^```js {name}\n(.*?)^```\n\nprints `(.*?)`", PAGE, re.DOTALL | re.MULTILINE)
     assert found
     (tmp_path / "node_modules").symlink_to(node_modules / "node_modules")
-    (tmp_path / name).write_text(found[1])
+    (tmp_path / name).write_text(found[1].replace("desk-", f"desk-{uuid.uuid4().hex[:8]}-"))
     program = await asyncio.create_subprocess_exec(
         *("env", f"HTTP={served.url}", "node", name),
         cwd=tmp_path,
