@@ -120,7 +120,7 @@ async def check_approval(await_id: str, task: ToolTask, room: Room) -> ToolResul
 
 
 async def _check(await_id: str, shown: ApprovalTask, room: Room) -> ToolResult:
-    """Execute the check: as an ordinary activity, since a local result that is split from its task cannot begin anew under an update."""
+    """Execute the check, as an ordinary activity: an update waits for it, and a workflow task with a waiting update cannot begin anew, as a split local result may need."""
     options: dict[str, Any] = {
         "result_type": ToolResult,
         "start_to_close_timeout": CHECK_LIMIT,

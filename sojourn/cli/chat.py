@@ -90,9 +90,8 @@ class Chat:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         if not self._is_over.is_set():
-            agent = self._session.run.id.partition("@")[
-                0
-            ]  # with the tenant; the rest is a digest of a long session id
+            # The run's id has the tenant too, but only a digest of a long session id.
+            agent, _, _ = self._session.run.id.partition("@")
             name = shell_word(f"{agent}@{self._session.session_id}")
             print(f"the conversation goes on: sojourn chat {name}{connection_options()}")
         return self._code

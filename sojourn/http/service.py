@@ -11,6 +11,9 @@ from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.client.listing import Selection, page_of
+from sojourn.client.opening import as_messages
+from sojourn.client.opening import opened as opened_run
+from sojourn.client.repeated import is_start_of
 from sojourn.client.run import Run
 from sojourn.client.session import Session
 from sojourn.connection.rpc_errors import translated
@@ -142,6 +145,20 @@ class Service:
         return None if run_id is None else chosen_id(asking, run_id)
 
     # Who may see what: the only places that decide it.
+
+    async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
+        """Whether a run of the principal's was started by this request; raises as `run`."""
+        await self.run(asking, run_id)
+        same = opened_run(
+            run_id,
+            agent_id=body.agent_id,
+            messages=as_messages(body.opening),
+            session_id=body.session_id,
+            labels=body.labels,
+            policy=body.policy,
+            principal=asking,
+        )
+        return await is_start_of(self.client.temporal, run_id, same)
 
     async def run(self, asking: Principal, run_id: str) -> Run:
         """The run of this id, if there is one that the principal may see; anything else does not exist.

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["BEAT", "HEARTBEAT", "STALL", "Stream", "Write"]
+__all__ = ["BEAT", "HEARTBEAT", "STALL", "Stream", "Write", "until_one_ends"]
 
 HEARTBEAT = 15.0
 """Seconds without an event after which a comment is sent, so that nobody on the way takes the connection for dead."""
@@ -51,13 +51,7 @@ class Stream(Response, ABC):
         await send({**start, "headers": self.raw_headers})
         streaming = asyncio.create_task(self._streamed(send), name="stream")
         leaving = asyncio.create_task(_left(receive))
-        tasks = {streaming, leaving}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+        await until_one_ends(streaming, leaving)
         if not streaming.cancelled():
             streaming.result()
 
@@ -68,6 +62,16 @@ class Stream(Response, ABC):
 
         if await self.stream(write):
             await write(b"", more=False)
+
+
+async def until_one_ends(*tasks: asyncio.Task[None]) -> None:
+    """Wait until one of the tasks has ended, and cancel the others; raises nothing of theirs."""
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 async def _left(receive: Receive) -> None:

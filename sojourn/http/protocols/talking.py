@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
-from sojourn.client.opening import as_messages, opened
-from sojourn.client.repeated import is_start_of
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
@@ -114,18 +112,9 @@ async def ask_once(
     except RunAlreadyExists:
         if run_id is None:
             raise
-        run = await service.run(asking, run_id)
-        same = opened(
-            run_id,
-            agent_id=agent_id,
-            messages=as_messages(body.opening),
-            session_id=body.session_id,
-            labels=body.labels,
-            policy=body.policy,
-            principal=asking,
-        )
-        if not await is_start_of(service.client.temporal, run_id, same):
+        if not await service.has_started(asking, run_id, body):
             raise _reused(key, run_id) from None
+        return Place(run_id)
     return Place(run.id)
 
 

@@ -8,8 +8,6 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.client.listing import Selection
-from sojourn.client.opening import as_messages, opened
-from sojourn.client.repeated import is_start_of
 from sojourn.client.run import OPEN
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.message import Message
@@ -119,20 +117,10 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
         Problem: It is the principal's, and was started with another one.
     """
     try:
-        await service.run(asking, run_id)
+        if await service.has_started(asking, run_id, body):
+            return True
     except RunNotFound:
         return False  # it is somebody else's
-    run = opened(
-        run_id,
-        agent_id=body.agent_id,
-        messages=as_messages(body.opening),
-        session_id=body.session_id,
-        labels=body.labels,
-        policy=body.policy,
-        principal=asking,
-    )
-    if await is_start_of(service.client.temporal, run_id, run):
-        return True
     raise Problem(
         409,
         "idempotency_key_reused",

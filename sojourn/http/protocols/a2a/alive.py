@@ -5,7 +5,7 @@ import asyncio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.http.stream import BEAT, HEARTBEAT, STALL
+from sojourn.http.stream import BEAT, HEARTBEAT, STALL, until_one_ends
 
 __all__ = ["answer_alive"]
 
@@ -15,13 +15,7 @@ async def answer_alive(app: ASGIApp, scope: Scope, receive: Receive, send: Send)
     answer = _Answer(send)
     answering = asyncio.create_task(_answered(app, scope, receive, answer), name="answer")
     beating = asyncio.create_task(answer.beat(), name="heartbeat")
-    tasks = {answering, beating}
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+    await until_one_ends(answering, beating)
     if not answer.is_dropped and not answering.cancelled():
         answering.result()
 
