@@ -13,9 +13,10 @@ from typing import Any
 
 from temporalio import activity
 
-from sojourn.authoring.progress import BLOCKS_LOOP, ProgressNote, reporter
+from sojourn.authoring.progress import ProgressNote, reporter
 from sojourn.core.run import retry
 from sojourn.core.values.text import plain
+from sojourn.events.pending import BLOCKS_LOOP
 
 from .loop_watch import CURRENT, LATE, watch_of
 from .own_task import OwnTask

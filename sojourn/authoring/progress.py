@@ -9,10 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["BLOCKS_LOOP", "ProgressNote", "progress", "reporter"]
-
-BLOCKS_LOOP = "blocks_loop"
-"""True in the heartbeat of a call that blocks its worker's event loop; the note says for how long, and where."""
+__all__ = ["ProgressNote", "progress", "reporter"]
 
 MAX_NUMBER = 1e15
 """Largest `done` or `total`; infinity and NaN are not sent either."""

@@ -1,43 +1,22 @@
-"""Stuck runs: a workflow task or a planner fails again and again, no worker polls for a task, or a call blocks its worker's event loop.
+"""Stuck runs for the command line: each with the command that mends it."""
 
-`describe` has the number of attempts. Of failed attempts of a workflow task only the first is in the history.
-"""
-
-import asyncio
 from collections.abc import Sequence
-from datetime import UTC
+from dataclasses import asdict
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType, PendingActivityState
-from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
-from temporalio.service import RPCError, RPCStatusCode
-
-from sojourn.authoring.progress import BLOCKS_LOOP
 from sojourn.cli.options import connection_options, server_options
 from sojourn.cli.screen.text import shell_word
+from sojourn.client import stuck
 from sojourn.client.client import Client
-from sojourn.connection.rpc_errors import translated
-from sojourn.events.history import HistoryReader
-from sojourn.events.pending import heartbeat_note, is_plan, when
 
-__all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
+__all__ = ["Stuck", "stuck_runs"]
 
-ATTEMPTS = 3
-"""Failed attempts from which a workflow task or a planner counts as failing again and again; a killed worker costs one."""
-
-AT_ONCE = 20
-"""Most runs that are described at the same time."""
-
-_LAST_EVENTS = 20
-"""Events of the history that are searched for the failure, from the last."""
-
-_MEND = "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}"
-_UNBLOCK = "make the tool await, or make it a plain function: it then runs in a thread"
-_WAIT = "mend what the planner needs, and it goes on by itself; or end the run: sojourn cancel {run}"
-_SERVE = "sojourn worker MODULE:APP --task-queue {queue}"
+_NEXT = {
+    "task": "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}",
+    "planner": "mend what the planner needs, and it goes on by itself; or end the run: sojourn cancel {run}",
+    "blocked": "make the tool await, or make it a plain function: it then runs in a thread",
+    "unserved": "sojourn worker MODULE:APP --task-queue {queue}",
+}
 
 Stuck = dict[str, Any]
 """`attempt`, `since` (aware datetime or None), `reason` (a text, empty where the history does not tell) and `next`."""
@@ -49,77 +28,12 @@ async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]
     Raises:
         ServerUnavailable: The server does not answer.
     """
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def look(run_id: str) -> Stuck | None:
-        async with gate:
-            return await _look(client, run_id)
-
-    found = await asyncio.gather(*(look(run_id) for run_id in run_ids))
-    return {run_id: stuck for run_id, stuck in zip(run_ids, found, strict=True) if stuck}
+    found = await stuck.stuck_runs(client, run_ids)
+    return {run_id: _with_next(run_id, each) for run_id, each in found.items()}
 
 
-async def _look(client: Client, run_id: str) -> Stuck | None:
-    try:
-        described = await client.temporal.get_workflow_handle(run_id).describe()
-        raw = described.raw_description
-        task = raw.pending_workflow_task
-        if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
-            since, reason = task.original_scheduled_time, await _reason(client, run_id)
-            mend = _MEND.format(run=shell_word(run_id)) + server_options()
-            return _stuck(task.attempt, since, reason, mend)
-        for pending in raw.pending_activities:
-            note = await heartbeat_note(pending, client.temporal.data_converter)
-            if is_plan(pending) and pending.attempt > ATTEMPTS and pending.HasField("last_failure"):
-                failure = await HistoryReader(client.temporal.data_converter).error_of(pending.last_failure)
-                reason = f"{failure}; attempt {pending.attempt} {when(pending)}"
-                mend = _WAIT.format(run=shell_word(run_id)) + connection_options()
-                return _stuck(pending.attempt, pending.last_attempt_complete_time, reason, mend)
-            if note.get(BLOCKS_LOOP) is True:
-                call = f"call {pending.activity_id} {note['note']}"
-                return _stuck(pending.attempt, pending.last_started_time, call, _UNBLOCK)
-        waits = (
-            [(task.attempt, task.original_scheduled_time)] if raw.HasField("pending_workflow_task") else []
-        )
-        waits += [
-            (each.attempt, each.scheduled_time) for each in raw.pending_activities if _is_scheduled(each)
-        ]
-        queue = described.task_queue
-        if not waits or await client.is_served(queue):
-            return None
-        return _stuck(
-            *waits[0],
-            f"no worker polls task queue {queue}",
-            _SERVE.format(queue=shell_word(queue)) + connection_options(),
-        )
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            return None  # visibility lags: the run is already deleted
-        raise translated(error, run_id) from error
-
-
-def _stuck(attempt: int, since: Timestamp, reason: str, mend: str) -> Stuck:
-    began = since.ToDatetime(UTC) if since.seconds else None
-    return {"attempt": attempt, "since": began, "reason": reason, "next": mend}
-
-
-def _is_scheduled(pending: PendingActivityInfo) -> bool:
-    return pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-
-
-async def _reason(client: Client, run_id: str) -> str:
-    """Return the message of the newest workflow task failure in the history; empty if the last events have none."""
-    answer = await client.temporal.workflow_service.get_workflow_execution_history_reverse(
-        GetWorkflowExecutionHistoryReverseRequest(
-            namespace=client.temporal.namespace,
-            execution=WorkflowExecution(workflow_id=run_id),
-            maximum_page_size=_LAST_EVENTS,
-        )
-    )
-    for event in answer.history.events:
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            failure = event.workflow_task_failed_event_attributes.failure
-            return (await HistoryReader(client.temporal.data_converter).error_of(failure)).message
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
-            return "no worker finished the workflow task in time"
-    return ""
+def _with_next(run_id: str, found: stuck.Stuck) -> Stuck:
+    fields = asdict(found)
+    kind, queue = fields.pop("kind"), fields.pop("queue")
+    options = {"task": server_options, "blocked": str}.get(kind, connection_options)()
+    return {**fields, "next": _NEXT[kind].format(run=shell_word(run_id), queue=shell_word(queue)) + options}

@@ -10,17 +10,20 @@ from temporalio.service import RPCError
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.labels import with_labels
+from sojourn.client.memo import message_of, started_at_of
 from sojourn.client.run import status_name
-from sojourn.client.started import started_at_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
 
-__all__ = ["Page", "Selection", "listed", "page_of", "quoted"]
+__all__ = ["Page", "Selection", "count_of", "listed", "page_of", "quoted"]
 
 MAX_PAGES = 10
 """Most pages of the store that are read for one page with a run in it."""
+
+MAX_PAGES_OF_TEXT = 20
+"""The same where a text is looked for, which the store cannot."""
 
 _BY_AWAITING = {
     "paused": f"= '{search_attributes.PAUSED}'",
@@ -43,6 +46,8 @@ class Selection:
     tenant: str | None = None
     only_sessions: bool = False
     """Only conversations that a `Session` finds by its ids: not their forks."""
+    text: str = ""
+    """Only runs whose message has this text, in capitals or not; the store has the beginning of each message."""
 
     @property
     def query(self) -> str:
@@ -77,9 +82,11 @@ class Selection:
         """Whether all that the query finds is wanted."""
         return self.since is None and not self.only_sessions
 
-    def takes(self, run: RunStatus) -> bool:
+    def takes(self, run: RunStatus, asked: str = "") -> bool:
         """Whether a run that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
         if self.since and (run.started_at is None or run.started_at < self.since):
+            return False
+        if self.text.casefold() not in asked.casefold():
             return False
         return not self.only_sessions or is_conversation(run.run_id, run.agent_id, run.session_id)
 
@@ -114,6 +121,8 @@ class Page:
     runs: list[RunStatus]
     after: bytes | None
     """The store's token of the next page; None where there is none."""
+    asked: Mapping[str, str]
+    """By run, the beginning of its message; empty where nobody can read it here."""
 
 
 async def page_of(
@@ -133,17 +142,30 @@ async def page_of(
         InvalidInput: The search attributes are not registered on this server; or the token is not one of the store's.
     """
     runs: list[RunStatus] = []
+    asked: dict[str, str] = {}
     try:
         found = client.list_workflows(selection.query, page_size=most, next_page_token=after)
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_PAGES_OF_TEXT if selection.text else MAX_PAGES):
             await found.fetch_next_page()
-            page = [await _run_of(each) for each in found.current_page or ()]
-            runs = [run for run in page if selection.takes(run)]
+            page = found.current_page or ()
+            asked = {each.id: await message_of(each) for each in page}
+            listed = [await _run_of(each) for each in page]
+            runs = [run for run in listed if selection.takes(run, asked[run.run_id])]
             if labels:
                 runs = [run async for run in with_labels(client, _each(runs), labels)]
             if runs or not found.next_page_token:
                 break
-        return Page(runs, found.next_page_token or None)
+        return Page(runs, found.next_page_token or None, {run.run_id: asked[run.run_id] for run in runs})
+    except RPCError as error:
+        if search_attributes.is_unknown(error):
+            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
+        raise translated(error, None) from error
+
+
+async def count_of(client: Client, selection: Selection) -> int:
+    """The number of runs that the store finds for a selection; raises as `page_of`."""
+    try:
+        return (await client.count_workflows(selection.query)).count
     except RPCError as error:
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error

@@ -26,7 +26,10 @@ from sojourn.core.values.text import plain
 from sojourn.events.history import HistoryReader
 from sojourn.events.live_text import COMMON
 
-__all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "is_plan", "retrying", "when"]
+__all__ = ["BLOCKS_LOOP", "INTERVAL", "PendingActivities", "heartbeat_note", "is_plan", "retrying", "when"]
+
+BLOCKS_LOOP = "blocks_loop"
+"""True in the heartbeat of a call that blocks its worker's event loop; the note says for how long, and where."""
 
 INTERVAL = 1.0
 """Seconds that a call is in flight before its activity is looked up, and between two look-ups."""

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -16,6 +18,7 @@ from sojourn.client.client import Client
 from sojourn.http import problems
 from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
+from sojourn.http.locks.site import Site
 from sojourn.http.metrics import Counted
 from sojourn.http.protocols import agui, vercel
 from sojourn.http.protocols.a2a.door import A2aDoor
@@ -32,6 +35,9 @@ next, `then`."""
 
 A2A = "/a2a/{agent_id}{rest:path}"
 
+CONSOLE = "sojourn.console.site"
+"""Where the pages are, which use all of this package; so it knows them by name only."""
+
 
 def create_app(
     app: App,
@@ -40,6 +46,7 @@ def create_app(
     auth: Auth | None = None,
     prefix: str = "",
     locks: Locks | None = None,
+    console: bool = True,
 ) -> FastAPI:
     """The HTTP service of an app, as an ASGI application that can be served or mounted.
 
@@ -51,6 +58,7 @@ def create_app(
         auth: Finds out who sent a request; without it everybody on this machine may do everything, and nobody else anything.
         prefix: What all paths begin with, such as `/agents`; where the application is mounted, its place is enough.
         locks: Hosts and origins that are let in, and limits.
+        console: Whether the pages of the console are served too, beside the API.
 
     Raises:
         DefinitionError: A setting of the locks is invalid.
@@ -85,12 +93,16 @@ def create_app(
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
     web.router.routes.append(Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
     web.router.routes.append(Route(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
+    site: Site | None = None
+    if console and find_spec("jinja2"):
+        site = import_module(CONSOLE).install(web, service, auth, prefix)
     web.add_middleware(
         Locked,
         auth=auth,
         locks=locks,
         open_paths=[prefix + path for path in OPEN_PATHS],
         pages=[prefix + path for path in PAGES],
+        site=site,
     )
     web.add_middleware(Counted, metrics=service.metrics)
     web.openapi = _document_of(web)

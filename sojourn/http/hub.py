@@ -96,6 +96,11 @@ class Hub:
                 loop = asyncio.get_running_loop()
                 self._leaving[follower] = loop.call_later(self._linger, self._leave, follower)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether every stream was ended, since this process stops."""
+        return self._is_closed
+
     async def close(self) -> None:
         """End every stream; their subscribers resume at another process."""
         self._is_closed = True

@@ -102,6 +102,8 @@ class ListedRun(_Reply):
     """The run's session; empty where it has none."""
     status: str
     """As in `RunStatus`."""
+    asked: str = ""
+    """The beginning of the last user message with which it was started; empty where nobody can read it here."""
     awaiting: str
     """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing."""
     forked_from: ForkedFrom | None

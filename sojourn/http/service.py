@@ -10,7 +10,7 @@ from temporalio.service import RPCError
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
-from sojourn.client.listing import Selection, page_of
+from sojourn.client.listing import Selection, count_of, page_of
 from sojourn.client.opening import as_messages
 from sojourn.client.opening import opened as opened_run
 from sojourn.client.repeated import is_start_of
@@ -194,10 +194,16 @@ class Service:
             ServerUnavailable: The server does not answer.
         """
         selection = replace(selection, tenant=asking.tenant)
-        of = f"{selection.query} {sorted(labels.items())}"
+        of = f"{selection.query} {selection.text} {sorted(labels.items())}"
         page = await page_of(self.client.temporal, selection, labels, most, opened(cursor, of))
         listed = [ListedRun.model_validate(run) for run in page.runs]
+        for run in listed:
+            run.asked = page.asked[run.run_id]
         return Runs(runs=listed, cursor=opaque(page.after, of) if page.after else None)
+
+    async def count(self, asking: Principal, selection: Selection) -> int:
+        """The number of runs of a selection that the principal may see; raises as `runs`."""
+        return await count_of(self.client.temporal, replace(selection, tenant=asking.tenant))
 
     async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
         """The run of a conversation, if there is one that the principal may see; raises as `run`."""

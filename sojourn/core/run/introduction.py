@@ -8,7 +8,10 @@ from sojourn.contracts.run import RunInput
 from sojourn.core.values.text import CUT, clip
 from sojourn.core.values.visible import code, fence, visible
 
-__all__ = ["STARTED_AT", "TENANT", "TURN_ENDED", "Introduction", "introduce"]
+__all__ = ["MESSAGE", "STARTED_AT", "TENANT", "TURN_ENDED", "Introduction", "introduce"]
+
+MESSAGE = "message"
+"""The memo with the beginning of the user's message."""
 
 STARTED_AT = "started_at"
 """The memo by which lists of runs know when a run of several executions started; ISO 8601."""
@@ -54,7 +57,7 @@ def introduce(run: RunInput, tool: str | None = None) -> Introduction:
         parts.append(f"**Labels:**\n\n{fence(clip(labels, _MAX_DETAILS))}")
     return Introduction(
         memo={
-            **({"message": clip(message, _MAX_MEMO)} if message else {}),
+            **({MESSAGE: clip(message, _MAX_MEMO)} if message else {}),
             **({"forked_from": origin.run_id} if origin else {}),
             **({TENANT: run.tenant} if run.tenant else {}),
         },

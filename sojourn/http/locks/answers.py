@@ -6,6 +6,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.http.locks.requests import path_of
+from sojourn.http.locks.site import Site, visit
 
 __all__ = ["Guarded"]
 
@@ -20,6 +21,8 @@ _UNLESS_SET = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
 }
 _OF_A_PAGE = "frame-ancestors 'none'"
+_OF_A_SITE = _ALWAYS | {"Referrer-Policy": "same-origin"}
+"""Under `no-referrer` a browser sends the forms of a page with `Origin: null`, as those of anybody."""
 
 
 class Guarded:
@@ -28,11 +31,13 @@ class Guarded:
     Args:
         app: What is behind it.
         pages: Paths of the service's own pages, which load scripts and styles.
+        site: Pages for people, which say themselves what they load.
     """
 
-    def __init__(self, app: ASGIApp, *, pages: Collection[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, *, pages: Collection[str] = (), site: Site | None = None) -> None:
         self._app = app
         self._pages = frozenset(pages)
+        self._site = site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, with the headers."""
@@ -40,10 +45,14 @@ class Guarded:
             await self._app(scope, receive, send)
             return
 
+        site = visit(self._site, scope, path_of(scope))
+
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(_ALWAYS)
+                headers.update(_OF_A_SITE if site else _ALWAYS)
+                for name, value in site.headers.items() if site else ():
+                    headers.setdefault(name, value)
                 if path_of(scope) in self._pages:
                     headers.setdefault("Content-Security-Policy", _OF_A_PAGE)
                 for name, value in _UNLESS_SET.items():

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.http.locks.principals import LOCAL, Auth, remember
 from sojourn.http.locks.requests import header_values, path_of, refuse
+from sojourn.http.locks.site import site_of
 from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["Authenticated", "unauthenticated"]
@@ -47,7 +48,10 @@ class Authenticated:
         await self._app(scope, receive, send)
 
     def _is_open(self, scope: Scope) -> bool:
-        return scope["method"] in ("GET", "HEAD") and path_of(scope) in self._open
+        path, site = path_of(scope), site_of(scope)
+        if site is not None and site.is_open(path):
+            return True
+        return scope["method"] in ("GET", "HEAD") and path in self._open
 
     async def _identify(self, scope: Scope) -> None:
         if self._auth is None:
@@ -58,7 +62,8 @@ class Authenticated:
             raise Problem(
                 400, "bad_request", "the request has several Authorization headers", then="Send one."
             )
-        found = await self._auth(Request(scope))
+        site = site_of(scope)
+        found = await self._auth(Request(site.with_credentials(scope) if site else scope))
         if found is None:
             raise unauthenticated()
         remember(scope, found)

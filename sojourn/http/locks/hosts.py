@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sojourn.errors import DefinitionError
 from sojourn.http.locks.cors import Cors
 from sojourn.http.locks.requests import header_values, refuse
+from sojourn.http.locks.site import check_form
 from sojourn.http.problems import Problem
 
 __all__ = ["LOOPBACK", "Hosts"]
@@ -61,6 +62,7 @@ class Hosts:
                 host, port = _host_of(scope)
                 self._check_host(host)
                 self._check_origin(scope, host, port)
+                check_form(scope, is_own=_is_own(scope, host, port))
             except Problem as problem:
                 await refuse(problem, scope, receive, send)
                 return
@@ -97,6 +99,12 @@ def _host_of(scope: Scope) -> tuple[str, str | None]:
     if found is None:
         raise Problem(400, "bad_host", "the request needs one valid Host header", then="Send one.")
     return found[1].rstrip("."), found[2]
+
+
+def _is_own(scope: Scope, host: str, port: str | None) -> bool:
+    """Whether a request says that a page of the service itself has sent it."""
+    given = header_values(scope, "origin")
+    return len(given) == 1 and _is_same(given[0], host, port)
 
 
 def _is_same(origin: str, host: str, port: str | None) -> bool:

@@ -12,6 +12,7 @@ from sojourn.http.locks.bodies import Bodies
 from sojourn.http.locks.hosts import Hosts
 from sojourn.http.locks.limits import Limited
 from sojourn.http.locks.principals import Auth
+from sojourn.http.locks.site import Site
 
 __all__ = ["OPEN_PATHS", "PAGES", "Locked", "Locks"]
 
@@ -55,6 +56,7 @@ class Locked:
         locks: The settings.
         open_paths: Paths that everybody may read.
         pages: Paths of the service's own pages, which load scripts and styles.
+        site: Pages for people, on paths of their own.
 
     Raises:
         DefinitionError: A setting is invalid.
@@ -68,6 +70,7 @@ class Locked:
         locks: Locks | None = None,
         open_paths: Collection[str] = OPEN_PATHS,
         pages: Collection[str] = PAGES,
+        site: Site | None = None,
     ) -> None:
         locks = locks or Locks()
         bounded = Bodies(
@@ -76,7 +79,7 @@ class Locked:
         limited = Limited(bounded, requests=locks.requests, burst=locks.burst, streams=locks.streams)
         known = Authenticated(limited, auth=auth, open_paths=open_paths)
         named = Hosts(known, hosts=locks.hosts, origins=locks.origins, is_authenticated=auth is not None)
-        self._app = Guarded(Audited(named), pages=pages)
+        self._app = Guarded(Audited(named), pages=pages, site=site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in, or refuse it; no websocket is let in."""

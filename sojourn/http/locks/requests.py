@@ -1,10 +1,16 @@
 """What the locks read of a request, and how they refuse one."""
 
+from typing import Any
+
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from sojourn.http.problems import Problem
 
-__all__ = ["header_values", "media_type", "path_of", "refuse"]
+__all__ = ["SITE", "header_values", "media_type", "path_of", "refuse"]
+
+SITE = "sojourn.site"
+"""Where the scope of a request for a page has the `Site` that it is of."""
 
 
 def header_values(scope: Scope, name: str) -> list[str]:
@@ -28,5 +34,7 @@ def path_of(scope: Scope) -> str:
 
 
 async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with a problem, and with nothing else."""
-    await problem.response()(scope, receive, send)
+    """Answer a request with a problem, and with nothing else; for a page with one that tells it to a person."""
+    site: Any = scope.get(SITE)
+    answer: Response = site.refused(problem, scope) if site else problem.response()
+    await answer(scope, receive, send)

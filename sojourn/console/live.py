@@ -1,0 +1,76 @@
+"""Live: parts of a page, sent to it whenever they change, as a stream of Server-Sent Events that htmx puts in their places."""
+
+import re
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from markupsafe import escape
+
+from sojourn.console.page import Visit
+from sojourn.errors import SojournError
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.stream import BEAT, HEARTBEAT, Stream, Write
+
+__all__ = ["LONGEST", "Live", "part"]
+
+RETRY = b"retry: 1000\n\n"
+"""How soon a page connects again, in milliseconds."""
+
+LONGEST = 300.0
+"""Seconds after which a stream ends, and the page comes back: then it is asked again who it is."""
+
+_LINE = re.compile(r"\r\n|\r|\n")
+
+
+def part(target: str, html: str, swap: str = "outerMorph") -> str:
+    """HTML for one place of a page.
+
+    Args:
+        target: The id of the place.
+        html: What stands there from now on; with the same id, where the place itself is replaced.
+        swap: How, as `hx-swap` has it; by default what is the same stays as it is, with its focus and its open folds.
+    """
+    return f'<hx-partial hx-target="#{escape(target)}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+class Live(Stream):
+    """A stream of parts.
+
+    Args:
+        visit: Who looks.
+        parts: Yields what has changed, as HTML of `part`; an empty text where nothing has, at least every fifteen seconds.
+    """
+
+    def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[str]]) -> None:
+        super().__init__()
+        self._visit = visit
+        self._parts = parts
+
+    async def stream(self, write: Write) -> bool:
+        """Send the parts, until there are no more, or the stream is old."""
+        begin = beat = time.monotonic()
+        try:
+            await write(RETRY)
+            async with aclosing(self._parts()) as found:
+                async for html in found:
+                    now = time.monotonic()
+                    if html:
+                        await write(_frame(html))
+                        beat = now
+                    elif now - beat >= HEARTBEAT:
+                        await write(BEAT)
+                        beat = now
+                    if now - begin > LONGEST:
+                        return True
+            await write(b"event: ended\ndata:\n\n")
+        except (Problem, SojournError) as error:
+            problem = self._visit.render("problem_part.html", problem=problem_of(error))
+            await write(_frame(part("notice", f'<div id="notice">{problem}</div>')))
+        except TimeoutError:
+            return False
+        return True
+
+
+def _frame(html: str) -> bytes:
+    return "".join(f"data: {line}\n" for line in _LINE.split(html)).encode() + b"\n"

@@ -1,0 +1,164 @@
+"""Page: who visits what, and how a page answers: with a template, with a way on, or with what went wrong in words."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeAlias, cast
+from urllib.parse import quote, urlencode
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from sojourn.console.cookie import cookie_name
+from sojourn.console.form import Form, form_of
+from sojourn.console.rooms import ROOMS
+from sojourn.console.templating import render
+from sojourn.contracts.principal import Principal, Role
+from sojourn.errors import SojournError
+from sojourn.http.locks.principals import principal_of, require
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.service import Service
+
+__all__ = ["Links", "Pages", "Visit", "problem_page"]
+
+_log = structlog.get_logger("sojourn.console")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The URLs of a site, wherever it is mounted."""
+
+    base: str
+    """What all paths begin with: the place of the application, and its prefix."""
+
+    def __call__(self, path: str, **query: Any) -> str:
+        """The URL of a path of the console, with the fields of the query that have a value."""
+        known = [(name, each) for name, value in query.items() for each in _each(value)]
+        return f"{self.base}{quote(path, safe='/@:=,;+~!$*()')}{'?' if known else ''}{urlencode(known)}"
+
+    def static(self, name: str) -> str:
+        """The URL of an asset, by its name with its digest."""
+        return f"{self.base}/static/{name}"
+
+
+def _each(value: Any) -> list[str]:
+    values = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
+    return [str(each) for each in values if each not in (None, "", False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request for a page, and who makes it."""
+
+    request: Request
+    service: Service
+    asking: Principal
+    url: Links
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a script asks, for a part of a page."""
+        return "hx-request" in self.request.headers
+
+    @property
+    def has_cookie(self) -> bool:
+        """Whether the visitor has signed in here, and so can sign out."""
+        return cookie_name(self.request.scope) in self.request.cookies
+
+    def may(self, role: Role) -> bool:
+        """Whether the visitor has a role; a page offers nothing else."""
+        return role in self.asking.roles
+
+    def query(self, name: str) -> str:
+        """A field of the URL's query, without spaces around it; empty where it is not there."""
+        return self.request.query_params.get(name, "").strip()
+
+    async def form(self) -> Form:
+        """The form that was sent; raises as `form_of`."""
+        return await form_of(self.request)
+
+    def render(self, template: str, **values: Any) -> str:
+        """A template as HTML, with the visitor."""
+        return render(template, visit=self, url=self.url, rooms=ROOMS, **values)
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """A template as the answer."""
+        return HTMLResponse(self.render(template, **values), status)
+
+    def go(self, path: str, **query: Any) -> Response:
+        """Send the browser on after a form was done, so that going back sends nothing again."""
+        return RedirectResponse(self.url(path, **query), 303)
+
+
+Show: TypeAlias = Callable[..., Awaitable[Response]]
+"""A function of a visit, and of the parameters of its path."""
+
+
+class Pages:
+    """The pages of a room: `@pages.get("/runs")` above a function of a `Visit` and of the parameters in its path."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str, Role, Show]] = []
+
+    def get(self, path: str, *, role: Role = "viewer") -> Callable[[Show], Show]:
+        """A page to read, for who has the role."""
+        return self._add("GET", path, role)
+
+    def post(self, path: str, *, role: Role) -> Callable[[Show], Show]:
+        """What a form does, for who has the role."""
+        return self._add("POST", path, role)
+
+    def _add(self, method: str, path: str, role: Role) -> Callable[[Show], Show]:
+        def added(show: Show) -> Show:
+            self._found.append((method, path, role, show))
+            return show
+
+        return added
+
+    def paths(self) -> list[str]:
+        """Their paths."""
+        return [path for _, path, _, _ in self._found]
+
+    def routes(self, service: Service, prefix: str) -> list[Route]:
+        """The routes, for an application."""
+        return [
+            Route(prefix + path, _endpoint(show, service, prefix, role), methods=[method])
+            for method, path, role, show in self._found
+        ]
+
+
+def _endpoint(
+    show: Show, service: Service, prefix: str, role: Role
+) -> Callable[[Request], Awaitable[Response]]:
+    taken = list(inspect.signature(show).parameters)[1:]
+
+    async def answer(request: Request) -> Response:
+        links = Links(request.scope.get("root_path", "") + prefix)
+        asking = principal_of(request.scope)
+        if asking is None:
+            raise RuntimeError("the console is behind no locks")
+        try:
+            require(asking, role)
+            await service.open()
+            parameters = {name: request.path_params[name] for name in taken}
+            return await show(Visit(request, service, asking, links), **parameters)
+        except (Problem, SojournError) as error:
+            return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
+        except Exception as error:  # noqa: BLE001 - the last edge: a person is told, and the log has why
+            _log.error("page_failed", path=request.url.path, exc_info=error)
+            return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
+
+    return answer
+
+
+def problem_page(
+    problem: Problem, links: Links, asking: Principal | None, *, is_part: bool = False
+) -> Response:
+    """What went wrong, and what to do: a page, or for a script a part of one."""
+    title = HTTPStatus(problem.status).phrase
+    name = "problem_part.html" if is_part else "problem.html"
+    html = render(name, problem=problem, title=title, url=links, rooms=ROOMS, visit=None, asking=asking)
+    return HTMLResponse(html, problem.status, headers=problem.headers)

@@ -1,0 +1,20 @@
+"""Rooms: the pages that every page links to, in their order."""
+
+from dataclasses import dataclass
+
+__all__ = ["ROOMS", "Room"]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A place in the navigation."""
+
+    title: str
+    path: str
+    """Its first page."""
+    icon: str
+    """Its sign in `icons.html`."""
+
+
+ROOMS = (Room("Runs", "/runs", "runs"),)
+"""A new page of the navigation is a line here."""

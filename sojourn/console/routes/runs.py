@@ -1,0 +1,130 @@
+"""`/` and `/runs`: the runs, newest first, with what each does now; live while it is the first page."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from starlette.responses import Response
+
+from sojourn.client.listing import Selection
+from sojourn.console.listed_runs import Found, ListedRuns, Wanted
+from sojourn.console.live import Live, part
+from sojourn.console.page import Pages, Visit
+from sojourn.console.views.states import WORDS
+from sojourn.http.routes.runs import labels_of
+from sojourn.http.service import Service
+
+__all__ = ["pages"]
+
+pages = Pages()
+
+INTERVAL = 2.0
+"""Seconds between two looks at the list."""
+
+PERIODS = {
+    "1h": ("Last hour", timedelta(hours=1)),
+    "24h": ("Last 24 hours", timedelta(hours=24)),
+    "7d": ("Last 7 days", timedelta(days=7)),
+    "30d": ("Last 30 days", timedelta(days=30)),
+}
+
+_LISTS: WeakKeyDictionary[Service, ListedRuns] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is filtered by, as the fields of the form and of the URL have it."""
+
+    q: str
+    agent: str
+    status: str
+    session: str
+    label: str
+    since: str
+    children: bool
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The fields of a URL."""
+        return {
+            "q": self.q,
+            "agent": self.agent,
+            "status": self.status,
+            "session": self.session,
+            "label": self.label,
+            "since": self.since,
+            "children": "1" if self.children else "",
+        }
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is filtered by."""
+        return any(self.query.values())
+
+    def wanted(self, cursor: str = "") -> Wanted:
+        """Which runs are asked for; raises as `labels_of`."""
+        period = PERIODS.get(self.since)
+        since = (datetime.now(UTC) - period[1]).replace(second=0, microsecond=0) if period else None
+        selection = Selection(
+            self.agent or None,
+            self.session or None,
+            self.status if self.status in WORDS and self.status != "stuck" else None,
+            since,
+            children=self.children,
+            text=self.q,
+        )
+        labels = tuple(labels_of(self.label.replace(",", " ").split()).items())
+        return Wanted(selection, labels, is_stuck=self.status == "stuck", cursor=cursor)
+
+
+def _filters(visit: Visit) -> Filters:
+    names = ("q", "agent", "status", "session", "label", "since")
+    return Filters(*(visit.query(name)[:300] for name in names), children=bool(visit.query("children")))
+
+
+def _list(service: Service) -> ListedRuns:
+    return _LISTS.setdefault(service, ListedRuns(service))
+
+
+@pages.get("/")
+async def home(visit: Visit) -> Response:
+    """Go on to the runs."""
+    return visit.go("/runs")
+
+
+@pages.get("/runs")
+async def runs(visit: Visit) -> Response:
+    """The runs."""
+    filters, cursor = _filters(visit), visit.query("cursor")
+    found = await _list(visit.service).page(visit.asking, filters.wanted(cursor))
+    agents = visit.service.app.list_agents()
+    return visit.page(
+        "runs.html", found=found, filters=filters, cursor=cursor, agents=agents, periods=PERIODS, words=WORDS
+    )
+
+
+@pages.get("/live/runs")
+async def live(visit: Visit) -> Response:
+    """What changes on the first page."""
+    filters = _filters(visit)
+    wanted = filters.wanted()
+
+    async def parts() -> AsyncGenerator[str]:
+        sent = ""
+        while not visit.service.hub.is_closed:
+            found = await _list(visit.service).page(visit.asking, wanted)
+            html = _parts(visit, filters, found)
+            yield html if html != sent else ""
+            sent = html
+            await asyncio.sleep(INTERVAL)
+
+    return Live(visit, parts)
+
+
+def _parts(visit: Visit, filters: Filters, found: Found) -> str:
+    agents = visit.service.app.list_agents()
+    values = {"found": found, "filters": filters, "cursor": "", "agents": agents}
+    return "".join(part(name, visit.render(f"runs_{name}.html", **values)) for name in ("counts", "list"))

@@ -1,0 +1,103 @@
+"""Site: the console as a part of the application, behind its locks: its routes, its headers, and its cookie."""
+
+from collections.abc import Sequence
+from types import ModuleType
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Scope
+
+from sojourn.console.cookie import cookie_name
+from sojourn.console.page import Links, problem_page
+from sojourn.console.routes import assets, runs, sign_in
+from sojourn.console.templating import render
+from sojourn.http.locks.principals import Auth, principal_of
+from sojourn.http.locks.requests import header_values, path_of
+from sojourn.http.locks.site import Site
+from sojourn.http.problems import Problem
+from sojourn.http.service import Service
+
+__all__ = ["ConsoleSite", "install"]
+
+ROUTES: Sequence[ModuleType] = (runs,)
+"""The files of pages behind the locks: a new one is a name here, and where it is a room a line in `rooms.py`."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+
+
+def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> Site:
+    """Add the pages to an application; returns what its locks have to know of them.
+
+    Args:
+        web: The application; its own paths come first.
+        service: What the pages show.
+        auth: Finds out who visits; None lets in this machine.
+        prefix: What all paths begin with.
+    """
+    open_pages = [*assets.routes(prefix), *sign_in.routes(auth, prefix)]
+    behind = [route for module in ROUTES for route in module.pages.routes(service, prefix)]
+    web.router.routes.extend([*open_pages, *behind])
+    rooms = {path.split("/")[1] for module in ROUTES for path in module.pages.paths()}
+    return ConsoleSite(prefix, rooms)
+
+
+class ConsoleSite:
+    """What the locks have to know.
+
+    Args:
+        prefix: What all paths begin with.
+        rooms: The first words of the paths that are behind the locks.
+    """
+
+    def __init__(self, prefix: str, rooms: set[str]) -> None:
+        self._prefix = prefix
+        self._rooms = rooms
+        self.headers = {
+            "Content-Security-Policy": POLICY,
+            "Cross-Origin-Opener-Policy": "same-origin",
+        }
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is one of the console's."""
+        return (word := self._word(path)) in self._rooms or word in _OPEN
+
+    def is_open(self, path: str) -> bool:
+        """Whether it is the page to sign in at, or what every page loads."""
+        return self._word(path) in _OPEN
+
+    def _word(self, path: str) -> str | None:
+        if not path.startswith(self._prefix):
+            return None
+        rest = path[len(self._prefix) :]
+        return rest.split("/")[1] if rest.startswith("/") else ("" if not rest else None)
+
+    def with_credentials(self, scope: Scope) -> Scope:
+        """The request with the key of its cookie as `Authorization`, where it has no other."""
+        key = Request(scope).cookies.get(cookie_name(scope))
+        if not key or header_values(scope, "authorization"):
+            return scope
+        return {
+            **scope,
+            "headers": [*scope["headers"], (b"authorization", f"Bearer {key}".encode("latin-1"))],
+        }
+
+    def refused(self, problem: Problem, scope: Scope) -> Response:
+        """The page that says why; for who has not signed in, that to sign in at."""
+        request, links = Request(scope), Links(scope.get("root_path", "") + self._prefix)
+        if problem.status == 401 and scope["method"] == "GET" and "hx-request" not in request.headers:
+            if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+                # The cookie does not come along from another site; it does when this page asks again.
+                return HTMLResponse(render("again.html", url=links), 401)
+            here = path_of(scope)[len(self._prefix) :] + (
+                f"?{request.url.query}" if request.url.query else ""
+            )
+            return RedirectResponse(links("/sign-in", next=here if here not in ("", "/") else ""), 303)
+        asking = principal_of(scope)
+        return problem_page(problem, links, asking, is_part="hx-request" in request.headers)
+
+
+_OPEN = ("static", "sign-in", "sign-out")

@@ -1,0 +1,76 @@
+// What no form and no stream can do: the switch of the colours, moments that grow older, keys, and whether the page is live.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+
+  // Light and dark.
+  const theme = document.getElementById("theme");
+  if (theme) {
+    theme.hidden = false;
+    theme.addEventListener("click", () => {
+      const isDark = (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+      root.dataset.theme = isDark ? "light" : "dark";
+      try { localStorage.setItem("sojourn-theme", root.dataset.theme); } catch {}
+    });
+  }
+
+  // "3 min ago" grows older; the words are those of views/amounts.py.
+  const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const ago = (at) => {
+    const seconds = (Date.now() - at) / 1000;
+    for (const [unit, length] of UNITS) {
+      if (Math.abs(seconds) >= length && (unit !== "s" || Math.abs(seconds) >= 5)) {
+        const count = Math.floor(Math.abs(seconds) / length);
+        return seconds > 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`;
+      }
+    }
+    return "now";
+  };
+  setInterval(() => {
+    for (const each of document.querySelectorAll("time[data-ago]")) {
+      const text = ago(Date.parse(each.dateTime));
+      if (each.textContent !== text) each.textContent = text;
+    }
+  }, 5000);
+
+  // Whether what is shown is what is so.
+  const connection = document.getElementById("connection");
+  const say = (state, text) => {
+    if (!connection || connection.dataset.state === state) return;
+    connection.dataset.state = state;
+    connection.textContent = text;
+  };
+  document.addEventListener("htmx:sse:after:connection", () => say("live", "Live"));
+  document.addEventListener("htmx:sse:close", () => say("ended", ""));
+  document.addEventListener("htmx:sse:error", (event) => {
+    if (event.detail.status === 401) location.reload(); // the key opens no more: to the page to sign in at
+    say("lost", "Connecting…");
+  });
+  document.addEventListener("ended", (event) => {
+    event.target.removeAttribute?.("hx-sse:connect");
+    say("ended", "");
+  });
+
+  // A key goes to the field or link that names it, unless somebody types.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = document.activeElement;
+    if (event.key === "Escape" && at instanceof HTMLElement) {
+      const menu = at.closest("details.menu[open]");
+      if (menu) menu.open = false;
+      else at.blur();
+      return;
+    }
+    if (at && at.matches("input, textarea, select, [contenteditable]")) return;
+    const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (!wanted) return;
+    event.preventDefault();
+    if (wanted.matches("input, textarea, select")) wanted.focus();
+    else wanted.click();
+  });
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+})();

@@ -1,0 +1,52 @@
+"""Templating: the templates, where every text is escaped, and the words that they use for moments, amounts and texts from outside."""
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sojourn.console.assets import name_of
+from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
+from sojourn.console.views.markdown import rendered
+from sojourn.console.views.text import lines_of, one_line, readable, shown
+
+__all__ = ["render"]
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("sojourn.console"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+    )
+    words: dict[str, Any] = {
+        "ago": ago,
+        "exact": exact,
+        "lasted": lasted,
+        "lines": lines_of,
+        "markdown": rendered,
+        "money": money,
+        "one_line": one_line,
+        "readable": readable,
+        "short_number": short_number,
+        "shown": shown,
+        "size": size,
+    }
+    made.filters.update(words)
+    cast("dict[str, Any]", made.globals)["asset"] = name_of
+    return made
+
+
+def render(name: str, **values: Any) -> str:
+    """A template as HTML; with `now`, unless it is among the values.
+
+    Args:
+        name: The file in `templates/`.
+        **values: What it is given.
+    """
+    return _templates().get_template(name).render({"now": datetime.now(UTC), **values})

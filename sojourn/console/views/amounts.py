@@ -1,0 +1,70 @@
+"""Amounts in words: how long ago, how long, how much and how large."""
+
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["ago", "exact", "lasted", "money", "short_number", "size"]
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def lasted(duration: timedelta | None) -> str:
+    """A duration in its two largest units, such as `3 min 20 s`, `1.2 s` or `40 ms`; empty for None."""
+    if duration is None:
+        return ""
+    seconds = max(duration.total_seconds(), 0.0)
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    parts: list[str] = []
+    left = int(seconds)
+    for unit, length in _UNITS:
+        count, left = divmod(left, length)
+        if count or parts:
+            parts.append(f"{count} {unit}" if count else "")
+        if len(parts) == 2:
+            break
+    return " ".join(filter(None, parts))
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago a moment was, or in how much time it comes, in its largest unit."""
+    seconds = (now - moment).total_seconds()
+    for unit, length in _UNITS:
+        if abs(seconds) >= length and (unit != "s" or abs(seconds) >= 5):
+            count = int(abs(seconds) // length)
+            return f"{count} {unit} ago" if seconds > 0 else f"in {count} {unit}"
+    return "now"
+
+
+def exact(moment: datetime) -> str:
+    """A moment to the second, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def money(cost: float | None) -> str:
+    """US dollars, with as many places as a small amount needs; empty where the cost is not known."""
+    if cost is None:
+        return ""
+    if cost == 0:
+        return "$0"
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}" if cost >= 0.0001 else "< $0.0001"
+
+
+def short_number(number: float) -> str:
+    """A number with at most three digits, such as `12.3k`."""
+    for unit, factor in (("M", 1_000_000), ("k", 1_000)):
+        if abs(number) >= factor:
+            return f"{number / factor:.1f}".removesuffix(".0") + unit
+    return f"{number:g}"
+
+
+def size(count: int) -> str:
+    """A number of bytes or characters, such as `1.2 MB`, without the unit below a thousand."""
+    return (
+        f"{count / 1_000_000:.1f} MB"
+        if count >= 1_000_000
+        else f"{count / 1_000:.1f} kB"
+        if count >= 1_000
+        else f"{count}"
+    )

@@ -1,0 +1,131 @@
+"""Rows of the list of runs: what each is about, and in a line what it does now or how it ended."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sojourn.client.stuck import Stuck
+from sojourn.console.views.states import OPEN, word_of
+from sojourn.console.views.text import one_line
+from sojourn.console.views.waits import wait_line
+from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.contracts.tool_error import ToolError
+from sojourn.http.replies import ListedRun
+
+__all__ = ["Ended", "RunRow", "doing", "row_of"]
+
+MAX_ASKED = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended, of the last event of its history."""
+
+    output: RunOutput | None = None
+    error: ToolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A row of the list."""
+
+    run_id: str
+    agent_id: str
+    session_id: str
+    asked: str
+    """What it was asked, on a line; empty where nobody can read that here."""
+    status: str
+    """As in `views.states`."""
+    word: str
+    now: str
+    """What it does, waits for, or has answered."""
+    started_at: datetime | None
+    closed_at: datetime | None
+    took: timedelta | None
+    """From start to end; None while it is open."""
+    cost: float | None
+    tokens: int
+    parent: str
+    """Of a child run: the run that started it."""
+    origin: str
+    """Of a fork: the run that it was forked from."""
+
+
+def row_of(
+    run: ListedRun, *, status: RunStatus | None = None, stuck: Stuck | None = None, ended: Ended | None = None
+) -> RunRow:
+    """A row.
+
+    Args:
+        run: What the list knows.
+        status: Of an open run, more than that, if it was read.
+        stuck: Why it does not go on.
+        ended: Of an ended run, how it ended, if it was read.
+    """
+    state = _state(run, status, stuck)
+    usage = ended.output.total_usage if ended and ended.output else None
+    return RunRow(
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        session_id=run.session_id,
+        asked=one_line(run.asked, MAX_ASKED),
+        status=state,
+        word=word_of(state),
+        now=_now(status, stuck, ended),
+        started_at=run.started_at,
+        closed_at=run.closed_at,
+        took=run.closed_at - run.started_at if run.closed_at and run.started_at else None,
+        cost=usage.cost if usage else None,
+        tokens=usage.input_tokens + usage.output_tokens if usage else 0,
+        parent=run.run_id.rpartition("/")[0],
+        origin=run.forked_from.run_id if run.forked_from else "",
+    )
+
+
+def _state(run: ListedRun, status: RunStatus | None, stuck: Stuck | None) -> str:
+    state = status.status if status and run.status in OPEN else run.status
+    if state != "running":
+        return state
+    if status and status.child_awaits:
+        return "waiting"  # for an answer to a child run
+    return "stuck" if stuck else state
+
+
+def _now(status: RunStatus | None, stuck: Stuck | None, ended: Ended | None) -> str:
+    if ended is not None:
+        return _end(ended)
+    if stuck is not None:
+        return one_line(stuck.reason or "it fails again and again; the history does not say why")
+    return doing(status) if status is not None else ""
+
+
+def _end(ended: Ended) -> str:
+    if ended.output is not None:
+        return one_line(ended.output.text)
+    return one_line(str(ended.error)) if ended.error else ""
+
+
+def doing(status: RunStatus) -> str:
+    """What an open run does, in a line."""
+    if status.paused is not None:
+        return f"paused: {one_line(status.paused)}" if status.paused else "paused"
+    if line := wait_line(status.awaits) or _below(status):
+        return line
+    if status.hints:
+        return one_line(status.hints[0])
+    running = [one_line(call.name, 60) for call in status.calls if call.state == "running"]
+    if running:
+        more = f" and {len(running) - 3} more" if len(running) > 3 else ""
+        return f"calls {', '.join(running[:3])}{more}"
+    if status.status == "idle":
+        queued = f", {status.queued} queued" if status.queued else ""
+        return f"waits for a message after {status.turns} {'turn' if status.turns == 1 else 'turns'}{queued}"
+    return {"planning": "plans", "finalizing": "writes its last answer"}.get(
+        status.phase, status.phase.replace("_", " ")
+    )
+
+
+def _below(status: RunStatus) -> str:
+    for child, waits in status.child_awaits.items():
+        if line := wait_line(waits):
+            return f"{one_line(child.rpartition('/')[2], 40)} {line}"
+    return ""

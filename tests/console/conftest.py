@@ -1,0 +1,112 @@
+"""Fixtures: one real browser, the console of the shop's app before a real worker, and what a page must never do."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from sojourn import Client
+from sojourn.http import create_app
+from tests.http.conftest import listening, shop
+
+__all__ = ["shop"]  # the fixture is used here as it is there
+
+SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1600, 1000)}
+
+Visit = Callable[..., Awaitable[Page]]
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """A Chromium that reaches nothing but this machine."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        reason = "there is no Chromium on this machine: apt-get install chromium"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    expect.set_options(timeout=20_000)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium, args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        )
+        yield browser
+        await browser.close()
+
+
+@dataclass
+class Console:
+    """The console, and a client of the runs that it shows."""
+
+    url: str
+    client: Client
+    web: Any
+    status_when: Callable[..., Awaitable[Any]]
+
+    async def start(self, text: str, agent_id: str = "shop.clerk", **options: Any) -> Any:
+        """Start a run."""
+        return await self.client.start(agent_id, text, **options)
+
+    async def waiting(self, text: str, **options: Any) -> Any:
+        """Start a run, and wait until somebody is waited for."""
+        run = await self.start(text, **options)
+        await self.status_when(run, lambda status: status.awaits or status.child_awaits)
+        return run
+
+
+@pytest.fixture
+async def console(serve, shop, status_when) -> AsyncIterator[Console]:
+    """The console of the shop's app, with a worker."""
+    client = await serve(shop.app)
+    web = create_app(shop.app, client=client)
+    async with listening(web) as url:
+        yield Console(url, client, web, status_when)
+
+
+@pytest.fixture
+async def visit(browser: Browser) -> AsyncIterator[Visit]:
+    """Open a URL in a context of its own, `visit(url, size="phone", scheme="dark", script=False)`; fails for what no page may do.
+
+    No page may break its own policy, log an error, open a dialog, or be wider than the screen.
+    """
+    faults: list[str] = []
+    async with AsyncExitStack() as stack:
+
+        async def open_page(
+            url: str, *, size: str = "desk", scheme: str = "light", script: bool = True, context: Any = None
+        ) -> Page:
+            width, height = SIZES[size]
+            if context is None:
+                context = await browser.new_context(
+                    viewport={"width": width, "height": height},
+                    color_scheme=scheme,
+                    java_script_enabled=script,
+                )
+                stack.push_async_callback(context.close)
+            page = await context.new_page()
+
+            async def opened(dialog: Any) -> None:
+                faults.append(f"a dialog: {dialog.message}")
+                await dialog.dismiss()
+
+            page.on("dialog", opened)
+            page.on("pageerror", lambda error: faults.append(f"an error of a script: {error}"))
+            page.on(
+                "console",
+                lambda said: (
+                    faults.append(f"{page.url}: {said.text}")
+                    if said.type == "error" and "status of 4" not in said.text
+                    else None
+                ),
+            )
+            await page.goto(url)
+            if script:
+                wide = await page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, f"{url} is {wide} wide on a screen of {width}"
+            return page
+
+        yield open_page
+    assert faults == []

@@ -1,0 +1,73 @@
+"""The page of runs: what it lists, filters, counts and says of each, and that it is live."""
+
+import pytest
+from playwright.async_api import expect
+
+
+@pytest.fixture
+def listed(console, until):
+    """Wait until the store lists these runs."""
+
+    async def wait(*runs):
+        async def known():
+            found = {run.run_id async for run in console.client.list_runs()}
+            return {run.id for run in runs} <= found
+
+        await until(known)
+
+    return wait
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
+async def test_a_row_says_what_is_asked_and_what_the_run_does_now(console, listed, visit, size, script):
+    """At every size, with and without a script, a row has the message, the agent, the status in a word and what is waited for."""
+    run = await console.waiting("ask me")
+    await listed(run)
+    page = await visit(f"{console.url}/runs", size=size, script=script)
+    row = page.locator(f"[id='run-{run.id}']")
+    await expect(row).to_contain_text("ask me")
+    await expect(row).to_contain_text("Waiting")
+    await expect(row).to_contain_text("asks: Which one?")
+    await expect(row).to_contain_text("shop.clerk")
+
+
+async def test_the_list_is_live(console, listed, visit):
+    """A run that starts, and one that goes on, changes the page by itself."""
+    run = await console.waiting("ask me")
+    await listed(run)
+    page = await visit(f"{console.url}/runs")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    another = await console.waiting("ask again")
+    await expect(page.locator(f"[id='run-{another.id}']")).to_contain_text("asks: Which one?")
+    await run.answer("the second")
+    await expect(page.locator(f"[id='run-{run.id}'] .status")).to_have_text("Completed")
+    await expect(page.locator(f"[id='run-{run.id}']")).to_contain_text("the second")
+
+
+async def test_what_is_filtered_by_is_in_the_url_and_in_the_form(console, listed, visit):
+    """Text, status, label and session find the run that has them, and no other; the form has what the URL has."""
+    one = await console.waiting("ask about Apples", labels={"desk": "3"}, session_id="crate-1")
+    other = await console.start("pears")
+    await other.result()
+    await listed(one, other)
+    for query in ("q=apples", "status=waiting", "label=desk%3D3", "session=crate-1"):
+        page = await visit(f"{console.url}/runs?{query}")
+        await expect(page.locator(f"[id='run-{one.id}']")).to_be_visible()
+        await expect(page.locator(f"[id='run-{other.id}']")).to_have_count(0)
+        name, _, value = query.partition("=")
+        assert await page.locator(f"[name={name}]").input_value() == value.replace("%3D", "=")
+    await page.locator("[name=q]").fill("nothing like this")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_text("No run is as you asked for")).to_be_visible()
+
+
+async def test_a_run_that_ended_says_how(console, listed, visit):
+    """An answer and a failure are in the row of the run."""
+    good, bad = await console.start("the answer is 42"), await console.start("fail")
+    await good.result()
+    await console.status_when(bad, lambda status: status.status == "failed")
+    await listed(good, bad)
+    page = await visit(f"{console.url}/runs", scheme="dark")
+    await expect(page.locator(f"[id='run-{good.id}'] .now")).to_have_text("the answer is 42")
+    await expect(page.locator(f"[id='run-{bad.id}'] .now")).to_contain_text("the shop is closed")
