@@ -11,7 +11,7 @@ from sojourn.contracts.run import RunInput, RunStatus
 from sojourn.core.run.continuation import Continuation
 from sojourn.events.history import HistoryReader
 
-__all__ = ["with_labels"]
+__all__ = ["labels_of_run", "with_labels"]
 
 AT_ONCE = 20
 """Most runs whose input is read at the same time."""
@@ -33,7 +33,7 @@ async def with_labels(
     """
     found = 0
     async for group in _groups(runs):
-        known = await asyncio.gather(*(_labels_of(client, run.run_id) for run in group))
+        known = await asyncio.gather(*(labels_of_run(client, run.run_id) for run in group))
         for run, its in zip(group, known, strict=True):
             if labels.items() <= its.items():
                 found += 1
@@ -53,7 +53,7 @@ async def _groups(runs: AsyncIterator[RunStatus]) -> AsyncGenerator[list[RunStat
         yield group
 
 
-async def _labels_of(client: Client, run_id: str) -> dict[str, str]:
+async def labels_of_run(client: Client, run_id: str) -> dict[str, str]:
     """The labels in a run's input; none where it cannot be read."""
     reader = HistoryReader(client.data_converter)
     try:

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from markupsafe import escape
 
@@ -12,7 +13,7 @@ from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.stream import BEAT, HEARTBEAT, Stream, Write
 
-__all__ = ["LONGEST", "Live", "part"]
+__all__ = ["LONGEST", "Live", "News", "part"]
 
 RETRY = b"retry: 1000\n\n"
 """How soon a page connects again, in milliseconds."""
@@ -21,6 +22,16 @@ LONGEST = 300.0
 """Seconds after which a stream ends, and the page comes back: then it is asked again who it is."""
 
 _LINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has changed on a page."""
+
+    html: str = ""
+    """HTML of `part`, for each place that has changed."""
+    mark: str = ""
+    """What the page is then; where it comes back, `Last-Event-ID` has it."""
 
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
@@ -39,10 +50,10 @@ class Live(Stream):
 
     Args:
         visit: Who looks.
-        parts: Yields what has changed, as HTML of `part`; an empty text where nothing has, at least every fifteen seconds.
+        parts: Yields what has changed, or nothing where nothing has, at least every ten seconds.
     """
 
-    def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[str]]) -> None:
+    def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> None:
         super().__init__()
         self._visit = visit
         self._parts = parts
@@ -53,10 +64,10 @@ class Live(Stream):
         try:
             await write(RETRY)
             async with aclosing(self._parts()) as found:
-                async for html in found:
+                async for news in found:
                     now = time.monotonic()
-                    if html:
-                        await write(_frame(html))
+                    if news.html:
+                        await write(_frame(news))
                         beat = now
                     elif now - beat >= HEARTBEAT:
                         await write(BEAT)
@@ -66,11 +77,13 @@ class Live(Stream):
             await write(b"event: ended\ndata:\n\n")
         except (Problem, SojournError) as error:
             problem = self._visit.render("problem_part.html", problem=problem_of(error))
-            await write(_frame(part("notice", f'<div id="notice">{problem}</div>')))
+            notice = part("notice", f'<div id="notice" role="status" aria-live="polite">{problem}</div>')
+            await write(_frame(News(notice)))
         except TimeoutError:
             return False
         return True
 
 
-def _frame(html: str) -> bytes:
-    return "".join(f"data: {line}\n" for line in _LINE.split(html)).encode() + b"\n"
+def _frame(news: News) -> bytes:
+    lines = [f"data: {line}\n" for line in _LINE.split(news.html)]
+    return "".join([f"id: {news.mark}\n" if news.mark else "", *lines, "\n"]).encode()

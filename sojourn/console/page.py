@@ -84,9 +84,9 @@ class Visit:
         """A template as HTML, with the visitor."""
         return render(template, visit=self, url=self.url, rooms=ROOMS, **values)
 
-    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, *, http_status: int = 200, **values: Any) -> Response:
         """A template as the answer."""
-        return HTMLResponse(self.render(template, **values), status)
+        return HTMLResponse(self.render(template, **values), http_status)
 
     def go(self, path: str, **query: Any) -> Response:
         """Send the browser on after a form was done, so that going back sends nothing again."""

@@ -14,6 +14,7 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
+from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolTelemetry
 from sojourn.core.history.fold import END, Fold
@@ -33,6 +34,7 @@ __all__ = [
     "first_execution",
     "memory_in_history",
     "place_of_message",
+    "policy_in_history",
     "present_execution",
     "records_of",
     "status_in_history",
@@ -175,6 +177,11 @@ async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
 async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
     """The recorded memory of a run; raises as `status_in_history`."""
     return (await _fold_of_present(client, run_id)).state.memory
+
+
+async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
+    """The recorded policy of a run, as it was merged for it; that of no agent before its first plan. Raises as `status_in_history`."""
+    return (await _fold_of_present(client, run_id)).state.policy
 
 
 async def place_of_message(client: Client, run_id: str, message_id: str) -> str | None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sojourn.client.listing import Selection
 from sojourn.console.listed_runs import Found, ListedRuns, Wanted
-from sojourn.console.live import Live, part
+from sojourn.console.live import Live, News, part
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.states import WORDS
 from sojourn.http.routes.runs import labels_of
@@ -112,12 +112,12 @@ async def live(visit: Visit) -> Response:
     filters = _filters(visit)
     wanted = filters.wanted()
 
-    async def parts() -> AsyncGenerator[str]:
+    async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.hub.is_closed:
             found = await _list(visit.service).page(visit.asking, wanted)
             html = _parts(visit, filters, found)
-            yield html if html != sent else ""
+            yield News(html if html != sent else "")
             sent = html
             await asyncio.sleep(INTERVAL)
 

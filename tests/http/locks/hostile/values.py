@@ -58,7 +58,7 @@ VALUES = [
     row("path: not UTF-8", "GET", "/v1/runs/%ff%fe", 404, "run_not_found"),
     row("path: 5,000 characters", "GET", f"/v1/runs/{'x' * 5_000}", 422, "invalid_request"),
     row("path: a script", "GET", "/v1/runs/%3Cscript%3E", 404, "run_not_found"),
-    row("path: two slashes", "GET", "//v1/runs", 404, "not_found"),
+    row("path: two slashes", "GET", "//v1/waits", 404, "not_found"),
     row("path: none", "GET", "/.env", 404, "not_found"),
     row("path: up to a file", "GET", "/v1/%2e%2e/%2e%2e/etc/passwd", 404, "not_found"),
     row("path: an artifact of another run", "GET", "/v1/runs/$own/artifacts/$artifact", 422, "invalid_input"),

@@ -1,0 +1,203 @@
+"""`/runs/{run_id}`: a run: its tree, live, with what it waits for and what is left of its limits; and each call by itself."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from starlette.responses import Response
+
+from sojourn.console.history_parts import tree_of
+from sojourn.console.live import Live, News, part
+from sojourn.console.page import Pages, Visit
+from sojourn.console.views.entries import Call, Entry
+from sojourn.console.views.run_head import head_of
+from sojourn.console.views.run_tree import RunTree
+from sojourn.console.views.timeline import WIDTH, timeline_of
+from sojourn.console.views.values import line_of, shown_value
+from sojourn.console.watching import Watched, Watching
+from sojourn.contracts.ids import EVENT_ID
+from sojourn.http.problems import Problem
+from sojourn.http.service import Service
+
+__all__ = ["head_values", "mark_of", "pages", "watching_of"]
+
+pages = Pages()
+
+WINDOW = 150
+"""Entries of the tree that a page has, the last ones."""
+
+PAUSE = 0.3
+"""Seconds between two changes of a page."""
+
+IDLE = 10.0
+"""Seconds after which a stream without news tells that it is there."""
+
+_WATCHING: WeakKeyDictionary[Service, Watching] = WeakKeyDictionary()
+
+
+def watching_of(service: Service) -> Watching:
+    """The runs that are watched in this process."""
+    return _WATCHING.setdefault(service, Watching(service))
+
+
+# A run id has slashes where it is a child run's; so the paths with a word at their end come before the plain one.
+
+
+@pages.get("/runs/{run_id:path}/live")
+async def live(visit: Visit, run_id: str) -> Response:
+    """What changes on the page of a run."""
+    run = await visit.service.run(visit.asking, run_id)
+    came = visit.request.headers.get("last-event-id") or visit.query("since")
+
+    async def parts() -> AsyncGenerator[News]:
+        async with watching_of(visit.service).follow(run.id) as watched:
+            seen = _seen(watched, came)
+            while True:
+                at = watched.version
+                html = "".join(_news(visit, watched, seen)) if at != seen else ""
+                yield News(html, f"{watched.id}.{at}")
+                seen = at
+                if watched.is_ended and watched.version == seen:
+                    if watched.failure:
+                        raise watched.failure
+                    return
+                await asyncio.sleep(PAUSE)
+                await watched.changed(seen, IDLE)
+
+    return Live(visit, parts)
+
+
+def mark_of(watched: Watched) -> str:
+    """What a page shows: this watching, and its version."""
+    return f"{watched.id}.{watched.version}"
+
+
+def _seen(watched: Watched, came: str) -> int:
+    """The version that a page has; -1 where it has none of this watching."""
+    whose, _, version = came.partition(".")
+    return int(version) if whose == watched.id and version.isdecimal() else -1
+
+
+def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
+    tree = watched.tree
+    found = [part("head", _head(visit, watched))]
+    if visit.query("of") == "timeline":
+        timeline = timeline_of(tree, datetime.now(UTC))
+        html = visit.render("timeline.html", run_id=watched.run_id, timeline=timeline, width=WIDTH)
+        return [*found, part("timeline", html)]
+    found.append(part("side", _side(visit, watched)))
+    if seen < 0:
+        return [*found, part("tree", _tree(visit, watched))]
+    for entry in tree.changed(seen):
+        html = _entry(visit, watched, entry)
+        found.append(part("tree", html, "beforeend") if entry.born > seen else part(entry.key, html))
+    return found
+
+
+@pages.get("/runs/{run_id:path}/inside")
+async def inside(visit: Visit, run_id: str) -> Response:
+    """The tree of a child run, for the place of its call in the tree of its parent."""
+    run = await visit.service.run(visit.asking, run_id)
+    watched = await watching_of(visit.service).look(run.id, 1.0)
+    return visit.page("run_inside.html", **_values(watched), entries=watched.tree.last(WINDOW), shown=_SHOWN)
+
+
+@pages.get("/runs/{run_id:path}/calls/{call_id}")
+async def call(visit: Visit, run_id: str, call_id: str) -> Response:
+    """A call with all of its arguments and of its result."""
+    run = await visit.service.run(visit.asking, run_id)
+    watched = await watching_of(visit.service).look(run.id)
+    found = watched.tree.call(call_id) or await _earlier_call(visit, watched, call_id)
+    if found is None:
+        raise Problem(
+            404,
+            "not_found",
+            f"the run {run.id} has no call {call_id!r}",
+            then="The run's page has its calls.",
+        )
+    whole = {"most": 2_000_000}
+    return visit.page("call.html", **head_values(watched), entry=found, shown=_SHOWN, whole=whole, tab="call")
+
+
+async def _earlier_call(visit: Visit, watched: Watched, call_id: str) -> Call | None:
+    before = watched.earlier
+    while before:
+        tree, before = await tree_of(visit.service, watched.run_id, before)
+        if found := tree.call(call_id):
+            return found
+    return None
+
+
+@pages.get("/runs/{run_id:path}")
+async def run(visit: Visit, run_id: str) -> Response:
+    """A run: the last part of its tree, or with `before` the part before an event."""
+    found = await visit.service.run(visit.asking, run_id)
+    watched = await watching_of(visit.service).look(found.id)
+    before = visit.query("before")
+    if before and not EVENT_ID.match(before):
+        raise Problem(
+            422, "invalid_input", f"before: {before[:100]!r} is no event", then="Open the page without it."
+        )
+    if before:
+        tree, earlier = await tree_of(visit.service, found.id, before)
+    else:
+        tree, earlier = watched.tree, watched.earlier
+    entries = tree.last(WINDOW)
+    return visit.page(
+        "run.html",
+        **head_values(watched),
+        entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
+        earlier=_before(tree, entries, earlier),
+        before=before,
+        mark=mark_of(watched),
+        tab="tree",
+    )
+
+
+def _before(tree: RunTree, entries: list[Entry], earlier: str) -> str:
+    """Where the entries before these end; empty where there are none."""
+    return entries[0].event_id if entries and (len(tree) > len(entries) or tree.dropped) else earlier
+
+
+_SHOWN = {"value": shown_value, "line": line_of}
+
+
+def _values(watched: Watched) -> dict[str, Any]:
+    return {"run_id": watched.run_id, "watched": watched, "status": watched.status}
+
+
+def head_values(watched: Watched) -> dict[str, Any]:
+    """What the templates of every page of a run are given."""
+    return {**_values(watched), "head": head_of(watched.status, watched.about, watched.tree.spent)}
+
+
+def _head(visit: Visit, watched: Watched) -> str:
+    return visit.render("run_head.html", **head_values(watched))
+
+
+def _side(visit: Visit, watched: Watched) -> str:
+    return visit.render("run_side.html", **head_values(watched))
+
+
+def _tree(visit: Visit, watched: Watched) -> str:
+    entries = watched.tree.last(WINDOW)
+    return visit.render(
+        "run_tree.html",
+        **_values(watched),
+        entries=[_entry(visit, watched, entry) for entry in entries],
+        earlier=_before(watched.tree, entries, watched.earlier),
+    )
+
+
+def _entry(visit: Visit, watched: Watched, entry: Entry, *, keep: bool = True) -> str:
+    """An entry as HTML, made once for everybody who looks."""
+    place = (visit.url.base, entry.key)
+    known = watched.rendered.get(place) if keep else None
+    if known is not None and known[0] == entry.version:
+        return known[1]
+    html = visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
+    if keep:
+        watched.rendered[place] = entry.version, html
+    return html

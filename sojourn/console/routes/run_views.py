@@ -1,0 +1,135 @@
+"""What else there is of a run: its timeline, its transcript, its events, and its policy with its safeguards."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from sojourn.console.history_parts import event_at, part_of
+from sojourn.console.page import Pages, Visit
+from sojourn.console.routes.run import head_values, mark_of, watching_of
+from sojourn.console.views.event_rows import event_row, event_text
+from sojourn.console.views.timeline import WIDTH, timeline_of
+from sojourn.console.views.values import line_of, shown_value
+from sojourn.console.watching import Watched
+from sojourn.contracts.event import EVENT_CLASSES
+from sojourn.contracts.ids import EVENT_ID
+from sojourn.errors import RunNotFound
+from sojourn.events.one_run import policy_in_history
+from sojourn.http.problems import Problem
+
+__all__ = ["pages"]
+
+pages = Pages()
+
+MESSAGES = 60
+"""Messages of a page of the transcript."""
+
+EVENTS = 300
+"""Events of a page."""
+
+WHOLE = 2_000_000
+"""Most characters of a message or event that is shown alone."""
+
+
+async def _watched(visit: Visit, run_id: str) -> Watched:
+    run = await visit.service.run(visit.asking, run_id)
+    return await watching_of(visit.service).look(run.id)
+
+
+@pages.get("/runs/{run_id:path}/timeline")
+async def timeline(visit: Visit, run_id: str) -> Response:
+    """Plans and calls as bars."""
+    watched = await _watched(visit, run_id)
+    now = datetime.now(UTC)
+    return visit.page(
+        "timeline_page.html",
+        **head_values(watched),
+        timeline=timeline_of(watched.tree, now),
+        width=WIDTH,
+        mark=mark_of(watched),
+        earlier=bool(watched.earlier or watched.tree.dropped),
+        tab="timeline",
+    )
+
+
+@pages.get("/runs/{run_id:path}/transcript")
+async def transcript(visit: Visit, run_id: str) -> Response:
+    """The messages as the planner gets them, the last ones; or one of them whole."""
+    run = await visit.service.run(visit.asking, run_id)
+    watched = await watching_of(visit.service).look(run.id)
+    messages = await run.transcript()
+    only, until = _number(visit, "message"), _number(visit, "before")
+    if only is not None:
+        shown = [(only, messages[only])] if only < len(messages) else []
+    else:
+        end = len(messages) if until is None else min(until, len(messages))
+        first = max(0, end - MESSAGES)
+        shown = list(enumerate(messages))[first:end]
+    return visit.page(
+        "transcript.html",
+        **head_values(watched),
+        messages=shown,
+        count=len(messages),
+        before=shown[0][0] if shown and only is None else 0,
+        only=only,
+        most=WHOLE if only is not None else 6_000,
+        shown={"value": shown_value, "line": line_of},
+        tab="transcript",
+    )
+
+
+def _number(visit: Visit, name: str) -> int | None:
+    text = visit.query(name)
+    if text and not (text.isdecimal() and len(text) < 10):
+        raise Problem(
+            422, "invalid_input", f"{name}: {text[:50]!r} is no number", then="Open the page without it."
+        )
+    return int(text) if text else None
+
+
+@pages.get("/runs/{run_id:path}/events")
+async def events(visit: Visit, run_id: str) -> Response:
+    """The events, the last ones, or those before one; or one of them whole."""
+    watched = await _watched(visit, run_id)
+    at, before, kind = visit.query("at"), visit.query("before"), visit.query("type")
+    for name, text in (("at", at), ("before", before)):
+        if text and not EVENT_ID.match(text):
+            raise Problem(
+                422, "invalid_input", f"{name}: {text[:100]!r} is no event", then="Open the page without it."
+            )
+    if at:
+        event = await event_at(visit.service, watched.run_id, at)
+        if event is None:
+            raise RunNotFound(f"the run {watched.run_id} has no event {at}", run_id=watched.run_id)
+        rows, earlier, whole = [], "", event_text(event)[:WHOLE]
+    else:
+        found = await part_of(visit.service, watched.run_id, before)
+        rows = [event_row(event) for event in found.events if not kind or event.type == kind]
+        earlier, whole = rows[-EVENTS].event_id if len(rows) > EVENTS else found.earlier, ""
+    return visit.page(
+        "events.html",
+        **head_values(watched),
+        rows=rows[-EVENTS:],
+        earlier=earlier,
+        whole=whole,
+        at=at,
+        kind=kind,
+        kinds=sorted(EVENT_CLASSES),
+        tab="events",
+    )
+
+
+@pages.get("/runs/{run_id:path}/policy")
+async def policy(visit: Visit, run_id: str) -> Response:
+    """The limits and rules that the run has, and the errors that its safeguards count."""
+    watched = await _watched(visit, run_id)
+    found = await policy_in_history(visit.service.client.temporal, watched.run_id)
+    fields: dict[str, Any] = found.model_dump(mode="json")
+    return visit.page(
+        "policy.html",
+        **head_values(watched),
+        policy={name: value for name, value in fields.items() if value not in (None, {}, [], "")},
+        shown={"value": shown_value, "line": line_of},
+        tab="policy",
+    )

@@ -1,0 +1,88 @@
+"""The head of a run's page: what it was asked, by whom, how it is, and what it used and may still use."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sojourn.console.views.about_run import AboutRun
+from sojourn.console.views.amounts import lasted, money, short_number
+from sojourn.console.views.run_rows import doing
+from sojourn.console.views.spent import Spent
+from sojourn.console.views.states import OPEN, word_of
+from sojourn.contracts.run import RunStatus
+from sojourn.contracts.run_policy import Caps
+
+__all__ = ["RunHead", "head_of", "left_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """The head."""
+
+    run_id: str
+    agent_id: str
+    session_id: str
+    asked: str
+    by: str
+    """Who asked for the run; empty where the program did not say."""
+    labels: dict[str, str]
+    status: str
+    word: str
+    now: str
+    """What it does; empty where it has ended."""
+    failure: str
+    is_open: bool
+    is_paused: bool
+    is_conversation: bool
+    parent: str
+    """Of a child run: the run that started it."""
+    origin: str
+    """Of a fork: the run it was forked from."""
+    started_at: datetime | None
+    closed_at: datetime | None
+    took: timedelta | None
+    spent: Spent
+    tool_calls: int
+    left: list[tuple[str, str]]
+    """What is left of the limits: the limit, and how much."""
+
+
+def head_of(status: RunStatus, about: AboutRun, spent: Spent) -> RunHead:
+    """The head of a run."""
+    is_open = status.status in OPEN
+    state = "waiting" if status.status == "running" and status.child_awaits else status.status
+    return RunHead(
+        run_id=status.run_id,
+        agent_id=status.agent_id,
+        session_id=status.session_id,
+        asked=about.asked,
+        by=status.principal.subject if status.principal else "",
+        labels=about.labels,
+        status=state,
+        word=word_of(state),
+        now=doing(status) if is_open else "",
+        failure=status.failure or "",
+        is_open=is_open,
+        is_paused=status.paused is not None,
+        is_conversation=status.conversation,
+        parent=status.run_id.rpartition("/")[0],
+        origin=status.forked_from.run_id if status.forked_from else "",
+        started_at=status.started_at,
+        closed_at=status.closed_at,
+        took=status.closed_at - status.started_at if status.closed_at and status.started_at else None,
+        spent=spent,
+        tool_calls=status.tool_calls,
+        left=left_of(status.caps) if is_open else [],
+    )
+
+
+def left_of(caps: Caps) -> list[tuple[str, str]]:
+    """What is left of limits, in words; a limit that there is not is left out."""
+    known = (
+        ("calls", None if caps.tool_calls is None else f"{caps.tool_calls:,}"),
+        ("rounds in this turn", None if caps.rounds is None else f"{caps.rounds:,}"),
+        ("failed steps in a row", None if caps.failed_steps is None else f"{caps.failed_steps:,}"),
+        ("active time", lasted(caps.time) if caps.time is not None else None),
+        ("tokens", short_number(caps.tokens) if caps.tokens is not None else None),
+        ("money", money(caps.cost) if caps.cost is not None else None),
+    )
+    return [(name, amount) for name, amount in known if amount is not None]
