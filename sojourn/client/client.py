@@ -194,6 +194,7 @@ class Client(Access):
         result: Any = MISSING,
         answer: str | Mapping[str, Any] | None = None,
         approve: bool | None = None,
+        arguments: Mapping[str, Any] | None = None,
         by: str | None = None,
         history: str | PathLike[str] | None = None,
         new_run_id: str | None = None,
@@ -215,6 +216,8 @@ class Client(Access):
             result: A result, as JSON or a `ToolResult`, in place of the one that the call of `at` had, or the last call.
             answer: Another answer to the planner's question at `at`.
             approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it.
+            arguments: Arguments in place of those that the call at `at` had, or the last call: the call is carried out by them, and a
+                person is asked first where one was.
             by: Name of the person who decides with `approve`, recorded unchecked.
             history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
@@ -234,7 +237,7 @@ class Client(Access):
             raise InvalidInput(
                 "at is the id of an event; leave it out to fork the end of the run", run_id=run_id
             )
-        asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve)
+        asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve, arguments)
         exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage)
         fork = fork.asked_by(principal, asked.run_id).named(new_run_id)

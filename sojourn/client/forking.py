@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import StorageDriver
@@ -22,7 +22,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.history.fork import Change, forked, reopened
+from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.continuation import Continuation, written
 from sojourn.core.run.opening import messages_fault, principal_fault
@@ -55,6 +55,7 @@ class ForkRequest:
     result: Any = MISSING
     answer: str | Mapping[str, Any] | None = None
     approve: bool | None = None
+    arguments: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +232,19 @@ _Choice = tuple[ForkPoint, Change, str | None]
 
 def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
     """The point and the change; or why there is no such point."""
-    if sum((asked.result is not MISSING, asked.answer is not None, asked.approve is not None)) > 1:
-        return "give only one of result, answer and approve"
+    changes = (
+        asked.result is not MISSING,
+        *(each is not None for each in (asked.answer, asked.approve, asked.arguments)),
+    )
+    if sum(changes) > 1:
+        return "give only one of result, answer, approve and arguments"
     if asked.message is not None and (fault := _message_fault(asked.message)):
         return fault
     where = f"at {asked.at}" if asked.at else "at its last point"
     if asked.approve is not None:
         return _decided(origin, asked, where)
+    if asked.arguments is not None:
+        return _edited(origin, asked, where)
     if asked.result is not MISSING:
         return _replaced(origin, asked, where)
     points = origin.points
@@ -261,6 +268,26 @@ def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | st
     if not (point and confirm):
         return f"run {asked.run_id} asked about no call {where}; name the event of the approval with at"
     return point, Change(asks=call_id), confirm.id
+
+
+def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
+    """The step with the call that is carried out with other arguments."""
+    if asked.message is not None:
+        return "a fork that calls with other arguments takes no message: the step goes on from there"
+    point, call_id = origin.points.step, _call_at(origin) or origin.points.calls.get(_wait_at(origin), "")
+    known = {call.tool_call_id for call in point.step.plan.calls} if point and point.step else set[str]()
+    if not (point and point.step and call_id in known):
+        return f"run {asked.run_id} has no call {where}; name the event tool_end, or await_confirmation, of the call with at"
+    if fault := cannot_edit(point.step, call_id) or _arguments_fault(asked.arguments):
+        return fault
+    return point, Change(arguments={call_id: asked.arguments or {}}), None
+
+
+def _arguments_fault(given: Any) -> str | None:
+    if not isinstance(given, Mapping):
+        return "the arguments are an object"
+    fault = json_fault(dict(cast("Mapping[str, Any]", given)))
+    return f"the arguments cannot be used: {fault.message}" if fault else None
 
 
 def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:

@@ -2,9 +2,9 @@
 
 import re
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from markupsafe import escape
 
@@ -32,6 +32,8 @@ class News:
     """HTML of `part`, for each place that has changed."""
     mark: str = ""
     """What the page is then; where it comes back, `Last-Event-ID` has it."""
+    told: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """By name, events for the page's script, each with its text on one line."""
 
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
@@ -86,4 +88,5 @@ class Live(Stream):
 
 def _frame(news: News) -> bytes:
     lines = [f"data: {line}\n" for line in _LINE.split(news.html)]
-    return "".join([f"id: {news.mark}\n" if news.mark else "", *lines, "\n"]).encode()
+    told = [f"event: {name}\ndata: {text}\n\n" for name, texts in news.told.items() for text in texts]
+    return "".join([f"id: {news.mark}\n" if news.mark else "", *lines, "\n", *told]).encode()

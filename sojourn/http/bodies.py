@@ -184,6 +184,8 @@ class ForkBody(_Body):
     """Another answer to the question at `at`."""
     approve: bool | None = None
     """Another decision on the call at `at`."""
+    arguments: dict[str, Any] | None = None
+    """Other arguments of the call at `at`, by which it is carried out."""
     run_id: Name | None = None
     """The id of the fork; made when left out."""
 

@@ -135,6 +135,7 @@ class Service:
             result=result,
             answer=body.answer,
             approve=body.approve,
+            arguments=body.arguments,
             by=asking.subject,
             new_run_id=self.chosen(asking, body.run_id),
             principal=asking,

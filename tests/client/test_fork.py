@@ -14,6 +14,7 @@ from sojourn import (
     AgentTool,
     App,
     AwaitClarification,
+    AwaitConfirmation,
     Client,
     Event,
     InvalidInput,
@@ -399,3 +400,67 @@ async def test_the_origin_in_a_start_by_hand_is_bounded(serve: Serve) -> None:
     await client.temporal.start_workflow("AgentRun", opening, id=run_id, task_queue=client.task_queue or "")
     with pytest.raises(RunFailed, match="at most 300 characters"):
         await client.get_run(run_id).result()
+
+
+async def test_a_call_is_carried_out_with_other_arguments(serve: Serve) -> None:
+    """The fork calls the tool with them, its transcript says so, and the origin stays as it is."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen", "cap"), says))
+    run = await ended(client)
+    at = await the_event(run, "tool_end")
+    assert at.type == "tool_end"
+    other = {"pen": "cap", "cap": "pen"}[at.result.result.split(" ")[0]]
+    fork = await client.fork(
+        run.id, at=(await the_event(run, "tool_end", 1)).event_id, arguments={"what": "ink"}
+    )
+    await fork.result()
+    assert shop.done == {"pen": 1, "cap": 1, "ink": 1}
+    made, before = await _calls_of(fork), await _calls_of(run)
+    assert sorted(before) == ["cap", "pen"]
+    assert sorted(made) == sorted({"pen", "cap"} - {other} | {"ink"})
+
+
+async def test_a_person_is_asked_about_the_arguments_that_will_run(serve: Serve) -> None:
+    """Where the call needed an approval: about the new ones, without the sentence that was made of the old ones."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("disk", tool="wipe"), says))
+    run = await client.start("shop.buyer", "go")
+    (first,) = await run.until_waiting()
+    await run.deny(by="eve")
+    await run.result()
+    at = await the_event(run, "await_confirmation")
+    fork = await client.fork(run.id, at=at.event_id, arguments={"what": "tape"})
+    (asked,) = await fork.until_waiting()
+    assert isinstance(first, AwaitConfirmation)
+    assert isinstance(asked, AwaitConfirmation)
+    assert (asked.payload, asked.prompt) == ({"what": "tape"}, "")
+    assert asked.payload_digest != first.payload_digest
+    await fork.approve(payload_digest=asked.payload_digest, by="eve")
+    await fork.result()
+    assert shop.done == {"tape": 1}
+
+
+async def test_other_arguments_are_checked_as_any(serve: Serve) -> None:
+    """What the tool does not take is for the planner to repair; a message with them, no object, or no call is refused at once."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen"), says))
+    run = await ended(client)
+    at = (await the_event(run, "tool_end")).event_id
+    fork = await client.fork(run.id, at=at, arguments={"what": 3})
+    await fork.result()
+    answered = await the_event(fork, "tool_end")
+    assert answered.type == "tool_end"
+    assert answered.error
+    assert answered.error.code == "invalid_arguments"
+    no_object: Any = [1]
+    for arguments, message, reason in (({"what": "x"}, "more", "no message"), (no_object, None, "an object")):
+        with pytest.raises(InvalidInput, match=reason):
+            await client.fork(run.id, at=at, arguments=arguments, message=message)
+    with pytest.raises(InvalidInput, match="has no call"):
+        await client.fork(run.id, at=(await the_event(run, "run_started")).event_id, arguments={"what": "x"})
+
+
+async def _calls_of(run: Run) -> list[str]:
+    """What the calls in a run's transcript are about."""
+    messages = await run.transcript()
+    return [part.payload["what"] for each in messages for part in each.parts if part.type == "tool_call"]

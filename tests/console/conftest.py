@@ -12,9 +12,11 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 
 from sojourn import Client
 from sojourn.http import create_app
+from tests.console import desk_app
 from tests.http.conftest import listening, shop
+from tests.http.protocols.conftest import node_modules
 
-__all__ = ["shop"]  # the fixture is used here as it is there
+__all__ = ["node_modules", "shop"]  # fixtures, which are used here as they are there
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1600, 1000)}
 
@@ -45,10 +47,17 @@ class Console:
     client: Client
     web: Any
     status_when: Callable[..., Awaitable[Any]]
+    agent_id: str = "shop.clerk"
 
-    async def start(self, text: str, agent_id: str = "shop.clerk", **options: Any) -> Any:
+    async def start(self, text: str, **options: Any) -> Any:
         """Start a run."""
-        return await self.client.start(agent_id, text, **options)
+        return await self.client.start(self.agent_id, text, **options)
+
+    async def ended(self, text: str, **options: Any) -> Any:
+        """Start a run, and wait until it has ended."""
+        run = await self.start(text, **options)
+        await self.status_when(run, lambda status: status.closed_at)
+        return run
 
     async def waiting(self, text: str, **options: Any) -> Any:
         """Start a run, and wait until somebody is waited for."""
@@ -64,6 +73,17 @@ async def console(serve, shop, status_when) -> AsyncIterator[Console]:
     web = create_app(shop.app, client=client)
     async with listening(web) as url:
         yield Console(url, client, web, status_when)
+
+
+@pytest.fixture
+async def desk(serve, status_when) -> AsyncIterator[Console]:
+    """The console of the operations desk, with a worker."""
+    desk_app.gate.clear()
+    client = await serve(desk_app.app)
+    web = create_app(desk_app.app, client=client)
+    async with listening(web) as url:
+        yield Console(url, client, web, status_when, "ops.assistant")
+    desk_app.gate.set()
 
 
 @pytest.fixture
@@ -98,7 +118,7 @@ async def visit(browser: Browser) -> AsyncIterator[Visit]:
                 "console",
                 lambda said: (
                     faults.append(f"{page.url}: {said.text}")
-                    if said.type == "error" and "status of 4" not in said.text
+                    if said.type in ("error", "warning") and "status of 4" not in said.text
                     else None
                 ),
             )

@@ -1,6 +1,7 @@
 """`/runs/{run_id}`: a run: its tree, live, with what it waits for and what is left of its limits; and each call by itself."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +22,7 @@ from sojourn.contracts.ids import EVENT_ID
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
 
-__all__ = ["head_values", "mark_of", "pages", "watching_of"]
+__all__ = ["call_of", "head_values", "mark_of", "pages", "watching_of"]
 
 pages = Pages()
 
@@ -57,7 +58,8 @@ async def live(visit: Visit, run_id: str) -> Response:
             while True:
                 at = watched.version
                 html = "".join(_news(visit, watched, seen)) if at != seen else ""
-                yield News(html, f"{watched.id}.{at}")
+                moved = [child for child, version in watched.children.items() if version > seen >= 0]
+                yield News(html, f"{watched.id}.{at}", {"child": moved})
                 seen = at
                 if watched.is_ended and watched.version == seen:
                     if watched.failure:
@@ -101,7 +103,18 @@ async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await watching_of(visit.service).look(run.id, 1.0)
-    return visit.page("run_inside.html", **_values(watched), entries=watched.tree.last(WINDOW), shown=_SHOWN)
+    return visit.page(
+        "run_inside.html",
+        **_values(watched),
+        entries=watched.tree.last(WINDOW),
+        within=_within(run.id),
+        shown=_SHOWN,
+    )
+
+
+def _within(run_id: str) -> str:
+    """What the ids of a child run's entries begin with, in the page of its parent, whose entries may have the same."""
+    return f"in-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-"
 
 
 @pages.get("/runs/{run_id:path}/calls/{call_id}")
@@ -109,7 +122,7 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
     """A call with all of its arguments and of its result."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await watching_of(visit.service).look(run.id)
-    found = watched.tree.call(call_id) or await _earlier_call(visit, watched, call_id)
+    found = await call_of(visit, watched, call_id)
     if found is None:
         raise Problem(
             404,
@@ -121,7 +134,10 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
     return visit.page("call.html", **head_values(watched), entry=found, shown=_SHOWN, whole=whole, tab="call")
 
 
-async def _earlier_call(visit: Visit, watched: Watched, call_id: str) -> Call | None:
+async def call_of(visit: Visit, watched: Watched, call_id: str) -> Call | None:
+    """A call by its id, from the present part of the run or from those before; raises as `part_of`."""
+    if found := watched.tree.call(call_id):
+        return found
     before = watched.earlier
     while before:
         tree, before = await tree_of(visit.service, watched.run_id, before)

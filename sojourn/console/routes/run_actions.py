@@ -1,7 +1,7 @@
 """What an operator does with a run: pause it, resume it, cancel it, take it up again, or fork it with something changed."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from starlette.responses import Response
 
@@ -10,9 +10,10 @@ from sojourn.client.run import OPEN, Run
 from sojourn.console.form import Form
 from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import head_values, watching_of
+from sojourn.console.routes.run import call_of, head_values, watching_of
 from sojourn.console.views.values import json_text
-from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, ToolEndEvent
+from sojourn.console.watching import Watched
+from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
@@ -95,8 +96,18 @@ async def choose(visit: Visit, run_id: str) -> Response:
         is_question=isinstance(event, AwaitClarificationEvent),
         is_approval=isinstance(event, AwaitConfirmationEvent),
         result=json_text(event.result.result) if isinstance(event, ToolEndEvent) else "",
+        arguments=await _arguments(visit, watched, event),
         tab="fork",
     )
+
+
+async def _arguments(visit: Visit, watched: Watched, event: Event | None) -> str:
+    """The arguments of the call that an event is about, as JSON; empty for a call that cannot be carried out with others."""
+    if not isinstance(event, ToolEndEvent | AwaitConfirmationEvent):
+        return ""
+    call_id = event.tool_call_id if isinstance(event, ToolEndEvent) else event.confirmation.tool_call_id
+    call = await call_of(visit, watched, call_id)
+    return "" if call is None or call.child else json_text(call.call.payload)
 
 
 @pages.post("/runs/{run_id:path}/fork", role="operator")
@@ -121,8 +132,13 @@ def _asked(form: Form) -> tuple[ForkBody, dict[str, Any]]:
         return ForkBody(at=at, answer=form.text("answer")), _NOTHING
     if change in ("approve", "deny"):
         return ForkBody(at=at, approve=change == "approve"), _NOTHING
+    if change == "arguments":
+        arguments = _json(form.text("arguments"), "the arguments are")
+        if not isinstance(arguments, dict):
+            raise InvalidInput('the arguments are an object, as {"name": 1}')
+        return ForkBody(at=at, arguments=cast("dict[str, Any]", arguments)), _NOTHING
     if change == "result":
-        return ForkBody(at=at), {"result": _json(form.text("result"), "the result")}
+        return ForkBody(at=at), {"result": _json(form.text("result"), "the result is")}
     return ForkBody(at=at), _NOTHING
 
 
@@ -130,4 +146,4 @@ def _json(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidInput(f"{what} is no JSON: {error}; a text stands in quotes") from error
+        raise InvalidInput(f"{what} no JSON: {error}; a text stands in quotes") from error

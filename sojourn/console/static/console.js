@@ -51,6 +51,25 @@
     say("ended", "");
   });
 
+  // What happens in a child run is shown where its tree is open.
+  document.addEventListener("child", (event) => {
+    for (const each of document.querySelectorAll(`.child[data-run="${CSS.escape(event.detail.data)}"]`)) {
+      if (each.closest("details").open) htmx.trigger(each, "refresh");
+    }
+  });
+
+  // A link to a part of the page opens what it is in.
+  const unfold = () => {
+    const wanted = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!wanted) return;
+    for (let fold = wanted.querySelector("details") || wanted; fold; fold = fold.parentElement) {
+      if (fold.matches("details")) fold.open = true;
+    }
+    wanted.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+
   // A key goes to the field or link that names it, unless somebody types.
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -60,11 +60,8 @@ def short_number(number: float) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes or characters, such as `1.2 MB`, without the unit below a thousand."""
-    return (
-        f"{count / 1_000_000:.1f} MB"
-        if count >= 1_000_000
-        else f"{count / 1_000:.1f} kB"
-        if count >= 1_000
-        else f"{count}"
-    )
+    """A number of bytes, such as `1.2 MB`."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from sojourn.console.views.text import readable
 
-__all__ = ["rendered"]
+__all__ = ["rendered", "spoken"]
 
 _TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "hr", "li", "ol", "p", "pre", "s", "strong",
@@ -45,3 +45,16 @@ def rendered(text: str) -> Markup:
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(cleaned)  # noqa: S704 - nh3 has cleaned it
+
+
+def spoken(text: str, most: int = 1_000) -> str:
+    """The words of a text without its Markdown, for a line."""
+    blocks = [
+        token for token in _markdown().parse(text[:most]) if token.type in ("inline", "fence", "code_block")
+    ]
+    return " ".join(
+        "".join(" " if part.type in ("softbreak", "hardbreak") else part.content for part in block.children)
+        if block.children
+        else block.content
+        for block in blocks
+    )

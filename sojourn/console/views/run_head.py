@@ -70,7 +70,7 @@ def head_of(status: RunStatus, about: AboutRun, spent: Spent) -> RunHead:
         closed_at=status.closed_at,
         took=status.closed_at - status.started_at if status.closed_at and status.started_at else None,
         spent=spent,
-        tool_calls=status.tool_calls,
+        tool_calls=max(status.tool_calls, len(status.calls)),
         left=left_of(status.caps) if is_open else [],
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sojourn.client.stuck import Stuck
+from sojourn.console.views.markdown import spoken
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.console.views.text import one_line
 from sojourn.console.views.waits import wait_line
@@ -100,7 +101,7 @@ def _now(status: RunStatus | None, stuck: Stuck | None, ended: Ended | None) -> 
 
 def _end(ended: Ended) -> str:
     if ended.output is not None:
-        return one_line(ended.output.text)
+        return one_line(spoken(ended.output.text))
     return one_line(str(ended.error)) if ended.error else ""
 
 

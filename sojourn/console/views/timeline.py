@@ -11,7 +11,7 @@ __all__ = ["WIDTH", "Bar", "Gap", "Piece", "Timeline", "timeline_of"]
 WIDTH = 1_000.0
 """Units of the scale."""
 
-GAP = 30.0
+GAP = 90.0
 """Units that a long time without work takes."""
 
 SHORT = timedelta(seconds=2)

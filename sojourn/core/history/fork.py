@@ -7,7 +7,7 @@ pause and open approvals stay there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.ids import place_in
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -26,6 +26,7 @@ from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.active_time import ActiveTime
+from sojourn.core.run.approval import about_payload
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.inbox import Sent
 from sojourn.core.run.outcomes import failed
@@ -35,7 +36,7 @@ from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.wire import size_of
 
-__all__ = ["Change", "forked", "reopened"]
+__all__ = ["Change", "cannot_edit", "forked", "reopened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Change:
     """The answer to the planner's question."""
     asks: str | None = None
     """The call of the last step about which a person is asked again."""
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Arguments in place of those that a call of the last step had, by call id; the call is carried out by them."""
 
 
 def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) -> Continuation | str:
@@ -63,8 +66,11 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
     """
     state, waits_for = point.state, point.waits_for
     messages = point.transcript
-    if point.step and change.asks:
-        state, waits_for = point.step.state, _reopened_step(point.step, change.asks, origin.run_id)
+    if point.step and (again := change.asks or next(iter(change.arguments), None)):
+        step = point.step
+        if change.arguments:
+            step = replace(step, plan=_edited(step.plan, again, change.arguments[again]))
+        state, waits_for = step.state, _reopened_step(step, again, origin.run_id)
         messages = messages[:-1]  # the step adds the plan's message itself
     elif point.step:
         state = _settled(point.step, change.results, origin.run_id, now)
@@ -100,6 +106,42 @@ def reopened(step: StepSoFar, call_id: str) -> AwaitConfirmation | None:
     """The approval that a call of a step needs; None for a call that needs none."""
     calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
     return next((dispatch.confirm for call, dispatch in calls if call.tool_call_id == call_id), None)
+
+
+def cannot_edit(step: StepSoFar, call_id: str) -> str | None:
+    """Why a call of a step cannot be carried out with other arguments; None where it can be."""
+    calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
+    kind = next((dispatch.kind for call, dispatch in calls if call.tool_call_id == call_id), None)
+    if kind in ("activity", "local"):
+        return None
+    if kind == "child":
+        return "the child run of the call was planned by its arguments; fork with a message instead"
+    return "the call was not carried out by a worker, so that other arguments change nothing"
+
+
+def _edited(plan: PlanOutcome, call_id: str, arguments: Mapping[str, Any]) -> PlanOutcome:
+    """A plan in which a call has other arguments; a person who is asked about it is shown them."""
+    payload = dict(arguments)
+    calls = [
+        call.model_copy(update={"payload": payload, "raw": None}) if call.tool_call_id == call_id else call
+        for call in plan.calls
+    ]
+    dispatches = [
+        dispatch.model_copy(update={"confirm": about_payload(dispatch.confirm, payload)})
+        if dispatch.confirm and call.tool_call_id == call_id
+        else dispatch
+        for call, dispatch in zip(plan.calls, plan.dispatches, strict=False)
+    ]
+    message = plan.message
+    if message is not None:
+        parts = [
+            part.model_copy(update={"payload": payload, "raw": None})
+            if isinstance(part, ToolCallPart) and part.tool_call_id == call_id
+            else part
+            for part in message.parts
+        ]
+        message = message.model_copy(update={"parts": parts})
+    return plan.model_copy(update={"calls": calls, "dispatches": dispatches, "message": message})
 
 
 def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None) -> RunState:

@@ -19,7 +19,7 @@ from sojourn.core.payload.template import filled
 from sojourn.core.run.shown_tool import digest_of, shown_of
 from sojourn.core.values.wire import encode_readable
 
-__all__ = ["Verdict", "asking", "confirmation_of", "judge"]
+__all__ = ["Verdict", "about_payload", "asking", "confirmation_of", "judge"]
 
 MAX_PROMPT = 500
 """Longest prompt to a person, in characters."""
@@ -112,13 +112,22 @@ def confirmation_of(
         title=spec.title,
         prompt=_prompt(spec, payload),
         payload={} if call.raw is None else payload,
-        payload_digest=hashlib.sha256(encode_readable(payload)).hexdigest(),
+        payload_digest=_digest(payload),
         binds=True,
         spec_digest=digest_of(spec),
         shown=shown_of(spec),
         changes=changes or [],
         expires_after=expires_after,
     )
+
+
+def about_payload(confirm: AwaitConfirmation, payload: dict[str, Any]) -> AwaitConfirmation:
+    """The confirmation of the same call with another payload; without its sentence, which was made of the first one."""
+    return confirm.model_copy(update={"payload": {}, "payload_digest": _digest(payload), "prompt": ""})
+
+
+def _digest(payload: dict[str, Any]) -> str:
+    return hashlib.sha256(encode_readable(payload)).hexdigest()
 
 
 def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from tests.http.locks.hostile.pages import OF_NO_TENANT as PAGES_OF_NO_TENANT
+from tests.http.locks.hostile.pages import PAGES
 from tests.http.locks.hostile.world import Answer, Row, World
 
 RPC = {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
@@ -15,6 +17,7 @@ OF_NO_TENANT = {
     "GET /v1/agents/{agent_id}",
     "GET /openai/v1/models",
     "GET /openai/v1/models/{model}",
+    *PAGES_OF_NO_TENANT,
 }
 """Routes that say the same to every tenant."""
 
@@ -318,7 +321,7 @@ async def _card(world: World) -> Answer:
     return await world.send("GET", "/a2a/shop.clerk/tasks/$task")
 
 
-_SENT = [_by_path(*each) for each in _PATHS] + [_by_method(*each) for each in _METHODS]
+_SENT = [_by_path(*each) for each in _PATHS] + [_by_method(*each) for each in _METHODS] + PAGES
 _SENT.append(Row("GET a2a task by path", _card, 404, "not_found", "GET /a2a/{agent_id}{rest}"))
 
 TENANCY = [*_SENT, *map(_as_eve, _SENT)]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,9 @@ class Answer:
     @property
     def code(self) -> str:
         """The code of an error, in whichever shape the path has; empty where there is none."""
+        if self.media == "text/html":
+            told = re.search(r'<p class="faint"><code>(\w+)</code>', self.text)
+            return told[1] if told else ""
         value = self.value if isinstance(self.value, dict) else {}
         error = value.get("error")
         if isinstance(error, dict) and "jsonrpc" not in value:

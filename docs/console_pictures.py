@@ -1,0 +1,152 @@
+"""`python docs/console_pictures.py`: take the pictures of docs/console.md, from a real console of real runs in a real browser.
+
+The script starts a server, a worker of the operations desk of the tests, and runs in every state that a picture needs. It needs the
+machine's Chromium. `--folder` writes the pictures elsewhere.
+"""
+
+import argparse
+import asyncio
+import shutil
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from playwright.async_api import Page, async_playwright
+
+from sojourn import Client, Principal, Run, Worker
+from sojourn.http import create_app
+from sojourn.server import Server
+from tests.console import desk_app
+
+__all__ = ["PICTURES", "take"]
+
+FOLDER = Path(__file__).resolve().parent / "screens"
+
+Shot = Callable[[Page], Awaitable[Any]]
+
+
+async def _nothing(_: Page) -> None:
+    """Leave the page as it is."""
+
+
+async def _open_failed(page: Page) -> None:
+    """Open the call that failed."""
+    await page.locator("#tree > .is-state-failed summary").first.click()
+
+
+PICTURES: dict[str, tuple[str, int, int, str, Shot]] = {
+    "console-runs": ("/runs", 1280, 760, "light", _nothing),
+    "console-run": ("/runs/dark-site", 1280, 1080, "light", _open_failed),
+    "console-waiting": ("/runs/old-orders", 1280, 620, "dark", _nothing),
+    "console-timeline": ("/runs/old-orders-decided/timeline", 1280, 560, "light", _nothing),
+    "console-phone": ("/runs/dark-site", 390, 844, "dark", _nothing),
+}
+"""By name: the page, the width and the height of the window, the colours, and what is done on the page before."""
+
+
+async def take(folder: Path) -> list[Path]:
+    """Take the pictures; returns their files."""
+    server = Server(port=0, ui=False, attach=False)
+    async with AsyncExitStack() as stack:
+        await server.start()
+        stack.push_async_callback(server.stop, grace=timedelta(0))
+        client = await Client.connect(server.address)
+        stack.push_async_callback(client.close)
+        await stack.enter_async_context(Worker(desk_app.app, client))
+        desk_app.gate.clear()
+        await _runs(client)
+        url = await _served(stack, client)
+        return await _taken(url, folder)
+
+
+async def _runs(client: Client) -> None:
+    """Start runs, and wait until each is as the pictures show it."""
+    for run_id, text in (
+        ("broken", "Break the price list"),
+        ("dark-site", "Why is site s-4 dark since Sunday, and what should we do about it?"),
+        ("old-orders-decided", "Delete the work orders of the year before last"),
+        ("old-orders", "Delete the old work orders of s-4"),
+        ("meter", "Which meter is wrong?"),
+        ("fuse", "Fuse or gateway, what do you think?"),
+        ("firmware", "Roll out the firmware of October to s-2"),
+    ):
+        labels = {"desk": "3"}
+        await client.start(
+            "ops.assistant", text, run_id=run_id, labels=labels, principal=Principal(subject="ana")
+        )
+    ended = [client.get_run(run_id) for run_id in ("dark-site", "old-orders-decided")]
+    await asyncio.gather(
+        *(_until(client.get_run(each), "awaits") for each in ("old-orders-decided", "old-orders", "meter"))
+    )
+    await asyncio.sleep(4)  # on the timeline somebody was waited for
+    await ended[1].approve(by="eve", reason="they are older than two years")
+    await asyncio.gather(*(run.result() for run in ended), _until(client.get_run("fuse"), "child_awaits"))
+    turn = await client.session("ops.assistant", "night-shift").send("Echo all is quiet", by="ana")
+    await turn.result()
+    found: set[str] = set()
+    while len(found) < 8:  # the store lists a run after about a second
+        found = {run.run_id async for run in client.list_runs(children=False)}
+
+
+async def _until(run: Run, what: str) -> None:
+    while not getattr(await run.status(), what):
+        await asyncio.sleep(0.05)
+
+
+async def _served(stack: AsyncExitStack, client: Client) -> str:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    stack.callback(listener.close)
+    web = create_app(desk_app.app, client=client)
+    server = uvicorn.Server(uvicorn.Config(web, log_level="critical", timeout_graceful_shutdown=1))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+
+    async def stop() -> None:
+        server.should_exit = True
+        await serving
+
+    stack.push_async_callback(stop)
+    while not server.started:
+        await asyncio.sleep(0.02)
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def _taken(url: str, folder: Path) -> list[Path]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("there is no Chromium on this machine: apt-get install chromium")
+    taken: list[Path] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium)
+        for name, (path, width, height, scheme, prepare) in PICTURES.items():
+            dark = scheme == "dark"
+            page = await browser.new_page(
+                viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+            )
+            await page.goto(url + path)
+            await page.locator("main").wait_for()
+            await prepare(page)
+            await page.wait_for_timeout(1_500)  # until it is live
+            taken.append(folder / f"{name}.png")
+            await page.screenshot(path=taken[-1])
+            await page.close()
+        await browser.close()
+    return taken
+
+
+def main() -> None:
+    """Take the pictures from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in asyncio.run(take(folder)):
+        print(f"{file.name}: {file.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

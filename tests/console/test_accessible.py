@@ -1,0 +1,76 @@
+"""Every page of the console, looked at by axe: in light and dark, on a phone and on a desk, it finds nothing."""
+
+import json
+
+import pytest
+from playwright.async_api import expect
+
+WHY = "Why is site s-4 dark?"
+
+
+@pytest.fixture(scope="session")
+def axe(node_modules):
+    """The program, as a text."""
+    return (node_modules / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+async def faults(page, axe):
+    """What axe finds on a page."""
+    await page.evaluate(axe)
+    found = await page.evaluate(
+        "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']})"
+    )
+    return [
+        f"{page.url}: {each['id']}: {node['html'][:200]} {json.dumps(node['any'] + node['all'])[:300]}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["phone", "desk"])
+async def test_axe_finds_nothing(desk, visit, axe, size, scheme):
+    """On the list, on every page of a run, with folds open, and on what an error says."""
+    done, asks = await desk.ended(WHY), await desk.waiting("Delete the old work orders of s-4")
+    failed = await desk.ended("Break at once")
+    paths = ["/runs", "/runs?q=nothing+like+this", "/runs/none", "/runs?cursor=x"]
+    paths += [f"/runs/{run.id}" for run in (done, asks, failed)]
+    paths += [f"/runs/{done.id}/{view}" for view in ("timeline", "transcript", "events", "policy", "fork")]
+    found = []
+    page = await visit(f"{desk.url}/sign-in", size=size, scheme=scheme)
+    for path in paths:
+        await page.goto(desk.url + path)
+        await page.evaluate(
+            "document.querySelectorAll('details:not(.menu)').forEach(each => { each.open = true })"
+        )
+        if path == f"/runs/{done.id}":
+            await expect(page.locator(".child .tree")).to_have_count(1)
+        assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+        found += await faults(page, axe)
+    assert found == []
+
+
+async def test_the_keyboard_reaches_and_does_everything(desk, visit):
+    """The first key skips to the content, a slash goes to the search, and folds open by Enter."""
+    run = await desk.ended(WHY)
+    page = await visit(f"{desk.url}/runs")
+    await page.keyboard.press("Tab")
+    await expect(page.locator(":focus")).to_have_text("To the content")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("/")
+    await expect(page.locator("[name=q]")).to_be_focused()
+    await page.goto(f"{desk.url}/runs/{run.id}")
+    await page.locator("#tree > .call summary").first.focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#tree > .call .inside").first).to_be_visible()
+
+
+async def test_the_theme_that_somebody_chooses_stays(desk, visit):
+    """It is that of the system until the switch is used, and then of the choice, on every page."""
+    page = await visit(f"{desk.url}/runs", scheme="light")
+    light = await page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    await page.locator("#theme").click()
+    dark = await page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    assert light != dark
+    await page.reload()
+    assert await page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor") == dark

@@ -1,0 +1,249 @@
+"""The page of a run: what its tree says, that it is live, and what can be done with the run from there."""
+
+import asyncio
+import json
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+
+from sojourn import Principal
+from tests.console import desk_app
+
+WHY = "Why is site s-4 dark?"
+
+
+def call(page, tool):
+    """The last entry of a call of a tool."""
+    return page.locator("#tree > .call", has=page.locator(".tool", has_text=tool)).last
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
+async def test_a_run_says_what_was_asked_and_all_that_happened(desk, visit, size, script):
+    """At every size, with and without a script: who asked, the state, the cost, each call, what was wrong with one, and the answer."""
+    run = await desk.ended(WHY, principal=Principal(subject="ana"), labels={"desk": "3"})
+    page = await visit(f"{desk.url}/runs/{run.id}", size=size, script=script)
+    head = page.locator("#head")
+    for text in (WHY, "Completed", "ana", "ops.assistant", "$0.0609", "3"):
+        await expect(head).to_contain_text(text)
+    await expect(page.locator("#tree > .call")).to_have_count(6)
+    wrong = page.locator("#tree > .is-state-failed")
+    await expect(wrong).to_contain_text("`hours` must be at most 48")
+    await expect(wrong).to_contain_text("repeated with other arguments")
+    await wrong.locator("summary").first.click()
+    await expect(wrong.locator(".hint")).to_contain_text("at most 48")
+    await expect(wrong.locator(".hint")).to_contain_text("kWh, W")
+    await expect(page.locator(".the-end td", has_text="18.4 kWh")).to_be_visible()
+    await expect(page.locator(".the-end strong", has_text="Site s-4")).to_be_visible()
+    await expect(page.locator("#tree").get_by_text("has two devices down")).to_have_count(1)
+
+
+async def test_results_are_tables_pictures_and_fields(desk, visit):
+    """A list of objects is a table, a picture is one, and an object is a list of fields."""
+    run = await desk.ended(WHY)
+    page = await visit(f"{desk.url}/runs/{run.id}", scheme="dark")
+    await call(page, "devices.measure").locator("summary").first.click()
+    inside = call(page, "devices.measure").locator(".inside")
+    await expect(inside.locator("th", has_text="kW")).to_be_visible()
+    assert await inside.locator("img").evaluate("picture => picture.naturalWidth") == 24
+    await call(page, "devices.read").locator("summary").first.click()
+    await expect(call(page, "devices.read").locator("dd", has_text="within the usual band")).to_be_visible()
+
+
+async def test_a_child_run_opens_in_place_and_is_live_there(desk, visit):
+    """Its tree is in the tree of its parent once somebody opens the call, grows there, and is a link without a script."""
+    run = await desk.waiting("Fuse or gateway?")
+    child = next(iter((await run.status()).child_awaits))
+    page = await visit(f"{desk.url}/runs/{run.id}")
+    await expect(page.locator("#head .status")).to_have_text("Waiting")
+    await call(page, "advice.ask").locator("summary").first.click()
+    inside = call(page, "advice.ask").locator(".child")
+    await expect(inside).to_contain_text("Which fuse box")
+    await desk.client.get_run(child).answer("the old one", by="eve")
+    await expect(inside).to_contain_text("Answered by eve")
+    await expect(inside).to_contain_text("Replace the gateway")
+    await expect(page.locator("#head .status")).to_have_text("Completed")
+    assert await call(page, "advice.ask").locator("details").first.evaluate("fold => fold.open")
+    ids = await page.evaluate("[...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(ids) == len(set(ids))
+    plain = await visit(f"{desk.url}/runs/{run.id}", script=False)
+    await call(plain, "advice.ask").locator("summary").first.click()
+    await plain.get_by_role("link", name="its own page").click()
+    await expect(plain.locator("#head h1")).to_have_text("Is it the fuse?")
+
+
+async def test_the_tree_is_live_and_keeps_what_somebody_does_in_it(desk, visit):
+    """New calls, progress and answers appear; open folds, the text in a field and the scroll stay."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    page = await visit(f"{desk.url}/runs/{run.id}")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await expect(page.locator("#side .waits")).to_contain_text("Delete 412 work orders of s-4?")
+    await call(page, "orders.delete").locator("summary").first.click()
+    await page.locator("#act-pause summary").click()
+    await page.locator("#pause-reason").fill("half a sen")
+    await run.approve(by="eve", reason="they are old")
+    await expect(page.locator("#head .status")).to_have_text("Completed")
+    await expect(call(page, "orders.delete")).to_contain_text("Approved by eve")
+    assert await call(page, "orders.delete").locator("details").first.evaluate("fold => fold.open")
+    await expect(page.locator("#side .waits")).to_have_count(0)
+    await expect(page.locator(".the-end")).to_contain_text("Done")
+
+
+async def test_what_a_planner_writes_and_a_call_does_is_seen_at_once(desk, visit):
+    """The text of a plan that is being made is there before the plan is, and a call says how far it is."""
+    writing, rolling = await desk.waiting("Write to me"), await desk.start("Roll out to s-2")
+    page = await visit(f"{desk.url}/runs/{writing.id}")
+    other = await visit(f"{desk.url}/runs/{rolling.id}")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await writing.answer("now")
+    await expect(page.locator(".draft")).to_contain_text("The site is")
+    await expect(other.locator("#tree progress")).to_have_attribute("value", "11.0")
+    await expect(other.locator("#tree .call")).to_contain_text("11 of 24 devices")
+    desk_app.gate.set()
+    await expect(page.locator(".the-end")).to_contain_text("The site is dark.")
+    await expect(page.locator(".draft")).to_have_count(0)
+    await expect(other.locator("#head .status")).to_have_text("Completed")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_an_operator_pauses_resumes_and_cancels(desk, visit, script):
+    """Each by a form on the page, with who and why in the tree."""
+    run = await desk.waiting("Which meter?")
+    page = await visit(f"{desk.url}/runs/{run.id}", script=script)
+    await page.locator("#act-pause summary").click()
+    await page.locator("#pause-reason").fill("lunch")
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    await desk.status_when(run, lambda status: status.paused == "lunch")
+    await page.goto(f"{desk.url}/runs/{run.id}")
+    await expect(page.locator("#head .status")).to_have_text("Paused")
+    await expect(page.locator("#tree")).to_contain_text("lunch")
+    await page.locator("#act-resume summary").click()
+    await page.get_by_role("button", name="Resume", exact=True).click()
+    await desk.status_when(run, lambda status: status.paused is None)
+    await page.goto(f"{desk.url}/runs/{run.id}")
+    await page.locator("#act-cancel summary").click()
+    await page.locator("#cancel-reason").fill("no longer needed")
+    await page.get_by_role("button", name="Cancel the run").click()
+    await desk.status_when(run, lambda status: status.status == "canceled")
+    await page.goto(f"{desk.url}/runs/{run.id}")
+    await expect(page.locator(".the-end")).to_contain_text("no longer needed (by local)")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_run_is_forked_with_another_result(desk, visit, script):
+    """From a call's page: the result is edited, the new run goes on with it, and says where it comes from."""
+    run = await desk.ended(WHY)
+    page = await visit(f"{desk.url}/runs/{run.id}", script=script)
+    await call(page, "devices.read").locator("summary").first.click()
+    await call(page, "devices.read").get_by_role("link", name="This call alone").click()
+    await page.get_by_role("link", name="Fork from here").click()
+    field = page.get_by_label("The result, as JSON")
+    assert json.loads(await field.input_value())["total"] == 18.4
+    await field.fill("no JSON")
+    await page.get_by_role("button", name="Start the fork").click()
+    await expect(page.get_by_role("alert")).to_contain_text("is no JSON")
+    await page.go_back()
+    await page.get_by_label("The result, as JSON").fill('{"total": 0}')
+    await page.get_by_role("button", name="Start the fork").click()
+    await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
+    forked = page.url.rpartition("/")[2]
+    await desk.status_when(desk.client.get_run(forked), lambda status: status.closed_at)
+    results = [
+        part.result.result
+        for message in await desk.client.get_run(forked).transcript()
+        for part in message.parts
+        if part.type == "tool_result"
+    ]
+    assert {"total": 0} in results
+
+
+async def test_a_call_is_made_again_with_other_arguments(desk, visit):
+    """They are edited as JSON, in a fork that makes the call by them."""
+    run = await desk.ended(WHY)
+    page = await visit(f"{desk.url}/runs/{run.id}", size="phone")
+    await call(page, "devices.read").locator("summary").first.click()
+    await call(page, "devices.read").get_by_role("link", name="This call alone").click()
+    await page.get_by_role("link", name="Fork from here").click()
+    await page.get_by_label("The arguments of the call").check()
+    field = page.get_by_label("The arguments, as JSON")
+    assert json.loads(await field.input_value()) == {"device": "d-3", "hours": 48, "unit": "kWh"}
+    await field.fill('{"device": "d-6", "hours": 24, "unit": "W"}')
+    await page.get_by_role("button", name="Start the fork").click()
+    await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
+    await expect(call(page, "devices.read").locator("summary")).to_contain_text(
+        "device: d-6, hours: 24, unit: W"
+    )
+
+
+async def test_a_failed_run_is_taken_up_again(desk, visit):
+    """Retry starts a fork without a change; the failed run says why it failed."""
+    run = await desk.ended("Break at once")
+    page = await visit(f"{desk.url}/runs/{run.id}")
+    await expect(page.locator(".the-end")).to_contain_text("the price list has no column")
+    await page.get_by_role("button", name="Retry").click()
+    await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_every_view_and_every_event_has_a_url(desk, visit, script):
+    """Timeline, transcript, events and policy are links; a call and an event open alone, whole."""
+    run = await desk.ended(WHY)
+    page = await visit(f"{desk.url}/runs/{run.id}", script=script)
+    tabs = page.get_by_role("navigation", name="Of this run")
+    await tabs.get_by_role("link", name="Timeline").click()
+    await expect(page.locator(".timeline .row")).to_have_count(1 + 5 + 6)
+    await expect(page.locator(".timeline")).to_contain_text("ops.devices.ping")
+    await tabs.get_by_role("link", name="Transcript").click()
+    await expect(page.locator(".message")).to_have_count(10)
+    await tabs.get_by_role("link", name="Policy").click()
+    await expect(page.locator("main")).to_contain_text("max_tool_calls")
+    await tabs.get_by_role("link", name="Events").click()
+    await page.get_by_label("Kind").select_option("tool_end")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator(".events tbody tr")).to_have_count(6)
+    await page.locator(".events tbody tr .id").last.click()
+    await expect(page.locator("pre")).to_contain_text('"type": "tool_end"')
+    await expect(page).to_have_url(f"{page.url}")
+
+
+async def test_a_wait_is_hatched_on_the_timeline(desk, visit):
+    """A call that waited for a person is told apart from one that ran, and says for whom."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    page = await visit(f"{desk.url}/runs/{run.id}/timeline")
+    await expect(page.locator(".bar-wait")).to_have_count(2)  # with the legend's
+    await run.approve(by="eve")
+    track = page.locator(".track[aria-label*='ops.orders.delete']")
+    await expect(track.locator(".bar-done")).to_have_count(1)
+    assert "waited for eve" in (await track.get_attribute("aria-label"))
+
+
+async def test_many_who_look_cost_one_reader(desk, until):
+    """Two hundred open streams of a run are fed by one follower, and each gets what happens."""
+    run = await desk.waiting("Which meter?")
+    async with httpx2.AsyncClient(
+        base_url=desk.url, timeout=60, limits=httpx2.Limits(max_connections=300)
+    ) as http:
+        opened = asyncio.Semaphore(0)
+
+        async def look() -> str:
+            text = ""
+            async with http.stream("GET", f"/runs/{run.id}/live?since=none") as answer:
+                opened.release()
+                async for part in answer.aiter_text():
+                    text += part
+            return text
+
+        looking = [asyncio.create_task(look()) for _ in range(200)]
+        for _ in looking:
+            await opened.acquire()
+        metrics = desk.web.state.service.metrics
+
+        async def followed() -> bool:
+            return metrics.followers > 0
+
+        await until(followed)
+        assert (metrics.followers, metrics.streams) == (1, 1)
+        await run.answer("the one in the hall")
+        texts = await asyncio.gather(*looking)
+    assert all("Completed" in text and "event: ended" in text for text in texts)
