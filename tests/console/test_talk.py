@@ -8,6 +8,8 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
+from sojourn.console.views.answer_form import fields_in, values_in
+from sojourn.errors import InvalidInput
 from workflows import room
 
 PICTURE = bytes.fromhex(
@@ -432,3 +434,37 @@ async def test_a_conversation_of_an_agent_that_nobody_knows_is_not_found(console
             assert answer.status_code == 404, path
         answer = await http.post("/talk/new", data={"agent": "shop.nobody", "text": "x", "made": "a"})
         assert (answer.status_code, json.dumps(answer.text).count("shop.nobody") > 0) == (404, True)
+
+
+def test_the_fields_of_a_form_are_read_by_their_kinds():
+    """A text stays a text, numbers and JSON are read, a box that is not ticked is false, and what was left out is left out."""
+    schema = {
+        "properties": {
+            "name": {"type": "string"},
+            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "How many"},
+            "urgent": {"type": "boolean"},
+            "size": {"enum": ["small", "large"]},
+            "more": {"type": "object"},
+        },
+        "required": ["name"],
+    }
+    fields = fields_in(schema, [], {"count": 3})
+    assert [(field.label, field.kind, field.value) for field in fields] == [
+        ("name", "text", ""),
+        ("How many", "integer", "3"),
+        ("urgent", "yes", ""),
+        ("size", "choice", ""),
+        ("more", "json", ""),
+    ]
+    given = {"name": "7", "count": "2", "urgent": "yes", "size": "large", "more": '{"a": 1}'}
+    assert values_in(fields, given) == {
+        "name": "7",
+        "count": 2,
+        "urgent": True,
+        "size": "large",
+        "more": {"a": 1},
+    }
+    assert values_in(fields, {}) == {"name": "", "urgent": False}
+    for wrong in ({"count": "two"}, {"count": "true"}, {"more": "{"}):
+        with pytest.raises(InvalidInput):
+            values_in(fields, wrong)
