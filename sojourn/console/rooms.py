@@ -16,5 +16,5 @@ class Room:
     """Its sign in `icons.html`."""
 
 
-ROOMS = (Room("Runs", "/runs", "runs"),)
+ROOMS = (Room("Runs", "/runs", "runs"), Room("Talk", "/talk", "talk"))
 """A new page of the navigation is a line here."""

@@ -10,7 +10,17 @@ from starlette.types import Scope
 
 from sojourn.console.cookie import cookie_name
 from sojourn.console.page import Links, problem_page
-from sojourn.console.routes import assets, run, run_actions, run_views, runs, sign_in
+from sojourn.console.routes import (
+    assets,
+    conversation,
+    run,
+    run_actions,
+    run_views,
+    runs,
+    sign_in,
+    start,
+    talk,
+)
 from sojourn.console.templating import render
 from sojourn.http.locks.principals import Auth, principal_of
 from sojourn.http.locks.requests import header_values, path_of
@@ -20,7 +30,7 @@ from sojourn.http.service import Service
 
 __all__ = ["ConsoleSite", "install"]
 
-ROUTES: Sequence[ModuleType] = (runs, run_views, run_actions, run)
+ROUTES: Sequence[ModuleType] = (runs, run_views, run_actions, run, talk, conversation, start)
 """The files of pages behind the locks: a new one is a name here, and where it is a room a line in `rooms.py`."""
 
 POLICY = (

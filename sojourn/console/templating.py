@@ -8,7 +8,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
+from sojourn.console.views.answer_form import fields_of
+from sojourn.console.views.conversation import items_shown, json_text
 from sojourn.console.views.markdown import rendered
+from sojourn.console.views.run_rows import doing
+from sojourn.console.views.states import word_of
 from sojourn.console.views.text import lines_of, one_line, readable, shown
 
 __all__ = ["render"]
@@ -26,7 +30,11 @@ def _templates() -> Environment:
     )
     words: dict[str, Any] = {
         "ago": ago,
+        "answer_fields_of": fields_of,
+        "doing": doing,
         "exact": exact,
+        "items_shown": items_shown,
+        "json_text": json_text,
         "lasted": lasted,
         "lines": lines_of,
         "markdown": rendered,
@@ -36,6 +44,7 @@ def _templates() -> Environment:
         "short_number": short_number,
         "shown": shown,
         "size": size,
+        "status_word": word_of,
     }
     made.filters.update(words)
     cast("dict[str, Any]", made.globals)["asset"] = name_of

@@ -10,7 +10,7 @@ from itertools import islice
 
 from sojourn.client.access import Access
 from sojourn.contracts.event import BaseEvent, Event, PlanStartedEvent, StreamRestartedEvent
-from sojourn.contracts.ids import place_of
+from sojourn.contracts.ids import place_in, place_of
 from sojourn.core.history.fold import END
 from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
@@ -41,7 +41,7 @@ class OpenPlan:
     seq: int
     """Of its `plan_started`."""
     number: int
-    """In the run, from 1."""
+    """In the run, from 1; of a reading that does not begin with the run, in the reading."""
     attempt: int = 1
     """The attempt that the deltas are of."""
 
@@ -52,6 +52,8 @@ class Follower:
     Args:
         client: The client.
         run_id: The run.
+        since: How far its first subscriber has read: of a run that goes on in new executions, those before that of this event are
+            not read.
         max_events: Most events that are kept.
         max_bytes: Most bytes of events that are kept; the last event always is.
         on_kept: Called after each event with the change of the kept bytes.
@@ -62,6 +64,7 @@ class Follower:
         client: Access,
         run_id: str,
         *,
+        since: str = "",
         max_events: int,
         max_bytes: int,
         on_kept: Callable[[int], None],
@@ -84,7 +87,9 @@ class Follower:
         self._max_bytes = max_bytes
         self._on_kept = on_kept
         self._entries: deque[Entry] = deque()
-        self._forgotten = Cursor(run_id)
+        self._since = since if since and place_of(since)[0] else ""
+        self._forgotten = Cursor(run_id, self._since)
+        self._has_begun = not self._since
         self._live = _OnDemand(client.live)
         self._news = asyncio.Event()
         self._task = asyncio.create_task(self._read(), name=f"follower of {run_id}")
@@ -148,6 +153,7 @@ class Follower:
             children=True,
             live=self._live,
             storage=storage,
+            since=self._since,
         )
         try:
             async with aclosing(events):
@@ -159,6 +165,8 @@ class Follower:
             self._end()
 
     def _add(self, event: Event) -> None:
+        if not self._has_begun and event.event_id and event.run_id == self.run_id:
+            self._begin(place_of(event.event_id)[0])
         entry = Entry(self.next, event, place_of(event.event_id), event_line(event))
         self._watch_plans(entry.seq, event)
         self._entries.append(entry)
@@ -171,6 +179,11 @@ class Follower:
         if event.type == END and event.run_id == self.run_id:
             self.is_ended = self.is_complete = True
         self._tell()
+
+    def _begin(self, chain: int) -> None:
+        """Know that the events begin with those of an execution: what is before it is as what is no longer kept."""
+        self._has_begun = True
+        self._forgotten = Cursor(self.run_id, place_in(chain, 0) if chain else None)
 
     def _watch_plans(self, seq: int, event: BaseEvent) -> None:
         match event:

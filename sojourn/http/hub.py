@@ -82,7 +82,7 @@ class Hub:
         """
         if self._is_closed:
             raise stopped()
-        follower = self._follower(run_id)
+        follower = self._follower(run_id, cursor.position.of(run_id))
         self._subscribers[follower] = self._subscribers.get(follower, 0) + 1
         if leaving := self._leaving.pop(follower, None):
             leaving.cancel()
@@ -109,13 +109,14 @@ class Hub:
         followers = {*self._followers.values(), *self._subscribers}
         await asyncio.gather(*(follower.close() for follower in followers), *self._closing)
 
-    def _follower(self, run_id: str) -> Follower:
+    def _follower(self, run_id: str, since: str) -> Follower:
         known = self._followers.get(run_id)
         if known is not None and known.failure is None:
             return known
         self._followers[run_id] = Follower(
             self._client,
             run_id,
+            since=since,
             max_events=self._max_events,
             max_bytes=self._max_bytes,
             on_kept=self._kept,

@@ -9,6 +9,7 @@ from collections import defaultdict
 import httpx2
 import pytest
 
+from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
 from sojourn.http import create_app, sse, stream
 from sojourn.http.hub import Hub
@@ -16,6 +17,7 @@ from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
 from sojourn.live.transport import topic_of
 from tests.http.conftest import Frame, Shop, listening
+from workflows import room
 
 LIVE_ONLY = {
     "tool_retry",
@@ -206,6 +208,24 @@ async def test_a_late_subscriber_reads_what_is_no_longer_kept(served, small_hub)
             got = [(d.event.run_id, d.event.event_id) for d in rest if d.cursor]
             assert len(got) == len(set(got)) == len(have) - len(seen)
             assert not seen & set(got)
+
+
+async def test_a_follower_begins_where_its_first_subscriber_is(served, monkeypatch):
+    """Of a run of many executions only the present one is read for who has read the others; who has not misses nothing all the same."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 60)
+    run_id = await served.start("rounds 30")
+    await served.output(run_id)
+    whole = (await history_of(served, run_id))[run_id]
+    hub = Hub(served.client, Metrics())
+    with hub.subscribe(run_id, Cursor(run_id, whole[-4])) as first:
+        assert [d.event.event_id for d in await read(first) if d.cursor] == whole[-3:]
+        kept = hub._followers[run_id].since(0, 1)
+        assert kept[0].place[0] == place_of(whole[-1])[0] >= 2
+        for begin in (0, len(whole) // 2, len(whole) - 2):
+            after = whole[begin - 1] if begin else ""
+            with hub.subscribe(run_id, Cursor(run_id, after)) as late:
+                assert [d.event.event_id for d in await read(late) if d.cursor] == whole[begin:]
+    await hub.close()
 
 
 async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):

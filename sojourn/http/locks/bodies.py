@@ -1,4 +1,7 @@
-"""Bodies: what a request sends is bounded before a route sees it: its size, its nesting and the time that it takes; and it is text."""
+"""Bodies: what a request sends is bounded before a route sees it: its size, its nesting and the time that it takes; and it is text.
+
+Only a form of a page may have files, which are not.
+"""
 
 import asyncio
 import json
@@ -7,6 +10,7 @@ import re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.http.locks.requests import header_values, refuse
+from sojourn.http.locks.site import has_files
 from sojourn.http.problems import Problem
 
 __all__ = ["Bodies", "depth_of"]
@@ -42,7 +46,7 @@ class Bodies:
         try:
             self._check_head(scope)
             body = await self._read(receive)
-            if body is not None:
+            if body is not None and not has_files(scope):
                 _check_text(body)
                 self._check_depth(body)
         except Problem as problem:

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from sojourn.http.locks.requests import SITE, header_values
 from sojourn.http.problems import Problem
 
-__all__ = ["Site", "check_form", "site_of", "visit"]
+__all__ = ["Site", "check_form", "has_files", "site_of", "visit"]
 
 _READS = ("GET", "HEAD")
 
@@ -51,6 +51,13 @@ def visit(site: Site | None, scope: Scope, path: str) -> Site | None:
 def site_of(scope: Scope) -> Site | None:
     """The site that a request is for; None for the API."""
     return scope.get(SITE)
+
+
+def has_files(scope: Scope) -> bool:
+    """Whether a request is a form of a page that may have files, whose bytes are no text."""
+    (given, *_) = [*header_values(scope, "content-type"), ""]
+    is_form = given.partition(";")[0].strip().lower() == "multipart/form-data"
+    return is_form and site_of(scope) is not None
 
 
 def check_form(scope: Scope, *, is_own: bool) -> None:

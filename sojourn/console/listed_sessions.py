@@ -1,0 +1,111 @@
+"""Listed sessions: a page of the conversations with the last words of each, read once for everybody who looks at the same page."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+
+from sojourn.client.listing import Selection
+from sojourn.console.last_words import LastWords, Words
+from sojourn.console.views.states import word_of
+from sojourn.contracts.principal import Principal
+from sojourn.http.replies import ListedRun
+from sojourn.http.service import Service
+
+__all__ = ["ListedSessions", "SessionRow", "Sessions"]
+
+MOST = 50
+"""Conversations of a page."""
+
+AT_ONCE = 16
+"""Most conversations whose last words are read at the same time."""
+
+PATIENCE = 2.0
+"""Seconds for the last words of a conversation; where they take longer, it is shown without."""
+
+FRESH = 1.0
+"""Seconds for which a page is shown to others as it was read."""
+
+MAX_KNOWN = 1_000
+"""Most pages that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A row of the list."""
+
+    run_id: str
+    agent_id: str
+    session_id: str
+    status: str
+    word: str
+    last: Words
+    started_at: datetime | None
+    active_at: datetime | None
+    """When something happened in it last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """A page of the list."""
+
+    rows: list[SessionRow]
+    cursor: str | None
+
+
+class ListedSessions:
+    """Reads pages.
+
+    Args:
+        service: What the visitors may see.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._words = LastWords()
+        self._pages: OrderedDict[object, tuple[float, asyncio.Task[Sessions]]] = OrderedDict()
+
+    async def page(self, asking: Principal, selection: Selection, cursor: str = "") -> Sessions:
+        """A page, as it was at most a second ago, with what was active last first.
+
+        Raises:
+            InvalidInput: The cursor is none of this list, or the search attributes are not registered.
+            ServerUnavailable: The server does not answer.
+        """
+        now, key = time.monotonic(), (asking.tenant, selection, cursor)
+        known = self._pages.pop(key, None)
+        if known is None or (known[1].done() and (now - known[0] > FRESH or known[1].exception())):
+            known = now, asyncio.ensure_future(self._read(asking, selection, cursor))
+        self._pages[key] = known
+        while len(self._pages) > MAX_KNOWN:
+            self._pages.popitem(last=False)
+        return await asyncio.shield(known[1])
+
+    async def _read(self, asking: Principal, selection: Selection, cursor: str) -> Sessions:
+        page = await self._service.runs(asking, selection, labels={}, most=MOST, cursor=cursor or None)
+        gate = asyncio.Semaphore(AT_ONCE)
+        rows = await asyncio.gather(*(self._row(run, gate) for run in page.runs))
+        return Sessions(sorted(rows, key=_activity, reverse=True), page.cursor)
+
+    async def _row(self, run: ListedRun, gate: asyncio.Semaphore) -> SessionRow:
+        words = Words()
+        try:
+            async with gate, asyncio.timeout(PATIENCE):
+                words = await self._words.of(self._service.client, run.run_id)
+        except TimeoutError:
+            pass  # shown without
+        return SessionRow(
+            run_id=run.run_id,
+            agent_id=run.agent_id,
+            session_id=run.session_id,
+            status=run.status,
+            word=word_of(run.status),
+            last=words,
+            started_at=run.started_at,
+            active_at=run.closed_at or words.at or run.started_at,
+        )
+
+
+def _activity(row: SessionRow) -> float:
+    return row.active_at.timestamp() if row.active_at else 0.0

@@ -1,0 +1,119 @@
+"""`/start`: a form that starts a run of any agent, made from what the agent takes."""
+
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from sojourn.client.opening import generated_id
+from sojourn.console.files import form_with_files
+from sojourn.console.form import Form
+from sojourn.console.opening import Way, labels_in, message_in, ways_of
+from sojourn.console.page import Pages, Visit
+from sojourn.console.views.answer_form import PREFIX
+from sojourn.console.views.attachments import MOST_BYTES
+from sojourn.contracts.message import Message
+from sojourn.errors import InvalidInput, RunAlreadyExists, SojournError
+from sojourn.http.bodies import StartBody
+from sojourn.http.problems import Problem, problem_of
+
+__all__ = ["pages"]
+
+pages = Pages()
+
+LIMITS = {"max_tool_calls": int, "max_tool_rounds": int, "max_tokens": int, "max_cost": float}
+"""Limits that the form has, with their types."""
+
+
+@pages.get("/start")
+async def start(visit: Visit) -> Response:
+    """The form: first which agent."""
+    agents = visit.service.app.list_agents()
+    agent_id = visit.query("agent") or (agents[0] if len(agents) == 1 else "")
+    return _form(visit, agent_id)
+
+
+@pages.post("/start", role="user")
+async def started(visit: Visit) -> Response:
+    """Start the run, and go on to its page; a form that is sent again goes on to the same run."""
+    form, files = await form_with_files(visit.request)
+    agent_id, service = form.text("agent"), visit.service
+    try:
+        service.agent(agent_id)
+        way = _way(visit, agent_id, form.text("way"))
+        message = way.message_in(form) if way else message_in(form, files)
+        body = _body(form, agent_id, message)
+        run_id = service.chosen(visit.asking, form.text("made") or generated_id(agent_id))
+        assert run_id is not None
+        try:
+            await service.start(visit.asking, body, run_id)
+        except RunAlreadyExists:
+            if not await service.has_started(visit.asking, run_id, body):
+                raise
+    except (Problem, SojournError) as error:
+        return _form(visit, agent_id, problem=problem_of(error), given=form)
+    return visit.go(f"/runs/{run_id}")
+
+
+def _way(visit: Visit, agent_id: str, way_id: str) -> Way | None:
+    return next((way for way in ways_of(visit.service.app, agent_id) if way.id == way_id), None)
+
+
+def _body(form: Form, agent_id: str, message: str | Message) -> StartBody:
+    """What the form starts; raises InvalidInput where it cannot be started."""
+    try:
+        return StartBody(
+            agent_id=agent_id,
+            input=message if isinstance(message, str) else message.model_dump(mode="json"),  # pyright: ignore[reportArgumentType] - as JSON
+            session_id=form.text("session").strip(),
+            labels=labels_in(form),
+            policy=_policy(form),  # pyright: ignore[reportArgumentType] - as JSON
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _policy(form: Form) -> dict[str, Any] | None:
+    """The limits of the form; None where it has none.
+
+    Raises:
+        InvalidInput: One is no number above zero.
+    """
+    limits: dict[str, Any] = {}
+    for name, kind in LIMITS.items():
+        if text := form.text(name).strip():
+            try:
+                limits[name] = kind(text)
+            except ValueError as error:
+                raise InvalidInput(f"{name.replace('_', ' ')}: {text[:40]!r} is no number") from error
+    if any(value <= 0 for value in limits.values()):
+        raise InvalidInput("a limit is above zero")
+    return limits or None
+
+
+def _form(
+    visit: Visit, agent_id: str, *, problem: Problem | None = None, given: Form | None = None
+) -> Response:
+    app = visit.service.app
+    agent = visit.service.agent(agent_id) if agent_id else None
+    text = (given or Form({})).text
+    way = _way(visit, agent_id, text("way") or visit.query("way")) if agent else None
+    return visit.page(
+        "start.html",
+        status=problem.status if problem else 200,
+        agent=agent,
+        agents=[app.agent(each) for each in app.list_agents()],
+        tools=app.catalog(agent_id) if agent else [],
+        ways=ways_of(app, agent_id) if agent else [],
+        way=way,
+        fields=way.fields if way else [],
+        values={each.name: text(PREFIX + each.name) for each in way.fields} if way and given else {},
+        made=text("made") or (generated_id(agent_id) if agent else ""),
+        session_id=text("session"),
+        text=text("text"),
+        labels=text("labels"),
+        limits={name: text(name) for name in LIMITS},
+        problem=problem,
+        most_bytes=MOST_BYTES,
+    )

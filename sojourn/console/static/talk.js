@@ -1,0 +1,38 @@
+// What no form can do: Enter sends, files that are too large are told before they are sent, and the newest stays in sight.
+(() => {
+  "use strict";
+  document.documentElement.classList.add("has-script");
+
+  document.addEventListener("keydown", (event) => {
+    const field = event.target;
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !(field instanceof HTMLTextAreaElement)) return;
+    const isWanted = field.closest("#composer, .settle") || event.ctrlKey || event.metaKey;
+    if (!field.matches("[data-send]") || !isWanted) return;
+    event.preventDefault();
+    if (field.value.trim()) field.form.requestSubmit(field.form.querySelector("button.primary"));
+  });
+
+  document.addEventListener("change", (event) => {
+    const field = event.target;
+    if (!(field instanceof HTMLInputElement) || field.type !== "file") return;
+    const most = Number(field.dataset.most);
+    const size = [...field.files].reduce((sum, file) => sum + file.size, 0);
+    field.setCustomValidity(size > most ? `These have ${Math.ceil(size / 1000)} kB together; at most ${Math.floor(most / 1000)} kB can be sent.` : "");
+    field.reportValidity();
+  });
+
+  // The end of the conversation stays in sight for who looks at it.
+  const turns = document.getElementById("turns");
+  if (!turns || !document.getElementById("live")) return;
+  const root = document.documentElement;
+  const toEnd = () => scrollTo({ top: root.scrollHeight, behavior: "instant" });
+  let isAtEnd = true, last = scrollY;
+  if (location.hash === "" || location.hash === "#end") toEnd();
+  addEventListener("scroll", () => {
+    if (scrollY + innerHeight >= root.scrollHeight - 80) isAtEnd = true;
+    else if (scrollY < last - 2) isAtEnd = false; // somebody looks further up; what grows or shrinks does not scroll up so
+    last = scrollY;
+  }, { passive: true });
+  document.addEventListener("submit", () => { isAtEnd = true; });
+  new ResizeObserver(() => { if (isAtEnd) toEnd(); }).observe(turns.parentElement);
+})();

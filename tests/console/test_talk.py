@@ -1,0 +1,470 @@
+"""The pages of conversations: what they list, how a talk goes on live and without a script, and what is answered in it."""
+
+import asyncio
+import json
+import uuid
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+
+from sojourn.console.views.answer_form import fields_in, values_in
+from sojourn.errors import InvalidInput
+from workflows import room
+
+PICTURE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
+
+
+@pytest.fixture
+def desk() -> str:
+    """A session that does not exist yet."""
+    return f"desk-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def talk(console, desk):
+    """A conversation with the clerk; called with texts, it says them, one turn each."""
+    session = console.client.session("shop.clerk", desk)
+
+    async def say(*texts: str):
+        for text in texts:
+            await (await session.send(text, by="ana")).result()
+        return session
+
+    say.url = f"{console.url}/talk/shop.clerk/{desk}"
+    say.session = session
+    return say
+
+
+async def send(page, text: str) -> None:
+    """Send a message."""
+    await page.locator("#write").fill(text)
+    await page.locator("#send").click()
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", ["phone", "desk"])
+async def test_a_conversation_is_begun_and_goes_on(console, visit, desk, size, script):
+    """From the list, by a form: the first message starts it, and the second is answered on the same page; with and without a script."""
+    page = await visit(f"{console.url}/talk", size=size, script=script)
+    await page.get_by_role("link", name="New conversation").first.click()
+    await page.get_by_role("link", name="shop.clerk").click()
+    await expect(page.get_by_text("Does what the first word says.")).to_be_visible()
+    await page.get_by_label("Message").fill("hello there")
+    await page.get_by_label("Session").fill(desk)
+    await page.get_by_label("Labels").fill("desk=3")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page).to_have_url(f"{console.url}/talk/shop.clerk/{desk}")
+    session = console.client.session("shop.clerk", desk)
+    await console.status_when(session.run, lambda status: status.turns == 1)
+    if not script:
+        await page.goto(page.url)
+    await expect(page.locator(".turn .prose")).to_have_text("hello there")
+    await send(page, "and again")
+    await console.status_when(session.run, lambda status: status.turns == 2)
+    if not script:
+        await page.reload()
+    await expect(page.locator(".turn .prose")).to_have_text(["hello there", "and again"])
+    await expect(page.locator(".turn .said .words")).to_have_text(["hello there", "and again"])
+    await expect(page.locator("#write")).to_have_value("")
+
+
+async def test_what_is_said_elsewhere_comes_by_itself(console, visit, talk):
+    """A message from another program, its calls and its answer are on the page without reloading; a call has its arguments and result."""
+    session = await talk("hello")
+    page = await visit(talk.url)
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await (await session.send("rounds 1", by="bo")).result()
+    await expect(page.locator(".turn")).to_have_count(2)
+    last = page.locator(".turn").last
+    await expect(last.locator(".call")).to_have_count(2)
+    await expect(last.locator(".call summary").first).to_contain_text("a: 0, b: 1")
+    await last.locator(".call summary").first.click()
+    await expect(last.locator(".call").first.locator("pre").last).to_have_text("1")
+    await expect(last.locator(".facts-line")).to_contain_text("2 calls")
+
+
+async def test_text_is_shown_while_it_is_written(console, shop, visit, talk):
+    """What a planner writes is on the page before it has ended, and once, as the answer, afterwards."""
+    shop.gate.clear()
+    await talk("hello")
+    page = await visit(talk.url)
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await send(page, "talk to me")
+    await expect(page.locator(".draft .prose")).to_have_text("The site is")
+    shop.gate.set()
+    await expect(page.locator(".turn").last.locator(".answer:not(.draft) .prose")).to_have_text(
+        "The site is dark."
+    )
+    await expect(page.locator(".draft")).to_have_count(0)
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_an_approval_is_decided_in_its_place(console, visit, talk, script):
+    """A call shows what it does and with what; approving it goes on with the turn, and says who did."""
+    await talk("hello")
+    await talk.session.send("wipe", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.awaits)
+    page = await visit(talk.url, script=script)
+    ask = page.locator(".ask")
+    await expect(ask).to_contain_text("Wipe disk a?")
+    await expect(ask).to_contain_text('"disk": "a"')
+    await ask.get_by_label("Reason").fill("it is old")
+    await ask.get_by_role("button", name="Approve", exact=True).click()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    if not script:
+        await page.reload()
+    await expect(page.locator(".ask .outcome")).to_contain_text("Approved by local")
+    await expect(page.locator(".turn").last.locator(".prose")).to_have_text("wiped a")
+
+
+async def test_a_call_that_was_changed_is_refused_with_its_digest(console, talk):
+    """An approval of other arguments than those that are asked about is refused, and says to look again."""
+    await talk("hello")
+    await talk.session.send("wipe", by="ana")
+    status = await console.status_when(talk.session.run, lambda status: status.awaits)
+    form = {"do": "approve", "await_id": status.awaits[0].id, "digest": "0" * 64}
+    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+        answer = await http.post(talk.url, data=form)
+        assert (answer.status_code, "another one than you have seen" in answer.text) == (409, True)
+        answer = await http.post(talk.url, data={**form, "digest": ""})
+        assert answer.status_code == 422
+        answer = await http.post(
+            f"{console.url}/talk/shop.clerk/{talk.session.session_id}", data={**form, "run_id": "another"}
+        )
+        assert answer.status_code == 422
+    assert (await talk.session.status()).awaits
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_question_is_answered_in_its_place(console, visit, talk, script):
+    """A question takes a text, and one with a form its fields; what is no number is told, and nothing is lost."""
+    await talk("hello")
+    await talk.session.send("ask", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.awaits)
+    page = await visit(talk.url, script=script)
+    await expect(page.locator(".ask .lead")).to_contain_text("Which one?")
+    await page.locator(".ask textarea").fill("the second")
+    await page.get_by_role("button", name="Answer", exact=True).click()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    await page.goto(talk.url)
+    await expect(page.locator(".ask .outcome")).to_contain_text("Answered by local: the second")
+    await talk.session.send("form", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.awaits)
+    await page.goto(talk.url)
+    await page.get_by_label("A", exact=True).fill("two")
+    await page.get_by_label("B", exact=True).fill("3")
+    await page.get_by_role("button", name="Answer", exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("no number")
+    await page.get_by_label("A", exact=True).fill("2")
+    await page.get_by_label("B", exact=True).fill("3")
+    await page.get_by_role("button", name="Answer", exact=True).click()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+
+
+async def test_a_question_of_a_child_run_is_answered_here(console, visit, talk):
+    """What a run below asks stands under the turn, with a link to that run, and is answered there."""
+    await talk.session.send("below", by="ana")
+    status = await console.status_when(talk.session.run, lambda status: status.child_awaits)
+    (child,) = status.child_awaits
+    page = await visit(talk.url)
+    ask = page.locator("#below .ask")
+    await expect(ask).to_contain_text("Below: which one?")
+    await expect(page.locator("#below .child a")).to_have_attribute("href", f"/runs/{child}")
+    await ask.locator("textarea").fill("that one")
+    await ask.locator("textarea").press("Enter")
+    await expect(page.locator(".turn").last.locator(".prose")).to_have_text("that one")
+    await expect(page.locator("#below .ask")).to_have_count(0)
+
+
+async def test_results_from_outside_are_sent_here(console, visit, talk):
+    """A call that a program outside carries out can be answered by hand."""
+    await talk("hello")
+    await talk.session.send("weigh", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.awaits)
+    page = await visit(talk.url)
+    await page.get_by_label("Result of shop.outside.weigh").fill("2.5")
+    await page.get_by_role("button", name="Send the result").click()
+    await expect(page.locator(".turn").last.locator(".prose")).to_have_text("2.5")
+
+
+async def test_a_message_waits_steers_or_interrupts(console, visit, talk):
+    """While a turn is under way a message waits for its turn, and is shown so; one that interrupts ends the turn."""
+    await talk("hello")
+    page = await visit(talk.url)
+    await expect(page.locator("#modes")).to_be_hidden()
+    await send(page, "hang")
+    await expect(page.locator("#modes")).to_be_visible()
+    await send(page, "first")
+    await expect(page.locator("#queue .words")).to_have_text("first")
+    await page.get_by_label("Steer").check()
+    await send(page, "look here")
+    await expect(page.locator("#queue .said").last).to_contain_text("steers")
+    await page.get_by_label("Interrupt").check()
+    await send(page, "second")
+    await expect(page.locator(".turn")).to_have_count(4)
+    await expect(page.locator(".turn").nth(1)).to_contain_text("stopped here")
+    await expect(page.locator("#queue .said")).to_have_count(0)
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_turn_is_stopped_and_a_conversation_closed(console, visit, talk, script):
+    """The buttons end the present turn, and then the conversation; the page of one that is over says how to go on."""
+    await talk("hello")
+    await talk.session.send("hang", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.calls)
+    page = await visit(talk.url, script=script)
+    await page.get_by_role("button", name="Stop this turn").click()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    await page.goto(talk.url)
+    await expect(page.locator(".turn").last).to_contain_text("stopped here")
+    await page.get_by_text("Close the conversation").click()
+    await page.get_by_role("button", name="Close it").click()
+    await console.status_when(talk.session.run, lambda status: status.status == "completed")
+    await page.goto(talk.url)
+    await expect(page.get_by_text("This conversation is over")).to_be_visible()
+    await expect(page.locator("#composer")).to_have_count(0)
+
+
+async def test_a_form_that_is_sent_twice_is_one_message(console, visit, talk):
+    """A double click, going back and a resend deliver the message of a form once."""
+    await talk("hello")
+    page = await visit(talk.url, script=False)
+    form = {"do": "send", "text": "once", "message_id": await page.locator("[name=message_id]").input_value()}
+    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+        sent = await asyncio.gather(*(http.post(talk.url, data=form) for _ in range(3)))
+    assert [answer.status_code for answer in sent] == [303, 303, 303]
+    await console.status_when(talk.session.run, lambda status: status.turns == 2 and status.status == "idle")
+    await page.reload()
+    await expect(page.locator(".turn")).to_have_count(2)
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_files_come_with_a_message(console, visit, talk, tmp_path, script):
+    """A picture is shown, a document is named, and both are parts of the message that the agent gets; what is too large is told."""
+    await talk("hello")
+    (tmp_path / "dot.png").write_bytes(PICTURE)
+    (tmp_path / "notes.txt").write_text("[[[[" * 1_000 + "line\r\n")
+    (tmp_path / "large.bin").write_bytes(b"\xff\x00" * 100_000)
+    page = await visit(talk.url, script=script)
+    await page.locator("#composer [name=files]").set_input_files(
+        [tmp_path / "dot.png", tmp_path / "notes.txt"]
+    )
+    await send(page, "look")
+    await console.status_when(talk.session.run, lambda status: status.turns == 2)
+    if not script:
+        await page.reload()
+    said = page.locator(".turn").last.locator(".said")
+    await expect(said.locator("img")).to_have_js_property("naturalWidth", 1) if script else None
+    await expect(said.locator(".file")).to_contain_text("notes.txt")
+    message = [each for each in await talk.session.transcript() if each.role == "user"][-1]
+    assert [part.type for part in message.parts] == ["text", "image", "document"]
+    assert message.parts[2].title == "notes.txt"
+    await page.locator("#composer [name=files]").set_input_files(tmp_path / "large.bin")
+    await send(page, "and this")
+    if script:
+        assert "at most 180 kB" in await page.locator("#composer [name=files]").evaluate(
+            "field => field.validationMessage"
+        )
+    else:
+        await expect(page.get_by_role("alert")).to_contain_text("more than 180 kB")
+        await expect(page.locator("#write")).to_have_value("and this")
+    assert (await talk.session.status()).turns == 2
+
+
+async def test_only_a_page_takes_files(console):
+    """The API takes no form with bytes that are no text; a form that is not whole is refused."""
+    async with httpx2.AsyncClient(base_url=console.url, headers={"Origin": console.url}) as http:
+        body = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n\xff\r\n--x--\r\n'
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        answer = await http.post("/v1/runs", content=body, headers=headers)
+        assert answer.json()["code"] == "bad_encoding"
+        for broken in (body[:-6], body.replace(b'name="files"; ', b""), b""):
+            answer = await http.post("/talk/new", content=broken, headers=headers)
+            assert (answer.status_code, "not whole" in answer.text) == (400, True)
+
+
+async def test_a_long_conversation_opens_with_its_last_turns(console, visit, talk, monkeypatch):
+    """Turns of executions before are behind a link, in their order, each once; live turns come to the same page."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 120)
+    texts = [f"say {n}" for n in range(50)]
+    session = await talk(*texts)
+    page = await visit(talk.url)
+    words = page.locator(".turn .said .words")
+    shown = await words.all_inner_texts()
+    assert 4 <= len(shown) <= 20
+    assert shown == texts[-len(shown) :]
+    await (await session.send("say 50")).result()
+    await expect(words.last).to_have_text("say 50")
+    texts.append("say 50")
+    while await page.get_by_role("link", name="Earlier turns").count():
+        before = await words.count()
+        await page.get_by_role("link", name="Earlier turns").click()
+        await expect(page.locator(".turn").nth(before)).to_be_attached()
+    assert await words.all_inner_texts() == texts
+    plain = await visit(talk.url, script=False)
+    found: list[str] = await plain.locator(".turn .said .words").all_inner_texts()
+    while await plain.get_by_role("link", name="Earlier turns").count():
+        await plain.get_by_role("link", name="Earlier turns").click()
+        found = [*await plain.locator(".turn .said .words").all_inner_texts(), *found]
+    assert found == texts
+    await plain.get_by_role("link", name="To the newest").click()
+    await expect(plain.locator(".turn .said .words").last).to_have_text("say 50")
+
+
+async def test_a_turn_that_fails_says_why_and_the_talk_goes_on(console, visit, talk):
+    """A failed turn has its cause, and the next message is answered."""
+    await talk("hello")
+    page = await visit(talk.url, scheme="dark")
+    await send(page, "fail")
+    await expect(page.locator(".failed")).to_contain_text("the shop is closed")
+    await send(page, "hello again")
+    await expect(page.locator(".turn").last.locator(".prose")).to_have_text("hello again")
+
+
+async def test_the_list_is_live_and_filtered(console, visit, talk, until):
+    """A conversation is listed with its status and its last words, which change by themselves; a filter is in the URL."""
+    await talk("first words")
+
+    async def is_listed():
+        return [each async for each in console.client.list_sessions(session_id=talk.session.session_id)]
+
+    await until(is_listed)
+    page = await visit(f"{console.url}/talk?session={talk.session.session_id}")
+    row = page.locator(".session")
+    await expect(row).to_have_count(1)
+    await expect(row).to_contain_text("Agent: first words")
+    await talk("second words")
+    await expect(row).to_contain_text("Agent: second words")
+    await page.locator("[name=agent]").select_option("shop.helper")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_text("No conversation is as you asked for")).to_be_visible()
+
+
+async def test_hostile_text_stays_text(console, visit, talk):
+    """What a person or an agent says is text: no markup of theirs is on the page, and nothing of it leaves its place."""
+    hostile = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202egnp.exe [x](javascript:alert(1)) {{7*7}} </bdi></div>"
+    await talk(hostile)
+    page = await visit(talk.url)
+    await expect(page.locator(".said .words")).to_contain_text("<script>alert(1)</script>")
+    await expect(page.locator(".said .words")).to_contain_text("\\u202e")
+    await expect(page.locator(".prose")).to_contain_text("{{7*7}}")
+    assert await page.locator(".turn script, .turn img, .prose a[href^=javascript]").count() == 0
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_run_is_started_from_a_form(console, visit, until, script):
+    """The form has what the agent takes; sent twice it is one run, with its session, labels and limits."""
+    page = await visit(f"{console.url}/start?agent=shop.clerk", script=script)
+    await page.get_by_label("Message").fill("hello run")
+    await page.get_by_label("Session").fill("crate-9")
+    await page.get_by_label("Labels").fill("desk=4")
+    await page.get_by_text("Limits of this run").click()
+    await page.get_by_label("most tool calls").fill("many")
+    await page.get_by_role("button", name="Start the run").click()
+    await expect(page.get_by_role("alert")).to_contain_text("'many' is no number")
+    await page.get_by_label("most tool calls").fill("7")
+    made = await page.locator("[name=made]").input_value()
+    await page.get_by_role("button", name="Start the run").click()
+    await page.wait_for_url(f"{console.url}/runs/{made}")
+    run = console.client.get_run(made)
+    assert (await run.result()).text == "hello run"
+    status = await run.status()
+    assert (status.session_id, status.caps.tool_calls) == ("crate-9", 7)
+    form = {
+        "agent": "shop.clerk", "made": made, "text": "hello run", "session": "crate-9", "labels": "desk=4", "max_tool_calls": "7"
+    }  # fmt: skip
+    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+        again = await http.post(f"{console.url}/start", data=form)
+        assert (again.status_code, again.headers["location"]) == (303, f"/runs/{made}")
+        other = await http.post(f"{console.url}/start", data={**form, "text": "another"})
+        assert other.status_code == 409
+
+
+async def test_a_run_is_started_by_the_fields_of_a_tool(console, visit):
+    """An agent that others use as a tool has that tool's form; what it sends is what a call would."""
+    page = await visit(f"{console.url}/start?agent=shop.helper")
+    await page.get_by_role("link", name="Ask").click()
+    await page.get_by_label("Text").fill("add 2")
+    made = await page.locator("[name=made]").input_value()
+    await page.get_by_role("button", name="Start the run").click()
+    await page.wait_for_url(f"{console.url}/runs/{made}")
+    assert (await console.client.get_run(made).result()).text == "added"
+
+
+async def test_who_may_read_only_is_offered_nothing_else(shop, serve, visit, tmp_path, desk):
+    """A viewer sees a conversation and no form; a form that it sends all the same is refused, and so is another tenant's page."""
+    from sojourn.http import ApiKeys, create_app
+    from sojourn.http.locks.key_file import create_key
+    from tests.http.conftest import listening
+
+    client = await serve(shop.app)
+    path = tmp_path / "keys.json"
+    _, viewer = create_key(path, "vera", roles=["viewer"])
+    _, other = create_key(path, "otto", roles=["user"], tenant="other")
+    await (await client.session("shop.clerk", desk).send("hello")).result()
+    async with listening(create_app(shop.app, client=client, auth=ApiKeys(path))) as url:
+        page = await visit(f"{url}/talk/shop.clerk/{desk}", script=False)
+        await page.get_by_label("Key or token").fill(viewer)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.locator(".turn .prose")).to_have_text("hello")
+        assert await page.locator("main form").count() == 0
+        async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}) as http:
+            headers = {"Authorization": f"Bearer {viewer}"}
+            sent = await http.post(
+                f"/talk/shop.clerk/{desk}", data={"do": "send", "text": "x"}, headers=headers
+            )
+            assert sent.status_code == 403
+            seen = await http.get(f"/talk/shop.clerk/{desk}", headers={"Authorization": f"Bearer {other}"})
+            assert (seen.status_code, "New conversation" in seen.text, "hello" in seen.text) == (
+                200,
+                True,
+                False,
+            )
+
+
+async def test_a_conversation_of_an_agent_that_nobody_knows_is_not_found(console):
+    """Neither page nor form begins one; the page says what to do."""
+    async with httpx2.AsyncClient(base_url=console.url, headers={"Origin": console.url}) as http:
+        for path in ("/talk/shop.nobody/desk", "/talk/new?agent=shop.nobody", "/start?agent=shop.nobody"):
+            answer = await http.get(path)
+            assert answer.status_code == 404, path
+        answer = await http.post("/talk/new", data={"agent": "shop.nobody", "text": "x", "made": "a"})
+        assert (answer.status_code, json.dumps(answer.text).count("shop.nobody") > 0) == (404, True)
+
+
+def test_the_fields_of_a_form_are_read_by_their_kinds():
+    """A text stays a text, numbers and JSON are read, a box that is not ticked is false, and what was left out is left out."""
+    schema = {
+        "properties": {
+            "name": {"type": "string"},
+            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "How many"},
+            "urgent": {"type": "boolean"},
+            "size": {"enum": ["small", "large"]},
+            "more": {"type": "object"},
+        },
+        "required": ["name"],
+    }
+    fields = fields_in(schema, [], {"count": 3})
+    assert [(field.label, field.kind, field.value) for field in fields] == [
+        ("name", "text", ""),
+        ("How many", "integer", "3"),
+        ("urgent", "yes", ""),
+        ("size", "choice", ""),
+        ("more", "json", ""),
+    ]
+    given = {"name": "7", "count": "2", "urgent": "yes", "size": "large", "more": '{"a": 1}'}
+    assert values_in(fields, given) == {
+        "name": "7",
+        "count": 2,
+        "urgent": True,
+        "size": "large",
+        "more": {"a": 1},
+    }
+    assert values_in(fields, {}) == {"name": "", "urgent": False}
+    for wrong in ({"count": "two"}, {"count": "true"}, {"more": "{"}):
+        with pytest.raises(InvalidInput):
+            values_in(fields, wrong)
