@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from sojourn.console.cookie import cookie_name
 from sojourn.console.page import Links, problem_page
-from sojourn.console.routes import assets, runs, sign_in
+from sojourn.console.routes import assets, decisions, inbox, runs, sign_in
 from sojourn.console.templating import render
 from sojourn.http.locks.principals import Auth, principal_of
 from sojourn.http.locks.requests import header_values, path_of
@@ -20,7 +20,7 @@ from sojourn.http.service import Service
 
 __all__ = ["ConsoleSite", "install"]
 
-ROUTES: Sequence[ModuleType] = (runs,)
+ROUTES: Sequence[ModuleType] = (runs, inbox, decisions)
 """The files of pages behind the locks: a new one is a name here, and where it is a room a line in `rooms.py`."""
 
 POLICY = (
