@@ -79,11 +79,12 @@ PICKUP = ["address", "day", "parcels", "express", "carrier"]
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Do what the first word says; a refund is of 12.5, and then of 1250."""
+    """Do what the first word says; a refund is of 12.5, and then of 1250, unless somebody denies it."""
     word, _, rest = turn.messages[0].text.partition(" ")
     rounds = sum(message.role == "tool" for message in turn.messages)
     is_new = sum(message.role == "user" for message in turn.messages) == 1
-    if word == "refund" and rounds < 3:
+    is_denied = any(result.error for result in turn.tool_results)
+    if word == "refund" and rounds < 3 and not is_denied:
         calls = [
             find.call(customer=rest or "Ana"),
             refund.call(order="7314", amount=12.5, note="broken"),

@@ -1,6 +1,6 @@
 """The inbox: what it lists and says of each wait, and how it is answered, by hand and by keys, with and without a script."""
 
-import asyncio
+import re
 import uuid
 
 import httpx2
@@ -78,7 +78,7 @@ async def test_the_inbox_is_answered_by_keys_alone(office, visit):
     press = page.keyboard.press
     await press("j")
     await expect(row(page, runs[1]).locator("a")).to_have_attribute("aria-current", "true")
-    await expect(page).to_have_url(lambda url: runs[1].id in url)
+    await expect(page).to_have_url(re.compile(re.escape(runs[1].id)))
     await press("k")
     await expect(row(page, runs[0]).locator("a")).to_have_attribute("aria-current", "true")
     await press("j")
@@ -167,14 +167,14 @@ async def test_a_value_that_is_not_flat_is_json_and_checked_while_it_is_written(
     run, wait = await office.asks("read")
     page = await visit(office.page_of(run, wait))
     area, fault = page.locator("form.answer textarea[data-json]"), page.locator("#open .fault").first
-    await area.fill('{"series": [[1, 2]')
+    await area.fill("[[1, 2]")
     await expect(fault).to_contain_text("This is not JSON")
-    await area.fill('{"series": [["a"]]}')
+    await area.fill('[["a"]]')
     await expect(fault).to_have_text("")
     await page.get_by_role("button", name="Send the result").click()
     await expect(fault).to_contain_text("/series/0/0")
-    await expect(area).to_have_value('{"series": [["a"]]}')
-    await area.fill('{"series": [[1]]}')
+    await expect(area).to_have_value('[["a"]]')
+    await area.fill("[[1]]")
     await page.get_by_role("button", name="Send the result").click()
     await expect(page.locator("#said")).to_contain_text("Sent")
     assert "[[1]]" in (await run.result()).text
@@ -325,19 +325,13 @@ async def test_nothing_keeps_anybody_out(office, visit, node_modules, scheme, si
         await page.close()
 
 
-async def test_two_thousand_keys_of_a_form_do_not_hurt(office):
-    """A form of another kind of wait, and one without anything in it, are told as such."""
+async def test_a_form_that_does_not_fit_is_told_and_changes_nothing(office):
+    """A form of another kind of wait, one without anything in it, and one with too much in it; and a wait that no run has."""
     run, wait = await office.asks("which")
     async with httpx2.AsyncClient(base_url=office.url, headers={"Origin": office.url}) as http:
         at = f"/inbox/{run.id}/{wait.id}"
-        for form, status in (
-            ({"do": "approve"}, 422),
-            ({"do": "answer"}, 422),
-            ({"do": "answer", "answer": "x" * 200_000}, 422),
-            ({}, 422),
-        ):
-            assert (await http.post(at, data=form)).status_code == status, form.keys()
-        assert (await http.get("/inbox/none/none")).status_code == 404
-        assert (await http.get("/inbox/none")).status_code == 404
-    await asyncio.sleep(0)
+        for form in ({"do": "approve"}, {"do": "answer"}, {"do": "answer", "answer": "x" * 200_000}):
+            assert (await http.post(at, data=form)).status_code == 422, form["do"]
+        for path in ("/inbox/none/none", "/inbox/none", f"/inbox/{run.id}/none"):
+            assert (await http.get(path)).status_code == 404, path
     assert (await run.status()).awaits
