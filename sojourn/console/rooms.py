@@ -16,5 +16,10 @@ class Room:
     """Its sign in `icons.html`."""
 
 
-ROOMS = (Room("Runs", "/runs", "runs"), Room("Talk", "/talk", "talk"))
+ROOMS = (
+    Room("Runs", "/runs", "runs"),
+    Room("Inbox", "/inbox", "inbox"),
+    Room("Talk", "/talk", "talk"),
+    Room("Decisions", "/decisions", "decisions"),
+)
 """A new page of the navigation is a line here."""

@@ -13,6 +13,8 @@ from sojourn.console.page import Links, problem_page
 from sojourn.console.routes import (
     assets,
     conversation,
+    decisions,
+    inbox,
     run,
     run_actions,
     run_views,
@@ -30,7 +32,17 @@ from sojourn.http.service import Service
 
 __all__ = ["ConsoleSite", "install"]
 
-ROUTES: Sequence[ModuleType] = (runs, run_views, run_actions, run, talk, conversation, start)
+ROUTES: Sequence[ModuleType] = (
+    runs,
+    run_views,
+    run_actions,
+    run,
+    inbox,
+    decisions,
+    talk,
+    conversation,
+    start,
+)
 """The files of pages behind the locks: a new one is a name here, and where it is a room a line in `rooms.py`."""
 
 POLICY = (

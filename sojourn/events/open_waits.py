@@ -1,5 +1,6 @@
 """The open waits of a run, each with the moment since when it is open, and with what the run is about."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -45,6 +46,8 @@ class Waiting:
     """The text of the last user message that the present turn has."""
     said: str
     """The text of the planner's last message that has one."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The labels with which the run was started."""
 
 
 @dataclass(slots=True)
@@ -80,10 +83,18 @@ class _Seen:
                 pass
 
 
-async def waiting_in_history(client: Client, run_id: str, storage: StorageDriver | None = None) -> Waiting:
+async def waiting_in_history(
+    client: Client, run_id: str, storage: StorageDriver | None = None, *, execution: str = ""
+) -> Waiting:
     """The open waits of a run, oldest first, without a worker.
 
     The present execution's history is read, and those before it only where a wait was opened there, or the message of its turn came.
+
+    Args:
+        client: The client.
+        run_id: The run.
+        storage: Where the archive is.
+        execution: The present execution, where it is known.
 
     Raises:
         RunNotFound: There is no such run.
@@ -93,7 +104,7 @@ async def waiting_in_history(client: Client, run_id: str, storage: StorageDriver
     fold, seen = Fold(run_id), _Seen()
     try:
         async for _, events in records_of(
-            client, fold, await present_execution(client, run_id), follow=False
+            client, fold, execution or await present_execution(client, run_id), follow=False
         ):
             for event in events:
                 seen.take(event)
@@ -105,4 +116,4 @@ async def waiting_in_history(client: Client, run_id: str, storage: StorageDriver
         async for event in events_of(client, run_id, storage, follow=False):
             seen.take(event)
     waits = [OpenWait(wait, seen.since.get(wait.id)) for wait in status.awaits]
-    return Waiting(status, waits, seen.asked, seen.said)
+    return Waiting(status, waits, seen.asked, seen.said, fold.state.opening.labels)

@@ -23,13 +23,19 @@ from sojourn.errors import RunNotFound
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
+from sojourn.http.inbox import Inbox, WaitingRuns
 from sojourn.http.locks.tenancy import chosen_id, may_see
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
 from sojourn.http.replies import ListedRun, Runs
-from sojourn.http.waits import Inbox
 
 __all__ = ["Service"]
+
+PAGE = 1_000
+"""Runs of a page of the store, where all waiting ones are wanted."""
+
+MAX_WAITING = 5_000
+"""Most waiting runs that are looked at."""
 
 RUN = "AgentRun"
 """The type of the workflows that are runs."""
@@ -201,6 +207,18 @@ class Service:
         for run in listed:
             run.asked = page.asked[run.run_id]
         return Runs(runs=listed, cursor=opaque(page.after, of) if page.after else None)
+
+    async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
+        """The waiting runs of a selection that the principal may see; raises as `runs`."""
+        found: dict[str, str] = {}
+        cursor: str | None = None
+        selection = replace(selection, status="waiting")
+        while len(found) < MAX_WAITING:
+            page = await self.runs(asking, selection, labels={}, most=PAGE, cursor=cursor)
+            found |= {run.run_id: run.awaiting for run in page.runs}
+            if (cursor := page.cursor) is None:
+                return WaitingRuns(found, is_whole=True)
+        return WaitingRuns(found, is_whole=False)
 
     async def count(self, asking: Principal, selection: Selection) -> int:
         """The number of runs of a selection that the principal may see; raises as `runs`."""

@@ -16,7 +16,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.replies import Done
 from sojourn.http.routes.answering import RunId, Serving, json_of, problems
 
-__all__ = ["routes"]
+__all__ = ["answer", "decide", "provide", "routes"]
 
 routes = APIRouter(prefix="/v1/runs", tags=["answers"])
 

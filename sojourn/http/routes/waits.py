@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from sojourn.client.listing import Selection
+from sojourn.http.inbox import FoundWait
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.replies import Runs, Wait, Waits
+from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
-from sojourn.http.waits import PAGE
+from sojourn.http.waits import fields_of, wait_of
 
 __all__ = ["routes"]
 
@@ -28,14 +29,12 @@ async def list_waits(
 ) -> Response:
     """Every open wait of every run and child run, with what is needed to answer it; a new one appears within about a second."""
     require(asking, "viewer")
-    selection = Selection(agent_id, session_id, "waiting")
+    listed = await service.waiting_runs(asking, Selection(agent_id, session_id))
 
-    async def pages(after: str | None) -> Runs:
-        return await service.runs(asking, selection, labels={}, most=PAGE, cursor=after)
+    def fits(found: FoundWait) -> bool:
+        return kind in (None, fields_of(found.opened.wait)["kind"])
 
-    def fits(wait: Wait) -> bool:
-        return kind in (None, wait.kind)
-
+    found = await service.inbox.page(listed, fits=fits, newest=order == "newest", most=limit, cursor=cursor)
     return json_of(
-        await service.inbox.page(pages, fits=fits, newest=order == "newest", most=limit, cursor=cursor)
+        Waits(waits=[wait_of(each) for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)
     )

@@ -1,0 +1,98 @@
+"""Arounds: what is around waits, read from the histories of their runs, and remembered."""
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from temporalio.client import Client
+from temporalio.converter import StorageDriver
+from temporalio.service import RPCError
+
+from sojourn.client.access import Access
+from sojourn.client.memo import message_of
+from sojourn.connection.rpc_errors import translated
+from sojourn.console.views.around import Around, Surroundings
+from sojourn.contracts.event import Event
+from sojourn.core.history.fold import Fold
+from sojourn.events.one_run import events_of, present_execution, records_of
+
+__all__ = ["Arounds"]
+
+MAX_EVENTS = 100_000
+"""Most events of a run that are looked through for a wait that is no longer open."""
+
+MAX_KNOWN = 500
+"""Most waits whose surroundings are remembered."""
+
+
+class Arounds:
+    """Reads and remembers what is around waits.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: Access) -> None:
+        self._client = client
+        self._known: OrderedDict[tuple[str, str], Around] = OrderedDict()
+
+    async def of(self, run_id: str, await_id: str, *, is_open: bool) -> Around:
+        """What is around a wait of a run; of one that is not open, from as far back as the history or the archive reaches.
+
+        Raises:
+            RunNotFound: There is no such run.
+            RunUnreadable: The run's records cannot be decoded here.
+            ServerUnavailable: The server does not answer.
+        """
+        key = run_id, await_id
+        known = self._known.get(key)
+        if known is None or not (is_open or known.answered):
+            known = await self._read(run_id, await_id)
+        if known.wait is not None:
+            self._known[key] = known
+            self._known.move_to_end(key)
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+        return known
+
+    async def _read(self, run_id: str, await_id: str) -> Around:
+        found = await _in_events(self._present(run_id), await_id)
+        if found.wait is None:
+            events = _all_events(self._client.temporal, run_id, self._client.storage)
+            found = await _in_events(events, await_id)
+        root = run_id.partition("/")[0]
+        if root != run_id:
+            found.for_whom = await self._asked(root)
+        return found
+
+    async def _present(self, run_id: str) -> AsyncGenerator[Event]:
+        """The events of the present execution alone."""
+        temporal = self._client.temporal
+        try:
+            execution = await present_execution(temporal, run_id)
+            async for _, events in records_of(temporal, Fold(run_id), execution, follow=False):
+                for event in events:
+                    yield event
+        except RPCError as error:
+            raise translated(error, run_id) from error
+
+    async def _asked(self, run_id: str) -> str:
+        try:
+            return await message_of(await self._client.temporal.get_workflow_handle(run_id).describe())
+        except RPCError:
+            return ""  # deleted, or out of reach for a moment: it is only said beside
+
+
+async def _all_events(client: Client, run_id: str, storage: StorageDriver | None) -> AsyncGenerator[Event]:
+    async for event in events_of(client, run_id, storage, follow=False):
+        yield event
+
+
+async def _in_events(events: AsyncGenerator[Event], await_id: str) -> Around:
+    around, left = Surroundings(await_id), MAX_EVENTS
+    async with aclosing(events) as read:
+        async for event in read:
+            around.take(event)
+            if (left := left - 1) < 0:
+                break
+    return around.found

@@ -1,0 +1,121 @@
+"""Decided: who has answered what, read from the histories of runs; those of an ended run once, and then remembered."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sojourn.client.access import Access
+from sojourn.client.listing import Selection
+from sojourn.console.views.decisions import Decision, Decisions
+from sojourn.contracts.principal import Principal
+from sojourn.errors import RunNotFound, RunUnreadable
+from sojourn.events.one_run import events_of
+from sojourn.http.replies import ListedRun
+from sojourn.http.service import Service
+
+__all__ = ["Decided", "Reach"]
+
+RUNS = 100
+"""Runs whose decisions make a page."""
+
+AT_ONCE = 8
+"""Most histories that are read at the same time."""
+
+MAX_EVENTS = 20_000
+"""Most events of a run that are looked through."""
+
+MAX_KNOWN = 5_000
+"""Most runs whose decisions are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The decisions in some runs."""
+
+    decisions: list[Decision]
+    """Newest first."""
+    runs: int
+    """How many runs were read."""
+    oldest: datetime | None
+    """When the oldest of them started."""
+    unreadable: int
+    """Runs whose records cannot be read here, or are too long to be read whole."""
+    cursor: str | None
+    """Where the runs before them begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the history of a run said."""
+
+    version: tuple[str, int]
+    decisions: tuple[Decision, ...]
+    is_whole: bool
+
+
+class Decided:
+    """Reads decisions.
+
+    Args:
+        service: What the visitors may see.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def page(self, asking: Principal, selection: Selection, cursor: str | None) -> Reach:
+        """The decisions in a page of runs.
+
+        Raises:
+            InvalidInput: The cursor is none of this list.
+            ServerUnavailable: The server does not answer.
+        """
+        page = await self._service.runs(asking, selection, labels={}, most=RUNS, cursor=cursor)
+        read = await asyncio.gather(*(self._of(run) for run in page.runs))
+        decisions = [each for known in read for each in known.decisions]
+        started = [run.started_at for run in page.runs if run.started_at]
+        return Reach(
+            sorted(decisions, key=lambda each: each.at, reverse=True),
+            len(page.runs),
+            min(started, default=None),
+            sum(not known.is_whole for known in read),
+            page.cursor,
+        )
+
+    async def all(self, asking: Principal, selection: Selection) -> AsyncGenerator[Reach]:
+        """The decisions in all runs, a page of runs after the other; raises as `page`."""
+        cursor: str | None = None
+        while True:
+            reach = await self.page(asking, selection, cursor)
+            yield reach
+            if (cursor := reach.cursor) is None:
+                return
+
+    async def _of(self, run: ListedRun) -> _Known:
+        async with self._gate:
+            try:
+                temporal = self._service.client.temporal
+                described = await temporal.get_workflow_handle(run.run_id).describe()
+                version = (described.run_id, described.history_length)
+                known = self._known.pop(run.run_id, None)
+                if known is None or known.version != version:
+                    known = await _read(self._service.client, run, version)
+            except (RunNotFound, RunUnreadable):
+                return _Known(("", 0), (), is_whole=False)
+        self._known[run.run_id] = known
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+        return known
+
+
+async def _read(client: Access, run: ListedRun, version: tuple[str, int]) -> _Known:
+    found, left = Decisions(run.run_id, run.agent_id, run.asked), MAX_EVENTS
+    async for event in events_of(client.temporal, run.run_id, client.storage, follow=False):
+        found.take(event)
+        if (left := left - 1) < 0:
+            return _Known(version, tuple(found.found), is_whole=False)
+    return _Known(version, tuple(found.found), is_whole=True)

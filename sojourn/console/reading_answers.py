@@ -1,0 +1,169 @@
+"""Reading answers: what the form of a wait sends, as the body of an answer by the API; or the form again, with what is wrong at each field."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from sojourn.console.form import Form
+from sojourn.console.views.schema_form import Field, Sent, read_fields
+from sojourn.console.views.wait_view import CallForm, WaitView
+from sojourn.contracts.awaits import Await, AwaitClarification
+from sojourn.core.awaits.form import mismatch_of
+from sojourn.core.schema.issue_text import phrase
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.pointer import to_tokens
+from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+
+__all__ = ["DONE", "Read", "read_answer"]
+
+DONE = {
+    "approve": "Approved",
+    "approve_tool": "Approved, and not asked again in this run",
+    "deny": "Denied",
+    "answer": "Answered",
+    "decline": "Declined",
+    "provide": "Sent",
+}
+"""What the buttons of the forms do, as it is told afterwards."""
+
+Body = AnswerBody | ApprovalBody | ToolResultsBody
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was sent."""
+
+    body: Body | None
+    """None where it cannot be taken."""
+    view: WaitView
+    """The form with what was sent, and with what is wrong."""
+
+
+def read_answer(wait: Await, view: WaitView, form: Form) -> Read:
+    """Read what the form of a wait sends.
+
+    Args:
+        wait: The wait.
+        view: The form, as it would be shown now.
+        form: What was sent.
+    """
+    do = form.text("do")
+    view = replace(view, reason=form.text("reason"))
+    try:
+        match do, view.kind:
+            case (("approve" | "approve_tool" | "deny"), "approval"):
+                return Read(_decision(view, do, form), view)
+            case "decline", "question":
+                return Read(AnswerBody(await_id=view.await_id, declined=True, reason=view.reason), view)
+            case "answer", "question":
+                assert isinstance(wait, AwaitClarification), "it is a question"
+                return _answer(wait, view, form)
+            case "provide", "tool_results":
+                return _results(view, form)
+            case _:
+                return Read(
+                    None,
+                    replace(
+                        view, fault="This form is of another kind of wait.", then="Answer it as it is now."
+                    ),
+                )
+    except ValidationError as error:
+        message = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        return Read(None, replace(view, fault=message, then="Correct it, and send it again."))
+
+
+def _decision(view: WaitView, do: str, form: Form) -> ApprovalBody:
+    return ApprovalBody(
+        await_id=view.await_id,
+        approved=do != "deny",
+        digest=form.text("digest") or None,
+        reason=view.reason,
+        scope="tool" if do == "approve_tool" else "call",
+    )
+
+
+def _answer(wait: AwaitClarification, view: WaitView, form: Form) -> Read:
+    sent = read_fields(view.fields, form)
+    sent = replace(sent, fields=tuple(_checked(wait, each, sent.values) for each in sent.fields))
+    words = read_fields([view.words], form) if view.words else Sent((), {})
+    view = replace(view, words=words.fields[0] if words.fields else None, fields=sent.fields)
+    said: Any = words.values.get("answer")
+    if said is not None and not words.has_faults:
+        if words.fields[0].kind == "json" and not isinstance(said, dict):
+            faulty = replace(words.fields[0], fault="This is no object of values by field.")
+            return Read(None, replace(view, words=faulty))
+        view = replace(view, fields=tuple(replace(each, fault="") for each in view.fields))
+        return Read(AnswerBody(await_id=view.await_id, answer=cast("str | dict[str, Any]", said)), view)
+    if sent.has_faults or (words.has_faults and not view.fields):
+        return Read(None, view)
+    if not sent.values and not (view.fields and wait.tool_call_id):
+        what = "Fill in a field, or answer in words." if view.fields else "Write an answer."
+        return Read(None, replace(view, fault="There is no answer in the form.", then=what))
+    return Read(AnswerBody(await_id=view.await_id, answer=dict(sent.values)), view)
+
+
+def _checked(wait: AwaitClarification, field: Field, values: Mapping[str, Any]) -> Field:
+    """The field with the fault that the run itself would find."""
+    if field.fault or field.name not in values or wait.form is None:
+        return field
+    properties: Any = wait.form.get("properties")
+    of_field = {"properties": {field.name: properties[field.name]}}
+    wrong = mismatch_of(of_field, {field.name: values[field.name]}, whole=False)
+    return replace(field, fault=_sentence(wrong.removeprefix(field.name))) if wrong else field
+
+
+def _results(view: WaitView, form: Form) -> Read:
+    calls: list[CallForm] = []
+    results: list[dict[str, Any]] = []
+    is_only = len(view.calls) == 1 and not view.calls_left_out
+    for call in view.calls:
+        error = form.text(call.error.key).strip()
+        is_empty = not error and not any(
+            text.strip() for each in call.fields for text in form.texts(each.key)
+        )
+        if is_empty and not is_only:
+            calls.append(call)
+            continue
+        of_call: dict[str, Any] = {"tool_call_id": call.tool_call_id}
+        if error:
+            results.append({**of_call, "error": error})
+            kept = tuple(replace(each, fault="") for each in read_fields(call.fields, form).fields)
+            calls.append(replace(call, fields=kept, error=replace(call.error, texts=(error,))))
+            continue
+        sent = read_fields(call.fields, form)
+        value: Any = dict(sent.values) if call.is_flat else next(iter(sent.values.values()), None)
+        sent = sent if sent.has_faults else replace(sent, fields=_fitting(call, sent, value))
+        results.append({**of_call, "result": value})
+        calls.append(replace(call, fields=sent.fields))
+    view = replace(view, calls=tuple(calls))
+    if any(field.fault for call in calls for field in call.fields):
+        return Read(None, view)
+    if not results:
+        return Read(
+            None, replace(view, fault="There is no result in the form.", then="Fill in that of one call.")
+        )
+    return Read(ToolResultsBody(await_id=view.await_id, results=results), view)
+
+
+def _fitting(call: CallForm, sent: Sent, value: Any) -> tuple[Field, ...]:
+    """The fields with what the tool's schema says of them."""
+    if call.schema is None:
+        return sent.fields
+    faults: dict[str, str] = {}
+    for issue in Validator(dict(call.schema)).issues(value):
+        tokens = to_tokens(issue.field) if issue.field.startswith("/") else ()
+        name = str(tokens[0]) if call.is_flat and tokens else ""
+        where = f"{issue.field} " if issue.field and (not call.is_flat or len(tokens) > 1) else ""
+        faults.setdefault(name, _sentence(f"{where}{phrase(issue)}"))
+    other = faults.pop("", "")
+    fields = [replace(each, fault=faults.get(each.name, "")) for each in sent.fields]
+    if other and fields:
+        fields[0] = replace(fields[0], fault=fields[0].fault or other)
+    return tuple(fields)
+
+
+def _sentence(clause: str) -> str:
+    text = clause.strip()
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -1,0 +1,59 @@
+// The inbox: the address follows what is open, keys go to its buttons, and JSON is checked while it is written.
+(() => {
+  "use strict";
+  const narrow = matchMedia("(max-width: 60rem)");
+
+  // On a narrow screen the list and what is open are pages of their own.
+  document.addEventListener("click", (event) => {
+    if (narrow.matches && event.target.closest?.("#list a[hx-get]")) event.stopImmediatePropagation();
+  }, true);
+
+  // The address, the title and the focus follow what is open.
+  const settled = () => {
+    const place = document.getElementById("place");
+    if (!place) return;
+    const url = new URL(place.dataset.url, location.href).href;
+    if (url === shown) return;
+    shown = url;
+    history.pushState(null, "", url);
+    document.title = place.dataset.title;
+    document.querySelector("#list [aria-current]")?.scrollIntoView({ block: "nearest" });
+    scrollTo(0, 0);
+    if (document.activeElement === document.body) document.getElementById("wait-title")?.focus({ preventScroll: true });
+  };
+  let shown = location.href;
+  const first = document.getElementById("place");
+  if (first) shown = new URL(first.dataset.url, location.href).href;
+  document.querySelector("#list [aria-current]")?.scrollIntoView({ block: "nearest" });
+  addEventListener("popstate", () => location.reload());
+  document.addEventListener("htmx:after:swap", () => {
+    settled();
+    const wrong = document.querySelector("#open [aria-invalid], #open .problem");
+    if (wrong && document.activeElement === document.body) (wrong.matches("input, select, textarea") ? wrong : wrong.querySelector("input") ?? document.querySelector("#open [aria-invalid]") ?? document.getElementById("wait-title"))?.focus();
+  });
+
+  // A key goes to a button first: nobody decides by a slip. Where an answer is written, to its first field.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = document.activeElement;
+    if (at?.matches("input, textarea, select, [contenteditable]")) return;
+    const armed = document.querySelector(`#open [data-arm="${CSS.escape(event.key)}"]`)
+      ?? (event.key === "a" ? document.querySelector("#open form :is(input:not([type=hidden]), select, textarea)") : null);
+    if (!armed) return;
+    event.preventDefault();
+    if (armed === at && armed.matches("button")) { if (!event.repeat) armed.click(); }
+    else armed.focus();
+  });
+
+  // JSON is checked at once.
+  document.addEventListener("input", (event) => {
+    const area = event.target;
+    if (!area.matches?.("textarea[data-json]")) return;
+    let wrong = "";
+    if (area.value.trim()) try { JSON.parse(area.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
+    area.setCustomValidity(wrong);
+    const told = document.getElementById(`${area.id}-fault`);
+    if (told) told.textContent = wrong;
+    area.toggleAttribute("aria-invalid", Boolean(wrong));
+  });
+})();

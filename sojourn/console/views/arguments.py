@@ -1,0 +1,170 @@
+"""Arguments as a table: a row for each value, with what differs from another call."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+from sojourn.console.views.text import CUT, one_line, shown
+from sojourn.core.values.visible import mixed_scripts
+
+__all__ = ["MOST_ROWS", "Argument", "Arguments", "arguments_of"]
+
+MOST_ROWS = 200
+"""Most rows of a table."""
+
+LONG = 400
+"""Characters from which a value is folded."""
+
+MAX_VALUE = 100_000
+"""Longest value, in characters."""
+
+MAX_NAME = 200
+
+_ABSENT = object()
+_PLAIN = {"", "true", "false", "null", "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A value of a call."""
+
+    name: str
+    """Its path, such as `lines[0].sku`."""
+    value: str
+    """As text; a text that could be taken for another value is in quotes."""
+    beginning: str
+    """The beginning of a long value; empty for one that is whole."""
+    length: int
+    """Characters of the value."""
+    is_text: bool
+    change: str
+    """`new`, `changed`, `gone` or empty."""
+    before: str
+    """What it was, where it has changed."""
+    warnings: tuple[str, ...]
+    """Where it looks like something else."""
+    about: str
+    """What the tool says of the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call."""
+
+    rows: tuple[Argument, ...]
+    left_out: int
+    """Values that are not in the rows; `whole` has them."""
+    whole: str
+    """All of them, as JSON."""
+    is_compared: bool
+    """Whether changes are those from another call."""
+
+    @property
+    def changed(self) -> int:
+        """How many values differ."""
+        return sum(bool(row.change) for row in self.rows)
+
+
+def arguments_of(
+    payload: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+    *,
+    about: Mapping[str, str] | None = None,
+) -> Arguments:
+    """The arguments of a call.
+
+    Args:
+        payload: The arguments.
+        before: Those of another call, to compare with.
+        about: What the tool says of its top-level fields.
+    """
+    leaves = dict(islice(_leaves(payload), MOST_ROWS))
+    count = sum(1 for _ in islice(_leaves(payload), 100_000))
+    old: dict[tuple[str | int, ...], Any] = (
+        dict(islice(_leaves(before), 4 * MOST_ROWS)) if before is not None else {}
+    )
+    rows = [
+        _row(path, value, old.get(path, _ABSENT), about or {}, is_compared=before is not None)
+        for path, value in leaves.items()
+    ]
+    if count <= MOST_ROWS:
+        rows += [
+            _row(path, _ABSENT, value, about or {}, is_compared=True)
+            for path, value in old.items()
+            if path not in leaves
+        ]
+    whole = shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str))
+    return Arguments(tuple(rows), count - len(leaves), whole[:MAX_VALUE], before is not None)
+
+
+def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value that has none in it, with its path."""
+    if value and isinstance(value, Mapping):
+        for name, inner in cast("Mapping[str, Any]", value).items():
+            yield from _leaves(inner, (*path, name))
+    elif value and isinstance(value, list):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from _leaves(inner, (*path, index))
+    elif path:
+        yield path, value
+
+
+def _row(
+    path: tuple[str | int, ...], value: Any, old: Any, about: Mapping[str, str], *, is_compared: bool
+) -> Argument:
+    change = ""
+    if is_compared and value is _ABSENT:
+        change = "gone"
+    elif is_compared and old is _ABSENT:
+        change = "new"
+    elif is_compared and (value != old or type(value) is not type(old)):
+        change = "changed"
+    text = "" if value is _ABSENT else _text(value)
+    texts = [each for each in (*path, value) if isinstance(each, str)]
+    return Argument(
+        name=_name(path),
+        value=text[:MAX_VALUE],
+        beginning=text[: LONG // 2] if len(text) > LONG else "",
+        length=len(text),
+        is_text=isinstance(value, str),
+        change=change,
+        before=one_line(_text(old), LONG) if change in ("changed", "gone") else "",
+        warnings=tuple(
+            dict.fromkeys(warning for each in texts if (warning := mixed_scripts(each[:MAX_VALUE])))
+        ),
+        about=one_line(about.get(path[0], ""), 300) if len(path) == 1 and isinstance(path[0], str) else "",
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and not _could_be_another(value):
+        return shown(value)
+    try:
+        return shown(json.dumps(value, ensure_ascii=False, default=str))
+    except ValueError:  # an integer with more digits than Python formats
+        return hex(value) if isinstance(value, int) else CUT
+
+
+def _could_be_another(text: str) -> bool:
+    """Whether a text looks like a number, or has spaces at its ends that nobody would see."""
+    if text.strip() != text or text.lower() in _PLAIN:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return text[:1] in '"[{'
+    return True
+
+
+def _name(path: Sequence[str | int]) -> str:
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return one_line(text, MAX_NAME)

@@ -1,0 +1,173 @@
+"""Decisions: who has answered what a run waited for, when, and by which digest; and as a table for other programs."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sojourn.console.views.inbox_rows import KINDS, kind_of, title_of, tools_of
+from sojourn.console.views.steps import verdict_of
+from sojourn.console.views.text import one_line
+from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent, Event
+from sojourn.core.awaits.kinds import wait_in
+
+__all__ = ["COLUMNS", "Decision", "Decisions", "csv_of"]
+
+MAX_TEXT = 2_000
+"""Longest answer or reason, in characters."""
+
+MAX_ARGUMENTS = 10_000
+"""Longest arguments, as JSON, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a wait ended."""
+
+    at: datetime
+    run_id: str
+    agent_id: str
+    await_id: str
+    kind: str
+    word: str
+    """The kind in a word."""
+    verdict: str
+    """`Approved`, `Denied`, `Answered`, `Declined` or `Expired`."""
+    by: str
+    """Who, by the name in the answer; over HTTP that of the principal."""
+    identity: str
+    """The identity of the client that answered, as Temporal records it."""
+    tool: str
+    title: str
+    arguments: str
+    """As JSON."""
+    text: str
+    """The answer, or the reason."""
+    digest: str
+    """Of the arguments."""
+    asked: str
+    """What the run was asked."""
+    asked_at: datetime | None
+
+    @property
+    def state(self) -> str:
+        """Its shape and colour in a page."""
+        return {
+            "Approved": "completed",
+            "Denied": "denied",
+            "Declined": "denied",
+            "Expired": "timed_out",
+        }.get(self.verdict, "done")
+
+
+class Decisions:
+    """Takes the events of a run in their order, and finds the decisions in them.
+
+    Args:
+        run_id: The run.
+        agent_id: The agent that runs.
+        asked: What it was asked.
+    """
+
+    def __init__(self, run_id: str, agent_id: str, asked: str) -> None:
+        self.found: list[Decision] = []
+        self._run_id, self._agent_id, self._asked = run_id, agent_id, one_line(asked, 200)
+        self._open: dict[str, tuple[Await, datetime]] = {}
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        if wait := wait_in(event):
+            self._open[wait.id] = wait, event.time
+        if isinstance(event, AwaitAnsweredEvent):
+            self.found.append(self._decision(event))
+
+    def _decision(self, event: AwaitAnsweredEvent) -> Decision:
+        wait, asked_at = self._open.get(event.await_id, (None, None))
+        kind = kind_of(wait) if wait else ""
+        call = wait if isinstance(wait, AwaitConfirmation) else None
+        return Decision(
+            at=event.time,
+            run_id=self._run_id,
+            agent_id=self._agent_id,
+            await_id=event.await_id,
+            kind=kind,
+            word=KINDS.get(kind, "Wait"),
+            verdict=verdict_of(event),
+            by=event.by or "",
+            identity=event.identity or "",
+            tool=", ".join(tools_of(wait)) if wait else "",
+            title=title_of(wait) if wait else "",
+            arguments=_json(call),
+            text=(event.text or "")[:MAX_TEXT],
+            digest=call.payload_digest if call else "",
+            asked=self._asked,
+            asked_at=asked_at,
+        )
+
+
+def _json(call: AwaitConfirmation | None) -> str:
+    return "" if call is None else json.dumps(call.payload, ensure_ascii=False, default=str)[:MAX_ARGUMENTS]
+
+
+COLUMNS = (
+    "decided_at",
+    "verdict",
+    "by",
+    "identity",
+    "kind",
+    "tool",
+    "title",
+    "arguments",
+    "text",
+    "digest",
+    "asked_at",
+    "agent_id",
+    "run_id",
+    "await_id",
+    "run_asked",
+)
+"""The columns of the table."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def csv_of(decisions: Iterable[Decision], *, with_head: bool = False) -> str:
+    """Decisions as CSV (RFC 4180). A text that a program for tables would take for a formula begins with an apostrophe there.
+
+    Args:
+        decisions: The decisions.
+        with_head: Whether the names of the columns come first.
+    """
+    to = io.StringIO()
+    writer = csv.writer(to, quoting=csv.QUOTE_ALL)
+    if with_head:
+        writer.writerow(COLUMNS)
+    for each in decisions:
+        asked_at = each.asked_at.astimezone(UTC).isoformat() if each.asked_at else ""
+        texts = (
+            each.at.astimezone(UTC).isoformat(),
+            each.verdict.lower(),
+            each.by,
+            each.identity,
+            each.kind,
+            each.tool,
+            each.title,
+            each.arguments,
+            each.text,
+            each.digest,
+            asked_at,
+            each.agent_id,
+            each.run_id,
+            each.await_id,
+            each.asked,
+        )
+        writer.writerow(map(_guarded, texts))
+    return to.getvalue()
+
+
+def _guarded(text: str) -> str:
+    plain = text.replace("\0", "")
+    return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain

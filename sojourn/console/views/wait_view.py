@@ -1,0 +1,298 @@
+"""One wait as a whole: what is asked, what the call would do, its arguments, and the form that answers it."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sojourn.console.views.arguments import Arguments, arguments_of
+from sojourn.console.views.around import Around
+from sojourn.console.views.inbox_rows import KINDS, kind_of
+from sojourn.console.views.schema_form import Field, fields_of, whole_field
+from sojourn.console.views.steps import verdict_of
+from sojourn.console.views.text import one_line, readable, shown
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.run import RunStatus
+from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.tool_spec import Annotations, ToolSpec
+
+__all__ = ["CallForm", "Consequence", "Ended", "WaitView", "wait_view"]
+
+MAX_TEXT = 4_000
+"""Longest prose, in characters."""
+
+MOST_CALLS = 20
+"""Most calls from outside whose results one form takes."""
+
+Specs = Callable[[str], ToolSpec | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a call would do, as its tool declares it."""
+
+    level: str
+    """`danger`, `care`, `calm` or `unknown`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a wait ended."""
+
+    verdict: str
+    by: str
+    identity: str
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """A call from outside, and the form of its result."""
+
+    tool_call_id: str
+    tool: str
+    title: str
+    about: str
+    arguments: Arguments
+    fields: tuple[Field, ...]
+    is_flat: bool
+    """Whether there is a field for each value of the result; else one for all of it."""
+    schema: Mapping[str, Any] | None
+    error: Field
+
+
+@dataclass(frozen=True, slots=True)
+class WaitView:
+    """A wait."""
+
+    run_id: str
+    await_id: str
+    kind: str
+    word: str
+    title: str
+    prompt: str
+    """What is asked, where the title is not that."""
+    detail: str
+    agent_id: str
+    session_id: str
+    asked: str
+    for_whom: str
+    said: str
+    since: datetime | None
+    expires_at: datetime | None
+    paused: str | None
+    tool: str
+    tool_title: str
+    about_tool: str
+    tags: tuple[str, ...]
+    consequences: tuple[Consequence, ...]
+    changes: tuple[str, ...]
+    arguments: Arguments | None
+    compared: str
+    """With whose approval the arguments are compared."""
+    compared_at: datetime | None
+    digest: str
+    fields: tuple[Field, ...]
+    """Of a question with a form."""
+    words: Field | None
+    """Of a question: an answer in words."""
+    example: str
+    calls: tuple[CallForm, ...]
+    calls_left_out: int
+    around: Around
+    ended: Ended | None
+    reason: str = ""
+    """What somebody has typed as the reason."""
+    fault: str = ""
+    """Why the answer could not be taken."""
+    then: str = ""
+    """What to do then."""
+
+    @property
+    def level(self) -> str:
+        """The gravest of its consequences."""
+        levels = [each.level for each in self.consequences]
+        return next((level for level in ("danger", "care", "unknown") if level in levels), "calm")
+
+
+def wait_view(
+    wait: Await, status: RunStatus, around: Around, specs: Specs, *, asked: str, said: str, is_open: bool
+) -> WaitView:
+    """The view of a wait.
+
+    Args:
+        wait: The wait.
+        status: Its run.
+        around: What is around it.
+        specs: The tool of an id, where the app has one.
+        asked: What the turn was asked.
+        said: What the planner said last.
+        is_open: Whether it is open.
+    """
+    kind, since = kind_of(wait), around.since
+    answered = None if is_open else around.answered
+    view = WaitView(
+        run_id=status.run_id,
+        await_id=wait.id,
+        kind=kind,
+        word=KINDS[kind],
+        title="",
+        prompt="",
+        detail="",
+        agent_id=status.agent_id,
+        session_id=status.session_id,
+        asked=_prose(asked or around.asked),
+        for_whom=_prose(around.for_whom),
+        said=_prose(said),
+        since=since,
+        expires_at=since + wait.expires_after if since and wait.expires_after else None,
+        paused=status.paused,
+        tool="",
+        tool_title="",
+        about_tool="",
+        tags=(),
+        consequences=(),
+        changes=(),
+        arguments=None,
+        compared="",
+        compared_at=None,
+        digest="",
+        fields=(),
+        words=None,
+        example="",
+        calls=(),
+        calls_left_out=0,
+        around=around,
+        ended=Ended(
+            verdict_of(answered),
+            answered.by or "",
+            answered.identity or "",
+            answered.text or "",
+            answered.time,
+        )
+        if answered
+        else None,
+    )
+    if isinstance(wait, AwaitConfirmation):
+        return _approval(view, wait, around, specs)
+    if isinstance(wait, AwaitClarification):
+        return _question(view, wait, specs)
+    return _results(view, wait, specs)
+
+
+def _prose(text: str) -> str:
+    return readable(text[:MAX_TEXT])
+
+
+def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Specs) -> WaitView:
+    spec, before = specs(wait.tool), around.approved
+    return replace(
+        view,
+        title=one_line(wait.prompt or wait.title or wait.tool, 400),
+        tool=wait.tool,
+        tool_title=one_line(wait.title, 120),
+        about_tool=_prose(spec.description) if spec else "",
+        tags=tuple(one_line(tag, 60) for tag in wait.tags[:12]),
+        consequences=consequences(wait.shown, spec),
+        changes=tuple(shown(change)[:500] for change in wait.changes[:50]),
+        arguments=arguments_of(
+            wait.payload,
+            before.payload if before else None,
+            about=spec.payload.field_descriptions if spec else None,
+        ),
+        compared=before.by if before else "",
+        compared_at=before.at if before else None,
+        digest=wait.payload_digest,
+    )
+
+
+def consequences(tool: ShownTool | None, spec: ToolSpec | None) -> tuple[Consequence, ...]:
+    """What a call would do, by what its tool declared when the call was shown; else by what it declares now."""
+    of = tool.annotations if tool else spec.annotations if spec else None
+    if of is None:
+        return (
+            Consequence("unknown", "This service does not know the tool, and cannot say what it changes."),
+        )
+    found = list(_declared(of))
+    agent = (tool.agent_id if tool else None) or (spec.agent_id if spec else None)
+    if agent:
+        found.append(Consequence("care", f"Starts the agent {one_line(agent, 100)}, with calls of its own."))
+    if spec is not None and not spec.trusted:
+        found.append(Consequence("unknown", "Its MCP server says so itself; nobody has confirmed it."))
+    return tuple(found)
+
+
+def _declared(of: Annotations) -> Iterator[Consequence]:
+    if of.read_only:
+        yield Consequence("calm", "Changes nothing.")
+    elif of.destructive:
+        yield Consequence("danger", "May destroy or overwrite.")
+    elif of.destructive is None:
+        yield Consequence("unknown", "Does not say whether it may destroy or overwrite.")
+    else:
+        yield Consequence("calm", "Adds and changes, but destroys nothing.")
+    if of.idempotent and not of.read_only:
+        yield Consequence("calm", "Repeating it changes nothing more.")
+    elif of.idempotent is False and not of.read_only:
+        yield Consequence("care", "Has its effect each time it runs; it is never tried again by itself.")
+    if of.open_world:
+        yield Consequence("care", "Reaches systems outside the service.")
+
+
+def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitView:
+    spec = specs(wait.restrict_to_tool) if wait.restrict_to_tool else None
+    fields = fields_of(wait.form, "field") or ()
+    words = Field("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
+    if wait.form is not None and not fields:
+        words = replace(words, label="Answer, as JSON", kind="json", is_required=True)
+    return replace(
+        view,
+        title=one_line(wait.question.strip().split("\n")[0], 300) or "A question",
+        prompt=_prose(wait.question) if "\n" in wait.question.strip() or len(wait.question) > 300 else "",
+        detail=_prose(wait.clarifying_prompt or ""),
+        tool=wait.restrict_to_tool or wait.server or "",
+        tool_title=one_line(spec.title, 120) if spec else "",
+        about_tool=_prose(spec.description) if spec else "",
+        fields=fields,
+        words=words if wait.tool_call_id is None or not fields else None,
+        example=shown(_json(wait.example_input)) if wait.example_input and not fields else "",
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)[:MAX_TEXT]
+
+
+def _results(view: WaitView, wait: AwaitExternalTools, specs: Specs) -> WaitView:
+    calls: list[CallForm] = []
+    for index, item in enumerate(wait.items[:MOST_CALLS]):
+        spec = specs(item.tool)
+        schema = spec.result.json_schema if spec else None
+        flat = fields_of(schema, f"call{index}-field")
+        example = spec.result.example if spec else None
+        calls.append(
+            CallForm(
+                item.tool_call_id,
+                item.tool,
+                one_line(spec.title, 120) if spec else "",
+                _prose(spec.description) if spec else "",
+                arguments_of(item.payload, about=spec.payload.field_descriptions if spec else None),
+                flat or (whole_field(schema, f"call{index}-result", "Result", example),),
+                flat is not None,
+                schema,
+                Field("error", f"call{index}-error", "Or why there is none", "The planner is told.", "text"),
+            )
+        )
+    left_out = len(wait.items) - len(calls)
+    tools = ", ".join(dict.fromkeys(one_line(item.tool, 80) for item in wait.items[:3]))
+    return replace(
+        view,
+        title=f"{len(wait.items)} results of {tools}" if len(wait.items) > 1 else f"Result of {tools}",
+        detail="A program outside the run carries out this call; you can give its result in its place.",
+        tool=wait.items[0].tool if wait.items else "",
+        calls=tuple(calls),
+        calls_left_out=left_out,
+    )

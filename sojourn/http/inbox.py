@@ -1,0 +1,280 @@
+"""Inbox: the open waits of many runs, read once and remembered until a run's history grows."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import TypeAdapter, ValidationError
+from temporalio.service import RPCError
+
+from sojourn.client.access import Access
+from sojourn.connection.rpc_errors import translated
+from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
+from sojourn.events.open_waits import OpenWait, Waiting, waiting_in_history
+from sojourn.http.cursors import NO_CURSOR, opaque, opened
+
+__all__ = ["FoundWait", "FoundWaits", "Inbox", "WaitingRuns"]
+
+AT_ONCE = 16
+"""Most runs that are read at the same time."""
+
+MAX_KNOWN = 10_000
+"""Most runs whose waits are remembered."""
+
+FRESH = 1.0
+"""Seconds for which a run that was compared with its history is not compared again, where somebody is in a hurry."""
+
+SWEPT = 32
+"""Most runs that are compared with their histories meanwhile, beside those of a page."""
+
+SWEPT_AFTER = 10.0
+"""Seconds after which that is worth it."""
+
+_LIST = "waits"
+"""What the cursors are of."""
+
+_Place = tuple[str, str, str]
+"""Since when, the run, and the wait."""
+
+_PLACE: TypeAdapter[_Place] = TypeAdapter(_Place)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRuns:
+    """The runs that wait for somebody."""
+
+    runs: Mapping[str, str]
+    """By run, its oldest wait, as the store has it."""
+    is_whole: bool
+    """Whether these are all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWait:
+    """An open wait, and its run."""
+
+    waiting: Waiting
+    opened: OpenWait
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.waiting.status.run_id
+
+    @property
+    def place(self) -> _Place:
+        """Where it is in the order of the waits."""
+        since = self.opened.since or datetime.min.replace(tzinfo=UTC)
+        return since.astimezone(UTC).isoformat(timespec="microseconds"), self.run_id, self.opened.wait.id
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWaits:
+    """Some of the open waits."""
+
+    waits: list[FoundWait]
+    cursor: str | None
+    """Where the next ones begin."""
+    is_whole: bool
+    """Whether all waiting runs were listed."""
+    count: int
+    """How many open waits are asked for, as far as they are known."""
+    unread: int
+    """Runs that were not read in time; they are being read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the history of a run said."""
+
+    version: tuple[str, int]
+    """The execution, and the length of its history."""
+    awaiting: str
+    """What the store said then."""
+    waiting: Waiting | None
+    """None where nobody can answer it by this service: the run is deleted, or of workers whose codec is not here."""
+    at: float = field(default_factory=time.monotonic)
+    """When that was compared."""
+
+
+class Inbox:
+    """The open waits; remembers those of each run until its history grows.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: Access) -> None:
+        self._client = client
+        self._known: dict[str, _Known] = {}
+        """By run; those that were compared longest ago come first."""
+        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def page(
+        self,
+        listed: WaitingRuns,
+        *,
+        fits: Callable[[FoundWait], bool],
+        newest: bool,
+        most: int,
+        cursor: str | None,
+        patience: float | None = None,
+    ) -> FoundWaits:
+        """A page of the open waits of these runs.
+
+        Without `patience` every run is compared with its history. With it, only those that are not known yet, those whose oldest wait is another one by
+        the store, and those of the page: so many seconds at most, then what is known is the answer, and the rest is read meanwhile.
+
+        Args:
+            listed: The waiting runs.
+            fits: Whether a wait is asked for.
+            newest: Whether the newest come first, else the oldest.
+            most: Most waits of the page.
+            cursor: The cursor of the page before.
+            patience: Seconds.
+
+        Raises:
+            InvalidInput: The cursor is none of this list.
+            ServerUnavailable: The server does not answer.
+        """
+        begin, runs = _place(cursor), listed.runs
+        if patience is None:
+            await asyncio.gather(*(self._read(run_id, awaiting) for run_id, awaiting in runs.items()))
+        until = time.monotonic() + (patience or 0)
+        compared = set(runs) if patience is None else self._new(runs)
+        if patience is not None:
+            await self._compare(compared, runs, until)
+        while True:
+            placed = sorted(filter(fits, self._found(runs)), key=lambda each: each.place, reverse=newest)
+            after = [
+                each
+                for each in placed
+                if begin is None or (each.place < begin if newest else each.place > begin)
+            ]
+            page = after[:most]
+            rest = {each.run_id for each in page} - compared
+            if not rest:
+                break
+            await self._compare(rest, runs, until)
+            compared |= rest
+        if patience is not None:
+            self._sweep(runs)
+        further = page and len(after) > most
+        return FoundWaits(
+            page,
+            opaque(json.dumps(page[-1].place).encode(), _LIST) if further else None,
+            listed.is_whole,
+            len(placed),
+            sum(run_id not in self._known for run_id in runs),
+        )
+
+    def forget(self, run_id: str) -> None:
+        """Read a run anew, since something was sent to it."""
+        self._known.pop(run_id, None)
+        self._reading.pop(run_id, None)
+
+    async def of_run(self, run_id: str) -> Waiting | None:
+        """The open waits of one run, as they are now; None where it cannot be read here.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+        """
+        known = self._known.get(run_id)
+        await self._read(run_id, known.awaiting if known else "")
+        return self._known[run_id].waiting
+
+    def _new(self, listed: Mapping[str, str]) -> set[str]:
+        """The runs that are not known, or that the store says something else of."""
+        return {
+            run_id
+            for run_id, awaiting in listed.items()
+            if (known := self._known.get(run_id)) is None or known.awaiting != awaiting
+        }
+
+    def _sweep(self, listed: Mapping[str, str]) -> None:
+        """Begin to compare some of the runs that were compared longest ago: the store knows only the oldest wait of each."""
+        for run_id in [run_id for run_id in self._known if run_id in listed][:SWEPT]:
+            if self._known[run_id].at + SWEPT_AFTER < time.monotonic():
+                self._task(run_id, listed[run_id])
+
+    def _found(self, listed: Iterable[str]) -> Iterable[FoundWait]:
+        for run_id in listed:
+            known = self._known.get(run_id)
+            if known and known.waiting:
+                for each in known.waiting.waits:
+                    yield FoundWait(known.waiting, each)
+
+    async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float) -> None:
+        now = time.monotonic()
+        tasks = {
+            self._task(run_id, listed[run_id])
+            for run_id in run_ids
+            if (known := self._known.get(run_id)) is None
+            or known.at + FRESH < now
+            or known.awaiting != listed[run_id]
+        }
+        if tasks:
+            done, _ = await asyncio.wait(tasks, timeout=max(until - now, 0))
+            for task in done:
+                task.result()
+
+    def _task(self, run_id: str, awaiting: str) -> asyncio.Task[None]:
+        """The reading of a run that is under way, or else a new one; it goes on though nobody waits for it any more."""
+        known = self._reading.get(run_id)
+        if known is not None and not known.done():
+            return known
+        task = self._reading[run_id] = asyncio.create_task(self._read(run_id, awaiting))
+
+        def forgotten(done: asyncio.Task[None]) -> None:
+            if self._reading.get(run_id) is done:
+                del self._reading[run_id]
+            if not done.cancelled():
+                done.exception()  # whoever waits for it gets it
+
+        task.add_done_callback(forgotten)
+        return task
+
+    async def _read(self, run_id: str, awaiting: str) -> None:
+        async with self._gate:
+            try:
+                described = await self._client.temporal.get_workflow_handle(run_id).describe()
+            except RPCError as error:
+                failure = translated(error, run_id)
+                if not isinstance(failure, RunNotFound):
+                    raise failure from error
+                self._keep(run_id, _Known(("", 0), awaiting, None))
+                return
+            version = (described.run_id, described.history_length)
+            known = self._known.get(run_id)
+            if known is not None and known.version == version:
+                self._keep(run_id, _Known(version, awaiting, known.waiting))
+            else:
+                self._keep(run_id, _Known(version, awaiting, await self._waiting(run_id, described.run_id)))
+
+    async def _waiting(self, run_id: str, execution: str) -> Waiting | None:
+        try:
+            return await waiting_in_history(
+                self._client.temporal, run_id, self._client.storage, execution=execution
+            )
+        except (RunNotFound, RunUnreadable):
+            return None
+
+    def _keep(self, run_id: str, known: _Known) -> None:
+        self._known.pop(run_id, None)
+        self._known[run_id] = known
+        while len(self._known) > MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+
+
+def _place(cursor: str | None) -> _Place | None:
+    place = opened(cursor, _LIST)
+    if place is None:
+        return None
+    try:
+        return _PLACE.validate_json(place)
+    except ValidationError as error:
+        raise InvalidInput(NO_CURSOR) from error

@@ -1,0 +1,102 @@
+"""Decisions: who decided what, when and by which digest, on the page and as CSV."""
+
+import csv
+import io
+from datetime import UTC, datetime
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+
+from sojourn.console.views.decisions import COLUMNS, Decision, csv_of
+from tests.console.office import office
+
+__all__ = ["office"]
+
+
+@pytest.fixture
+async def decided(office, until):
+    """A refund that ben denied with a formula as the reason, and a question that eva answered; known to the store."""
+    money, wait = await office.asks("refund Ana")
+    await money.deny(wait, '=HYPERLINK("http://x.invalid")', by="ben")
+    words, question = await office.asks("which")
+    await words.answer(question, "the second", by="eva")
+    await money.result()
+    await words.result()
+
+    async def known():
+        found = {
+            run.run_id async for run in office.client.list_runs(agent_id="office.clerk", status="completed")
+        }
+        return {money.id, words.id} <= found
+
+    await until(known)
+    return money, wait, words
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", ["phone", "desk"])
+async def test_a_decision_says_who_what_when_and_by_which_digest(office, decided, visit, size, script):
+    """A row has the verdict, the person, the call, the reason and the digest, and leads to the wait with its arguments."""
+    money, wait, _ = decided
+    page = await visit(f"{office.url}/decisions?by=ben", size=size, script=script)
+    row = page.locator(".decision", has=page.locator(f"a[href*='{money.id}']"))
+    for text in ("Denied", "ben", "Refund 12.5 EUR for order 7314?", "HYPERLINK", wait.payload_digest[:10]):
+        await expect(row).to_contain_text(text)
+    await expect(page.locator(".decision", has_text="eva")).to_have_count(0)
+    await expect(page.locator(".reach")).to_contain_text("There are no older runs")
+    await row.locator("a.title").click()
+    await expect(page.locator("#fate")).to_contain_text("Denied by ben")
+    await expect(page.locator("#open .arguments")).to_contain_text("12.5")
+    await expect(page.locator("form.answer")).to_have_count(0)
+
+
+async def test_decisions_are_a_table_that_runs_nothing(office, decided):
+    """The CSV has every decision with its digest and arguments; what would be a formula begins with an apostrophe."""
+    money, wait, words = decided
+    async with httpx2.AsyncClient(base_url=office.url) as http:
+        answer = await http.get("/decisions.csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in answer.headers["content-disposition"]
+    rows = {row["run_id"]: row for row in csv.DictReader(io.StringIO(answer.text))}
+    denied, answered = rows[money.id], rows[words.id]
+    assert (denied["verdict"], denied["by"], denied["digest"]) == ("denied", "ben", wait.payload_digest)
+    assert denied["text"] == '\'=HYPERLINK("http://x.invalid")'
+    assert '"amount": 12.5' in denied["arguments"]
+    assert (answered["verdict"], answered["by"], answered["text"]) == ("answered", "eva", "the second")
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r", "  =", "\n@"])
+def test_no_cell_is_a_formula(decision, begin):
+    """Whatever a text begins with, a program for tables takes it for a text; and it stays in its cell."""
+    made = Decision(**{**decision, "by": f'{begin}cmd|"x",1', "title": f"{begin}1"})
+    (row,) = csv.DictReader(io.StringIO(csv_of([made], with_head=True), newline=""))
+    assert list(row) == list(COLUMNS)
+    assert row["by"] == f'\'{begin}cmd|"x",1'
+    assert row["title"].startswith("'")
+
+
+@pytest.fixture
+def decision():
+    """The fields of a decision."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    texts = dict.fromkeys(
+        (
+            "run_id",
+            "agent_id",
+            "await_id",
+            "kind",
+            "word",
+            "verdict",
+            "by",
+            "identity",
+            "tool",
+            "title",
+            "arguments",
+            "text",
+            "digest",
+            "asked",
+        ),
+        "x",
+    )
+    return {**texts, "at": at, "asked_at": None}

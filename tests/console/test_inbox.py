@@ -1,0 +1,337 @@
+"""The inbox: what it lists and says of each wait, and how it is answered, by hand and by keys, with and without a script."""
+
+import re
+import uuid
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+
+from sojourn import Client
+from sojourn.http import ApiKeys, create_app
+from sojourn.http.locks.key_file import create_key
+from tests.console import office as the_office
+from tests.console.office import office
+from tests.http.conftest import listening
+from tests.http.protocols.conftest import node_modules
+
+__all__ = ["node_modules", "office"]
+
+
+def row(page, run):
+    """The row of a run in the list."""
+    return page.locator(f"#list li[id^='wait-{run.id}-']")
+
+
+def label():
+    """A label that only one test has, and the part of a URL that filters by it."""
+    value = uuid.uuid4().hex[:8]
+    return {"test": value}, f"label=test%3D{value}"
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
+async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(office, visit, size, script):
+    """The list says what is asked; the page has the arguments, the consequences, what led to it and what the tool says; a click approves."""
+    run, _ = await office.asks("refund Ana", labels=(own := label())[0])
+    page = await visit(f"{office.url}/inbox?{own[1]}", size=size, script=script)
+    await expect(row(page, run)).to_contain_text("Refund 12.5 EUR for order 7314?")
+    await expect(row(page, run)).to_contain_text("refund Ana")
+    await row(page, run).locator("a").click()
+    opened = page.locator("#open")
+    await expect(opened.get_by_role("heading", name="Refund 12.5 EUR for order 7314?")).to_be_visible()
+    for text in (
+        "May destroy or overwrite.",
+        "Reaches systems outside the service.",
+        "It cannot be taken back.",
+    ):
+        await expect(opened).to_contain_text(text)
+    await expect(opened.locator("tr", has_text="order").first).to_contain_text('"7314"')
+    await expect(opened.locator("tr", has_text="amount")).to_contain_text("In euros")
+    await expect(opened.locator(".steps")).to_contain_text("office.orders.find")
+    await opened.get_by_role("button", name="Approve", exact=False).first.click()
+    await expect(page.locator("#said")).to_contain_text("Approved")
+    await office.asked(run, but="")
+    status = await run.status()
+    assert [call.state for call in status.calls[:2]] == ["done", "done"]
+
+
+async def test_what_differs_from_the_last_approved_call_is_shown(office, visit):
+    """The second call of a tool is compared with the one that somebody approved: values, new ones and those that are missing."""
+    run, first = await office.asks("refund Ana")
+    await run.approve(first, by="ben")
+    second = await office.asked(run, but=first.id)
+    page = await visit(office.page_of(run, second))
+    arguments = page.locator("#open .arguments")
+    await expect(arguments).to_contain_text("2 differ from the call that ben approved")
+    await expect(arguments.locator("tr.is-changed")).to_contain_text("was 12.5")
+    await expect(arguments.locator("tr.is-changed")).to_contain_text("1250.0")
+    await expect(arguments.locator("tr", has_text="note")).to_contain_text("broken")
+
+
+async def test_the_inbox_is_answered_by_keys_alone(office, visit):
+    """J and k choose, a and d go to a button and do it when pressed again, / goes to the filter and ? says so."""
+    labels, query = label()
+    runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(3)]
+    page = await visit(f"{office.url}/inbox?{query}")
+    await expect(page.locator("#list .row")).to_have_count(3)
+    press = page.keyboard.press
+    await press("j")
+    await expect(row(page, runs[1]).locator("a")).to_have_attribute("aria-current", "true")
+    await expect(page).to_have_url(re.compile(re.escape(runs[1].id)))
+    await press("k")
+    await expect(row(page, runs[0]).locator("a")).to_have_attribute("aria-current", "true")
+    await press("j")
+    await expect(page.locator("#open")).to_contain_text(runs[1].id)
+    await press("d")
+    await expect(page.get_by_role("button", name="Deny")).to_be_focused()
+    assert (await runs[1].status()).awaits, "nobody has decided yet"
+    await press("d")
+    await expect(page.locator("#said")).to_contain_text("Denied")
+    await expect(page.locator("#open")).to_contain_text(runs[2].id)
+    await press("a")
+    await press("a")
+    await expect(page.locator("#said")).to_contain_text("Approved")
+    assert "denied" in (await runs[1].result()).text
+    await press("/")
+    await expect(page.get_by_label("Tool")).to_be_focused()
+    await press("Escape")
+    await press("?")
+    await expect(page.locator(".help .sheet")).to_be_visible()
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_form_is_made_from_the_schema_and_keeps_what_was_typed(office, visit, script):
+    """A field of each kind; what does not fit is told at its field by the service, with everything else as it was typed."""
+    run, wait = await office.asks("pickup")
+    page = await visit(office.page_of(run, wait), script=script)
+    form = page.locator("form.answer")
+    parcels = form.get_by_label("Parcels")
+    assert await parcels.get_attribute("max") == "20"
+    await form.get_by_label("Address").fill("Storgatan 1")
+    await form.get_by_label("Day").fill("2026-12-24")
+    await form.get_by_label("Yes").check()
+    await form.get_by_label("Carrier").select_option("Cycle")
+    await parcels.fill("99")
+    await parcels.evaluate("field => field.removeAttribute('max')")  # as another browser may
+    await form.get_by_role("button", name="Answer", exact=True).click()
+    await expect(page.locator("#open .fault", has_text="Must be at most 20")).to_be_visible()
+    await expect(form.get_by_label("Parcels")).to_have_attribute("aria-invalid", "true")
+    await expect(form.get_by_label("Address")).to_have_value("Storgatan 1")
+    await expect(form.get_by_label("Yes")).to_be_checked()
+    await form.get_by_label("Parcels").fill("3")
+    await form.get_by_role("button", name="Answer", exact=True).click()
+    await expect(page.locator("#said")).to_contain_text("Answered")
+    text = (await run.result()).text
+    for each in ('"parcels": 3', '"day": "2026-12-24"', '"express": true', '"carrier": "Cycle"'):
+        assert each in text
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_question_is_answered_in_words_or_declined(office, visit, script):
+    """A question without a form takes words; another is declined, without filling in what would be required."""
+    labels, query = label()
+    one, wait = await office.asks("which 1. this 2. that", labels=labels)
+    other, _ = await office.asks("which", labels=labels)
+    page = await visit(office.page_of(one, wait) + f"?{query}", script=script)
+    await expect(page.locator("#open .prose")).to_contain_text("1. this 2. that")
+    await page.locator("form.answer textarea").fill("the <b>second</b>")
+    await page.get_by_role("button", name="Answer", exact=True).click()
+    await expect(page.locator("#open")).to_contain_text(other.id)
+    await page.get_by_role("button", name="Decline").click()
+    await expect(page.locator("#said")).to_contain_text("Declined")
+    assert (await one.result()).text == "the <b>second</b>"
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_result_from_outside_is_checked_field_by_field(office, visit, script):
+    """The result of a call from outside has a form of the tool's result, and what its schema refuses is told at the field."""
+    run, wait = await office.asks("weigh")
+    page = await visit(office.page_of(run, wait), script=script)
+    form = page.locator("form.answer")
+    await expect(form).to_contain_text("As on its label")
+    await form.get_by_label("Scale").fill("b")
+    await form.get_by_label("Grams").fill("40000")
+    await form.evaluate("form => form.noValidate = true")
+    await form.get_by_role("button", name="Send the result").click()
+    await expect(page.locator("#open .fault", has_text="30000")).to_be_visible()
+    await expect(form.get_by_label("Scale")).to_have_value("b")
+    await form.get_by_label("Grams").fill("1200")
+    await form.get_by_role("button", name="Send the result").click()
+    await expect(page.locator("#said")).to_contain_text("Sent")
+    assert "1200" in (await run.result()).text
+
+
+async def test_a_value_that_is_not_flat_is_json_and_checked_while_it_is_written(office, visit):
+    """A text area takes JSON, says at once what is none, and the schema's faults come back with what was written."""
+    run, wait = await office.asks("read")
+    page = await visit(office.page_of(run, wait))
+    area, fault = page.locator("form.answer textarea[data-json]"), page.locator("#open .fault").first
+    await area.fill("[[1, 2]")
+    await expect(fault).to_contain_text("This is not JSON")
+    await area.fill('[["a"]]')
+    await expect(fault).to_have_text("")
+    await page.get_by_role("button", name="Send the result").click()
+    await expect(fault).to_contain_text("/series/0/0")
+    await expect(area).to_have_value('[["a"]]')
+    await area.fill("[[1]]")
+    await page.get_by_role("button", name="Send the result").click()
+    await expect(page.locator("#said")).to_contain_text("Sent")
+    assert "[[1]]" in (await run.result()).text
+
+
+async def test_an_answer_given_elsewhere_is_told_and_leaves_the_list_at_once(office, visit):
+    """Who looks at a wait is told who has answered it and cannot answer any more; a new wait comes by itself."""
+    labels, query = label()
+    run, wait = await office.asks("refund Ana", labels=labels)
+    page = await visit(office.page_of(run, wait) + f"?{query}")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await page.locator("[name=reason]").fill("half a thought")
+    another, _ = await office.asks("which", labels=labels)
+    await expect(row(page, another)).to_be_visible()
+    await expect(page.locator("[name=reason]")).to_have_value("half a thought")
+    await run.deny(wait, "not now", by="ben")
+    await expect(page.locator("#fate")).to_contain_text("Denied by ben")
+    await expect(page.locator("#fate")).to_contain_text("not now")
+    await expect(row(page, run)).to_have_count(0)
+    await expect(page.get_by_role("button", name="Approve", exact=False).first).to_be_hidden()
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_who_answers_too_late_is_told_who_was_first(office, visit, script):
+    """A form that is sent after somebody else has decided changes nothing, and the page says how it was decided."""
+    run, wait = await office.asks("refund Ana")
+    page = await visit(office.page_of(run, wait), script=script)
+    if script:
+        await page.evaluate("document.getElementById('live').remove()")  # who has not been told
+    await run.deny(wait, "no", by="ben")
+    await page.get_by_role("button", name="Approve", exact=False).first.click()
+    await expect(page.locator("#open")).to_contain_text("Denied by ben")
+    await expect(page.get_by_role("button", name="Approve", exact=False)).to_have_count(0)
+    assert "denied" in (await run.result()).text
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_decision_on_other_arguments_is_refused_and_shows_those_that_are_so_now(
+    office, visit, script
+):
+    """A digest that is not that of the call is refused in words, nothing runs, and the page has the call as it is, with the reason that was typed."""
+    run, wait = await office.asks("refund Ana")
+    page = await visit(office.page_of(run, wait), script=script)
+    await page.locator("[name=digest]").evaluate("field => field.value = 'f'.repeat(64)")
+    await page.locator("[name=reason]").fill("fine")
+    await page.get_by_role("button", name="Approve", exact=False).first.click()
+    await expect(page.get_by_role("alert")).to_contain_text("has changed since you saw it")
+    await expect(page.locator("#open .arguments")).to_contain_text("12.5")
+    await expect(page.locator("[name=reason]")).to_have_value("fine")
+    assert (await run.status()).awaits
+    await page.get_by_role("button", name="Approve", exact=False).first.click()
+    await expect(page.locator("#said")).to_contain_text("Approved")
+
+
+async def test_approving_and_not_being_asked_again(office, visit):
+    """With the scope of the tool, its next call runs without a question."""
+    run, wait = await office.asks("refund Ana")
+    page = await visit(office.page_of(run, wait))
+    await page.get_by_role("button", name="stop asking").click()
+    await expect(page.locator("#said")).to_contain_text("not asked again in this run")
+    assert "refunded 1250.0" in (await run.result()).text
+
+
+async def test_the_inbox_is_filtered_by_tool_kind_agent_and_label(office, visit):
+    """What is filtered by is in the URL and in the form; what does not fit is not listed."""
+    labels, query = label()
+    money, _ = await office.asks("refund Ana", labels=labels)
+    words, _ = await office.asks("which", labels=labels)
+    for more, there, gone in (
+        ("tool=REFUND", money, words),
+        ("kind=question", words, money),
+        ("kind=approval&agent=office.clerk", money, words),
+    ):
+        page = await visit(f"{office.url}/inbox?{query}&{more}")
+        await expect(row(page, there)).to_be_visible()
+        await expect(row(page, gone)).to_have_count(0)
+        await expect(page.locator("#open")).to_contain_text(there.id)
+    page = await visit(f"{office.url}/inbox?agent=office.nobody")
+    await expect(page.get_by_text("Nothing is open as you asked for")).to_be_visible()
+
+
+async def test_hostile_texts_stay_texts(office, visit):
+    """Markup in a message, an argument and a question runs nothing, and hidden characters of an argument are written out."""
+    text = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202eevil\u202c {{7*7}} \x1b[31m"
+    run, wait = await office.asks(f"hostile {text}")
+    page = await visit(office.page_of(run, wait))
+    value = page.locator("#open .arguments tr", has_text="order").locator("td")
+    await expect(value).to_contain_text("<script>alert(2)</script>")
+    await expect(value).to_contain_text("\\u202e")
+    await expect(value).to_contain_text("{{7*7}}")
+    assert await page.locator("#main img, #main script").count() == 0
+
+
+async def test_roles_and_tenants_decide_what_a_visitor_sees_and_does(
+    office, temporal_address, tmp_path, visit
+):
+    """A viewer of the same tenant reads and has no form, and a form of its own is refused; another tenant has no such wait."""
+    path = tmp_path / "keys.json"
+    keys = {name: create_key(path, name, tenant=tenant, roles=roles)[1] for name, tenant, roles in (
+        ("vera", "", ["viewer"]), ("olaf", "other", ["user", "approver"]),
+    )}  # fmt: skip
+    run, wait = await office.asks("refund Ana")
+    web = create_app(the_office.app, client=await Client.connect(temporal_address), auth=ApiKeys(path))
+    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+
+        def asking(name: str) -> dict[str, str]:
+            return {"Authorization": f"Bearer {keys[name]}", "Origin": url}
+
+        at = f"/inbox/{run.id}/{wait.id}"
+        seen = await http.get(at, headers=asking("vera"))
+        assert (seen.status_code, "Refund 12.5 EUR" in seen.text, '<form class="answer"' in seen.text) == (
+            200,
+            True,
+            False,
+        )
+        form = {"do": "approve", "digest": wait.payload_digest}
+        assert (await http.post(at, data=form, headers=asking("vera"))).status_code == 403
+        for answer in (
+            await http.get(at, headers=asking("olaf")),
+            await http.post(at, data=form, headers=asking("olaf")),
+        ):
+            assert (answer.status_code, "Refund" in answer.text) == (404, False)
+        assert run.id not in (await http.get("/inbox", headers=asking("olaf"))).text
+        assert (
+            await http.get(f"/live/inbox?run={run.id}&wait={wait.id}", headers=asking("olaf"))
+        ).status_code in (200, 404)
+    assert (await run.status()).awaits
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", "desk"), ("dark", "desk"), ("light", "phone")])
+async def test_nothing_keeps_anybody_out(office, visit, node_modules, scheme, size):
+    """Axe finds nothing in the inbox, an approval, a form, a result from outside, what was decided, or the list of decisions."""
+    axe = (node_modules / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    paths = ["/inbox", "/inbox?agent=office.nobody", "/decisions"]
+    for word in ("refund Ana", "pickup", "weigh"):
+        run, wait = await office.asks(word)
+        paths.append(f"/inbox/{run.id}/{wait.id}")
+    run, wait = await office.asks("refund Ana")
+    await run.deny(wait, "no", by="ben")
+    paths.append(f"/inbox/{run.id}/{wait.id}")
+    for path in paths:
+        page = await visit(office.url + path, scheme=scheme, size=size)
+        await page.evaluate(axe)
+        found = await page.evaluate(
+            "axe.run(document).then(found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"
+        )
+        assert found == [], path
+        await page.close()
+
+
+async def test_a_form_that_does_not_fit_is_told_and_changes_nothing(office):
+    """A form of another kind of wait, one without anything in it, and one with too much in it; and a wait that no run has."""
+    run, wait = await office.asks("which")
+    async with httpx2.AsyncClient(base_url=office.url, headers={"Origin": office.url}) as http:
+        at = f"/inbox/{run.id}/{wait.id}"
+        for form in ({"do": "approve"}, {"do": "answer"}, {"do": "answer", "answer": "x" * 200_000}):
+            assert (await http.post(at, data=form)).status_code == 422, form["do"]
+        for path in ("/inbox/none/none", "/inbox/none", f"/inbox/{run.id}/none"):
+            assert (await http.get(path)).status_code == 404, path
+    assert (await run.status()).awaits
