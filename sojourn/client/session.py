@@ -31,7 +31,7 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SEND, Accepted, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
-from sojourn.events.one_run import place_of_message
+from sojourn.events.one_run import accepted_before
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 
@@ -56,6 +56,8 @@ class SessionTurn:
         """The user turn that took the message; empty until `events` or `result` has seen it begin."""
         self.after = accepted.after
         """An event_id of the run, after which the message's events come."""
+        self.is_answer = accepted.is_answer
+        """Whether the message was given before, as the answer to what the conversation, or a child run of it, asked."""
         self._kept = kept
 
     def __repr__(self) -> str:
@@ -75,7 +77,7 @@ class SessionTurn:
         Raises:
             ServerUnavailable: The server did not answer for a minute.
         """
-        is_mine = False
+        is_mine = self.is_answer
         async for event in self._events(children=children, deltas=deltas):
             if (
                 isinstance(event, (TurnStartedEvent, TurnSteeredEvent))
@@ -237,8 +239,7 @@ class Session:
         """The message of this id, where the conversation has accepted it before it ended."""
         if not message_id:
             return None
-        after = await place_of_message(self._client.temporal, self.run.id, message_id)
-        return None if after is None else Accepted(message_id, after)
+        return await accepted_before(self._client.temporal, self.run.id, message_id)
 
     async def _begin(self, message: Fields) -> Accepted:
         """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""

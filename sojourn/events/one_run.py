@@ -20,6 +20,7 @@ from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.inbox import Accepted
 from sojourn.core.run.transcript import Packed
 from sojourn.errors import RunUnreadable
 from sojourn.events.archived import beginning_of, unreadable_archive
@@ -28,11 +29,11 @@ from sojourn.events.reading import MAX_CHAIN, Kept, Reading
 from sojourn.segments import load_segments
 
 __all__ = [
+    "accepted_before",
     "events_of",
     "executions_before",
     "first_execution",
     "memory_in_history",
-    "place_of_message",
     "present_execution",
     "records_of",
     "status_in_history",
@@ -177,9 +178,11 @@ async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
     return (await _fold_of_present(client, run_id)).state.memory
 
 
-async def place_of_message(client: Client, run_id: str, message_id: str) -> str | None:
-    """Where the events of a message begin that a conversation has accepted; None for one that it does not know. Raises as `status_in_history`."""
-    return (await _fold_of_present(client, run_id)).state.inbox.where(message_id)
+async def accepted_before(client: Client, run_id: str, message_id: str) -> Accepted | None:
+    """What a conversation told of a message that it has accepted; None for one that it does not know. Raises as `status_in_history`."""
+    inbox = (await _fold_of_present(client, run_id)).state.inbox
+    after = inbox.where(message_id)
+    return None if after is None else Accepted(message_id, after, inbox.is_answer(message_id))
 
 
 async def _fold_of_present(client: Client, run_id: str) -> Fold:

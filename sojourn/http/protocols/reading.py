@@ -54,6 +54,8 @@ class Reading:
     """With `asked`: what it asks, of a task what was asked first and is open."""
     waits: list[Asked] = field(default_factory=list[Asked])
     """Of a task: all that is asked and open."""
+    answers: set[str] = field(default_factory=set[str])
+    """The ids of the messages that were its answers."""
     artifacts: list[Artifact] = field(default_factory=list[Artifact])
     """What the calls of the run have made, by reference."""
     cursor: str = ""
@@ -93,6 +95,9 @@ class Reading:
         before = len(self.text)
         self.cursor, self.at = cursor or self.cursor, event.time
         is_own = event.run_id == self.place.run_id
+        if isinstance(event, AwaitAnsweredEvent) and event.message_id:
+            self.answers.add(event.message_id)
+            self._is_mine = self._is_mine or self.place.message_id == event.message_id
         if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
             self._is_mine = self._is_mine or self.place.message_id in event.message_ids
         if is_own and event.type in _ENDS:

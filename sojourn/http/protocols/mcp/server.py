@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
@@ -30,6 +31,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import follow, read
 from sojourn.http.protocols.mcp.asking import Context, asking_of, told
 from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
@@ -73,6 +75,11 @@ _ANSWER = {
         "answer": {
             "type": "string",
             "description": "The answer of the person who was asked; `no` and a reason denies a call.",
+        },
+        "request_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "Repeated by a call that is sent again, which then answers nothing new.",
         },
     },
     "required": ["task"],
@@ -215,15 +222,23 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reading:
     place = await task_place(service, asking, _text(arguments, "task", most=4_000))
+    key = _text(arguments, "request_id", most=200)
+    return await attempted(partial(_settled, service, asking, place, _text(arguments, "answer"), key))
+
+
+async def _settled(service: Service, asking: Principal, place: Place, text: str, key: str) -> Reading:
+    """Answer what a task asks, if it asks anything, once; the reply then goes on."""
     reading = await read(service, place, is_task=True)
-    text, calls = _text(arguments, "answer"), [each for each in reading.waits if each.code]
+    if key and key in reading.answers:
+        return reading
+    calls = [each for each in reading.waits if each.code]
     asked = next((each for each in reading.waits if not each.code), reading.asked)
     if not text or asked is None:
         return reading
     verdict = verdict_of(text)
     if asked.code and (verdict.is_approved or not verdict.is_plain):
         raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, place))
-    await asked.settle(service, asking, text)
+    await asked.settle(service, asking, text, key)
     return Reading(place, is_task=True)
 
 

@@ -74,7 +74,8 @@ async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, ke
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
     if seen := last_seen(messages):
-        place = await answer(service, asking, *_answered(seen, said.text))
+        previous, shown = seen
+        place = await answer(service, asking, previous, Said(said, key), shown)
         if place is not None:
             return place
     messages = without_marks(messages)
@@ -82,11 +83,8 @@ async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, ke
     if not session_id:
         return await ask_once(service, asking, body.model, messages, key)
     told = digest_of(body.model, *(message.model_dump_json() for message in messages))
-    return await say_in_session(service, asking, body.model, session_id, Said(said, key or f"chat-{told}"))
-
-
-def _answered(seen: tuple[Place, str], text: str) -> tuple[Place, str, str]:
-    return seen[0], text, seen[1]
+    named = Said(said, key or f"chat-{told}", is_named=bool(key))
+    return await say_in_session(service, asking, body.model, session_id, named)
 
 
 @routes.post("/responses", summary="Create a response")
@@ -116,10 +114,10 @@ async def _place_of_response(service: Service, asking: Principal, body: Response
         previous = place_of_response(body.previous_response_id)
         if previous is None:
             raise _no_response(body.previous_response_id)
-        place = await answer(service, asking, previous, said.text)
+        place = await answer(service, asking, previous, Said(said, key))
         if place is not None:
             return place
-        told = digest_of(previous.token, said.model_dump_json())
+        told = digest_of(asking.subject, previous.token, said.model_dump_json())
         try:
             return await say(service, asking, previous.run_id, Said(said, key or f"resp-{told}"))
         except (AwaitClosed, InvalidInput) as error:
