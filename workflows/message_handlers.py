@@ -246,13 +246,13 @@ class MessageHandlers(ABC):
         self._check(sent)
         assert isinstance(sent, Sent)
         state = self.current.state
-        after = state.inbox.where(sent.message_id)
-        if after is None:
-            after = place_in(state.executions, workflow.info().get_current_history_length())
-            self.current.state, sent = state.received(sent, after)
-            if sent.mode == "interrupt":
-                self.conversation.interrupt()
-        return Accepted(sent.message_id, after)
+        if known := state.inbox.where(sent.message_id):
+            return Accepted(message_id=sent.message_id, after=known, repeated=True)
+        after = place_in(state.executions, workflow.info().get_current_history_length())
+        self.current.state, sent = state.received(sent, after)
+        if sent.mode == "interrupt":
+            self.conversation.interrupt()
+        return Accepted(message_id=sent.message_id, after=after)
 
     def _interrupted(self, message: Interruption | Refused) -> bool:
         self.awaits.room.look()

@@ -56,6 +56,8 @@ class SessionTurn:
         """The user turn that took the message; empty until `events` or `result` has seen it begin."""
         self.after = accepted.after
         """An event_id of the run, after which the message's events come."""
+        self.is_repeated = accepted.repeated
+        """Whether the conversation had accepted a message of this id before; a further attempt of the client's own counts too."""
         self._kept = kept
 
     def __repr__(self) -> str:
@@ -238,7 +240,7 @@ class Session:
         if not message_id:
             return None
         after = await place_of_message(self._client.temporal, self.run.id, message_id)
-        return None if after is None else Accepted(message_id, after)
+        return None if after is None else Accepted(message_id=message_id, after=after, repeated=True)
 
     async def _begin(self, message: Fields) -> Accepted:
         """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""
@@ -256,7 +258,8 @@ class Session:
                 temporal, self.run.id, run, queue, listed=listed, unlisted=run, update=(SEND, fields)
             )
 
-        return Accepted(**await send(temporal.get_workflow_handle(self.run.id), update, message))
+        accepted = await send(temporal.get_workflow_handle(self.run.id), update, message)
+        return Accepted.model_validate(accepted)
 
     def events(
         self, *, after: str | None = None, follow: bool = True, children: bool = False, deltas: bool = False

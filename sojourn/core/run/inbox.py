@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
+from sojourn.contracts.record import Record
 from sojourn.core.awaits.sent import Refused, by_of
 from sojourn.core.run.known import DIGEST_BYTES, packed, unpacked
 from sojourn.core.values.frozen import changed
@@ -91,14 +92,15 @@ class Closing:
     by: str | None = None
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(Record):
     """What the sender of a message learns."""
 
     message_id: str
     """The id of the message."""
     after: str
     """The event id of the run after which the events of the message come."""
+    repeated: bool = False
+    """Whether the conversation had accepted a message of this id before."""
 
 
 @dataclass(frozen=True)
