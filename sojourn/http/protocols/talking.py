@@ -129,13 +129,14 @@ def _reused(key: str, run_id: str) -> Problem:
 
 
 async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:
-    """Send a message to a conversation that exists; raises as `Run.send`."""
+    """Send a message to a conversation that exists; raises as `Run.send`, and where another message had the id."""
     require(asking, "user")
     run = await service.run(asking, run_id)
     content = {"parts": said.message.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = said.message_id or uuid.uuid4().hex
     accepted = await run.send({"message_id": message_id, **content, "by": asking.subject})
-    return Place(run.id, accepted.after, accepted.message_id)
+    place = Place(run.id, accepted.after, accepted.message_id)
+    return await _repeated(service, place, said) if accepted.repeated else place
 
 
 async def say_in_session(
@@ -154,7 +155,7 @@ async def say_in_session(
         approves: Whether the text may approve a call, since a person has written it.
 
     Raises:
-        Problem: The principal may not.
+        Problem: The principal may not, or has sent another message with this id.
         RunError: As `Session.send`.
     """
     require(asking, "user")
@@ -162,7 +163,23 @@ async def say_in_session(
     if place := await _settled_by(service, asking, session.run, said, approves=approves):
         return place
     turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
-    return Place(session.run.id, turn.after, turn.message_id)
+    place = Place(session.run.id, turn.after, turn.message_id)
+    return await _repeated(service, place, said) if turn.is_repeated else place
+
+
+async def _repeated(service: Service, place: Place, said: Said) -> Place:
+    """The place of the reply to a message whose id the conversation knows.
+
+    Raises:
+        Problem: The message of this id was another one.
+    """
+    async with aclosing(recorded(service, place)) as events:
+        async for event, _ in events:
+            if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
+                if event.message != said.message:
+                    raise _reused(place.message_id, place.run_id)
+                break
+    return place
 
 
 async def _settled_by(
@@ -180,7 +197,7 @@ async def _settled_by(
         return None
     past = await _past_of(service, run.id)
     if said.message_id in past.messages:
-        return Place(run.id, past.messages[said.message_id], said.message_id)
+        return await _repeated(service, Place(run.id, past.messages[said.message_id], said.message_id), said)
     for asked, after, event in past.decided:
         if asked.code == verdict.code and _is_same(event, asked, asking, said.text):
             return Place(run.id, after)
