@@ -180,9 +180,9 @@ class MessageHandlers(ABC):
     # Messages to a conversation.
 
     @workflow.update(name=SEND, description="Send a message to a conversation.")
-    async def send_by_update(self, *values: Any) -> dict[str, Any]:
+    async def send_by_update(self, *values: Any) -> Accepted:
         """Accept a message that the validator has judged; one that was accepted before changes nothing."""
-        return self._accepted(self._read_send(as_before(values))).told()
+        return self._accepted(self._read_send(as_before(values)))
 
     @send_by_update.validator
     def _check_send(self, *values: Any) -> None:
@@ -271,13 +271,14 @@ class MessageHandlers(ABC):
         self._check(sent)
         assert isinstance(sent, Sent)
         state = self.current.state
-        after = state.inbox.where(sent.message_id)
-        if after is None:
-            after = place_in(state.executions, workflow.info().get_current_history_length())
-            self.current.state, sent = state.received(sent, after)
-            if sent.mode == "interrupt":
-                self.conversation.interrupt()
-        return Accepted(sent.message_id, after, state.inbox.is_answer(sent.message_id))
+        if known := state.inbox.where(sent.message_id):
+            was_answer = state.inbox.is_answer(sent.message_id)
+            return Accepted(message_id=sent.message_id, after=known, repeated=True, is_answer=was_answer)
+        after = place_in(state.executions, workflow.info().get_current_history_length())
+        self.current.state, sent = state.received(sent, after)
+        if sent.mode == "interrupt":
+            self.conversation.interrupt()
+        return Accepted(message_id=sent.message_id, after=after)
 
     def _remember(self, message_id: str) -> None:
         """Know a message of a conversation that was an answer, so that it is delivered once."""

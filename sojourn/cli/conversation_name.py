@@ -19,6 +19,7 @@ def named(name: str, who: str | None) -> "Callable[[Client], Session]":
     Raises:
         CommandError: The text names no conversation.
     """
+    from sojourn.client.conversation_id import is_session_digest
     from sojourn.contracts.principal import Principal
 
     first, at, session_id = name.partition("@")
@@ -32,6 +33,11 @@ def named(name: str, who: str | None) -> "Callable[[Client], Session]":
     if "+" in tenant:
         raise CommandError(
             f"the tenant of {plain(name)} is not in its name; a program can send to it: client.session(principal=...)",
+            exit_code=USAGE,
+        )
+    if is_session_digest(session_id):
+        raise CommandError(
+            f"the session of {plain(name)} is not in its name; a program can send to it: client.session(AGENT, SESSION)",
             exit_code=USAGE,
         )
     principal = Principal(subject=who or "sojourn", tenant=tenant) if tenant else None

@@ -565,8 +565,7 @@ class Run:
         judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent
         if isinstance(judged, Refused):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
-        accepted = await self._send(SEND, dict(message))
-        return Accepted(**accepted)
+        return Accepted.model_validate(await self._send(SEND, dict(message)))
 
     async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
         """End the present turn of a run that is a conversation, and return whether there was one; raises as `Session.interrupt`."""

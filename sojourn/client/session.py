@@ -58,6 +58,10 @@ class SessionTurn:
         """An event_id of the run, after which the message's events come."""
         self.is_answer = accepted.is_answer
         """Whether the message was given before, as the answer to what the conversation, or a child run of it, asked."""
+        self.accepted = accepted
+        """What the conversation said of the message."""
+        self.is_repeated = accepted.repeated
+        """Whether the conversation had accepted a message of this id before; a further attempt of the client's own counts too."""
         self._kept = kept
 
     def __repr__(self) -> str:
@@ -257,7 +261,8 @@ class Session:
                 temporal, self.run.id, run, queue, listed=listed, unlisted=run, update=(SEND, fields)
             )
 
-        return Accepted(**await send(temporal.get_workflow_handle(self.run.id), update, message))
+        accepted = await send(temporal.get_workflow_handle(self.run.id), update, message)
+        return Accepted.model_validate(accepted)
 
     def events(
         self, *, after: str | None = None, follow: bool = True, children: bool = False, deltas: bool = False

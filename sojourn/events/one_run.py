@@ -182,7 +182,9 @@ async def accepted_before(client: Client, run_id: str, message_id: str) -> Accep
     """What a conversation told of a message that it has accepted; None for one that it does not know. Raises as `status_in_history`."""
     inbox = (await _fold_of_present(client, run_id)).state.inbox
     after = inbox.where(message_id)
-    return None if after is None else Accepted(message_id, after, inbox.is_answer(message_id))
+    if after is None:
+        return None
+    return Accepted(message_id=message_id, after=after, repeated=True, is_answer=inbox.is_answer(message_id))
 
 
 async def _fold_of_present(client: Client, run_id: str) -> Fold:

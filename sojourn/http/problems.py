@@ -26,6 +26,7 @@ from sojourn.errors import (
     SessionBusy,
     SojournError,
 )
+from sojourn.http.shown import shown_text
 
 __all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of"]
 
@@ -195,7 +196,7 @@ def problem_of(error: Exception) -> Problem:
     return Problem(
         status,
         code,
-        str(error),
+        shown_text(str(error)) if isinstance(error, RunFailed) else str(error),
         then=then,
         headers=SOON if status in (429, 503) else None,
         run_id=getattr(error, "run_id", None),

@@ -11,6 +11,7 @@ from sojourn.events.stream import stream
 from sojourn.http.drafts import DELTAS, Delivery, Drafts
 from sojourn.http.follower import Entry, Follower
 from sojourn.http.problems import Problem
+from sojourn.http.shown import shown
 from sojourn.http.unread import Unread
 
 __all__ = ["Subscription", "stopped"]
@@ -104,7 +105,8 @@ class Subscription:
             storage=client.storage,
         )
         async with aclosing(events):
-            async for event in events:
+            async for read in events:
+                event = shown(read)
                 yield [self._delivered(event, event_line(event))]
 
     def _take(self) -> list[Delivery]:

@@ -55,6 +55,12 @@ async def hang() -> str:
     return ""
 
 
+@tools.tool
+async def drop() -> str:
+    """Fail."""
+    raise RuntimeError("it broke")
+
+
 @tools.tool(artifacts={"curve": list[int]})
 async def measure(count: int) -> WithArtifacts[str]:
     """Measure."""
@@ -99,6 +105,7 @@ def ask(text: str):
 CALLS = {
     "wipe": lambda _: [wipe.call(disk="a")],
     "weigh": lambda _: [weigh.call(Weigh(disk="a"))],
+    "drop": lambda _: [drop.call()],
     "hang": lambda _: [hang.call()],
     "measure": lambda _: [measure.call(count=3)],
     "below": lambda _: [ask("Which?")],
@@ -118,6 +125,8 @@ async def plan(turn: Turn) -> PlanResult:
         return PlanResult.fail("the shop is closed")
     if word == "interview":
         return interviewed(turn)
+    if word == "raise":
+        raise TypeError("there is no such shelf")
     if word == "ask" and len([message for message in present if message.role == "user"]) == 1:
         return PlanResult.ask(AwaitClarification(question="Which one?"))
     if word == "form" and len([message for message in present if message.role == "user"]) == 1:

@@ -24,11 +24,17 @@ async def test_a_conversation_is_begun_and_goes_on(served, session):
 
 
 async def test_a_message_that_is_sent_again_is_delivered_once(served, session):
-    """The same message_id gives the same place and the same answer."""
+    """The same message_id gives the same place and the same answer, at first with 201 and from then on with 200, also once the conversation has ended."""
     body = {"message_id": "m-1", "text": "hello"}
-    sent = [(await served.post(f"{session}/messages", body, params={"wait": 30})).json() for _ in range(2)]
-    assert sent[0] == sent[1]
+    paths = [session, session, f"{session}/messages", f"{session}/messages"]
+    sent = [await served.post(path, body, params={"wait": 30}) for path in paths]
     assert (await served.http.get(session)).json()["turns"] == 1
+    assert (await served.post(f"{session}/close")).status_code == 200
+    assert (await served.http.get(f"/v1/runs/{sent[0].json()['run_id']}/output?wait=30")).status_code == 200
+    sent.append(await served.post(f"{session}/messages", body, params={"wait": 30}))
+    assert [each.status_code for each in sent] == [201, 200, 200, 200, 200]
+    assert {each.text for each in sent[:4]} == {sent[0].text}
+    assert sent[4].json()["output"] == sent[0].json()["output"]
 
 
 async def test_a_failed_turn_is_told_with_its_message(served, session):

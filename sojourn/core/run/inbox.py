@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError
 from typing_extensions import TypeIs
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
+from sojourn.contracts.record import Record
 from sojourn.core.awaits.sent import Refused, by_of
 from sojourn.core.run.known import DIGEST_BYTES, packed, unpacked
 from sojourn.core.values.frozen import changed
@@ -99,21 +100,17 @@ class Closing:
     by: str | None = None
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(Record):
     """What the sender of a message learns."""
 
     message_id: str
     """The id of the message."""
     after: str
     """The event id of the run after which the events of the message come."""
+    repeated: bool = False
+    """Whether the conversation had accepted a message of this id before."""
     is_answer: bool = False
-    """Whether the message was given before, as the answer to a question or to a call to approve."""
-
-    def told(self) -> dict[str, Any]:
-        """The outcome of the update; what is false is left out."""
-        told: dict[str, Any] = {"message_id": self.message_id, "after": self.after}
-        return told | ({"is_answer": True} if self.is_answer else {})
+    """With `repeated`: whether it was the answer to a question or to a call to approve, and no message."""
 
 
 @dataclass(frozen=True)

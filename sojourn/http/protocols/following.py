@@ -12,6 +12,7 @@ from sojourn.events.stream import stream
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 from sojourn.http.stream import HEARTBEAT
 
 __all__ = ["Told", "cursor_of", "follow", "read", "recorded"]
@@ -84,7 +85,7 @@ async def recorded(service: Service, place: Place) -> AsyncGenerator[tuple[Event
     )
     async with aclosing(events):
         async for event in events:
-            yield event, cursor.add(event)
+            yield shown(event), cursor.add(event)
 
 
 def cursor_of(place: Place) -> Cursor:

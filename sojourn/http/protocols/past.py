@@ -16,15 +16,25 @@ from sojourn.http.protocols.following import recorded
 from sojourn.http.protocols.place import Place
 from sojourn.http.service import Service
 
-__all__ = ["Past", "past_of"]
+__all__ = ["Delivered", "Past", "past_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message, or an answer that had the id of one."""
+
+    place: Place
+    """The place of the reply."""
+    event: MessageReceivedEvent | AwaitAnsweredEvent
+    """What was said."""
 
 
 @dataclass
 class Past:
     """What a conversation has had."""
 
-    delivered: dict[str, Place] = field(default_factory=dict[str, Place])
-    """By message_id, the place of the reply: to a message, or to an answer that had the id."""
+    delivered: dict[str, "Delivered"] = field(default_factory=dict[str, "Delivered"])
+    """By message_id, what was delivered under it."""
     open: list[tuple[Place, Asked, Place]] = field(default_factory=list[tuple[Place, Asked, Place]])
     """What is asked, with the places before and after the question."""
     decided: list[tuple[Asked, Place, AwaitAnsweredEvent]] = field(
@@ -45,7 +55,8 @@ async def past_of(service: Service, run_id: str) -> Past:
         async for event, cursor in events:
             before, after = after, Place(run_id, cursor)
             if isinstance(event, MessageReceivedEvent) and event.run_id == run_id:
-                past.delivered[event.message_id] = Place(run_id, before.after, event.message_id)
+                place = Place(run_id, before.after, event.message_id)
+                past.delivered[event.message_id] = Delivered(place, event)
             elif isinstance(event, AwaitClarificationEvent):
                 past.open.append((before, Asked(event.run_id, event.question), after))
             elif isinstance(event, AwaitConfirmationEvent):
@@ -61,7 +72,7 @@ def _settle(past: Past, event: AwaitAnsweredEvent) -> None:
     settled = [each for each in past.open if each[1].is_settled_by(event)]
     for _, asked, then in settled:
         if event.message_id:
-            past.delivered.setdefault(event.message_id, then)
+            past.delivered.setdefault(event.message_id, Delivered(then, event))
         if asked.code:
             past.decided.append((asked, then, event))
     past.open = [each for each in past.open if each not in settled]

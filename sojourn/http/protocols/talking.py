@@ -10,9 +10,16 @@ from functools import partial
 
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, TurnCompletedEvent, TurnFailedEvent
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    Event,
+    MessageReceivedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+)
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
+from sojourn.core.run.inbox import Accepted
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import require
@@ -21,7 +28,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import follow, read, recorded
-from sojourn.http.protocols.past import past_of
+from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.verdict import verdict_of
@@ -133,13 +140,13 @@ def _reused(key: str, run_id: str) -> Problem:
 
 
 async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:
-    """Send a message to a conversation that exists; raises as `Run.send`."""
+    """Send a message to a conversation that exists; raises as `Run.send`, and where another message had the id."""
     require(asking, "user")
     run = await service.run(asking, run_id)
     content = {"parts": said.message.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = said.message_id or uuid.uuid4().hex
     accepted = await run.send({"message_id": message_id, **content, "by": asking.subject})
-    return Place(run.id, accepted.after, accepted.message_id)
+    return await _reply_to(service, run.id, accepted, said)
 
 
 async def say_in_session(
@@ -158,7 +165,7 @@ async def say_in_session(
         approves: Whether the text may approve a call, since a person has written it.
 
     Raises:
-        Problem: The principal may not.
+        Problem: The principal may not, or has sent another message with this id.
         RunError: As `Session.send`.
     """
     require(asking, "user")
@@ -167,10 +174,44 @@ async def say_in_session(
     if place := await attempted(settled):
         return place
     turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
-    if turn.is_answer:
-        past = await past_of(service, session.run.id)
-        return past.delivered.get(turn.message_id, Place(session.run.id, turn.after))
-    return Place(session.run.id, turn.after, turn.message_id)
+    return await _reply_to(service, session.run.id, turn.accepted, said)
+
+
+async def _reply_to(service: Service, run_id: str, accepted: Accepted, said: Said) -> Place:
+    """The place of the reply to a message that a conversation has accepted, now or before.
+
+    Raises:
+        Problem: The message of this id was another one.
+    """
+    place = Place(run_id, accepted.after, accepted.message_id)
+    if not accepted.repeated:
+        return place
+    if accepted.is_answer:
+        delivered = (await past_of(service, run_id)).delivered.get(accepted.message_id)
+        return _repeated(delivered, said) if delivered else Place(run_id, accepted.after)
+    async with aclosing(recorded(service, place)) as events:
+        async for event, _ in events:
+            if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
+                return _repeated(Delivered(place, event), said)
+    return place
+
+
+def _repeated(delivered: Delivered, said: Said) -> Place:
+    """The place of the reply to what was delivered before under the id of this message.
+
+    Raises:
+        Problem: It was something else.
+    """
+    event, place = delivered.event, delivered.place
+    if isinstance(event, MessageReceivedEvent):
+        is_same = event.message == said.message
+    elif event.approved is None:
+        is_same = event.text == said.text
+    else:
+        is_same = event.approved == verdict_of(said.text).is_approved
+    if not is_same:
+        raise _reused(said.message_id, place.run_id)
+    return place
 
 
 async def _settled_by(
@@ -187,8 +228,8 @@ async def _settled_by(
     if not asks and not verdict.code:
         return None
     past = await past_of(service, run.id)
-    if place := past.delivered.get(said.message_id):
-        return place
+    if delivered := past.delivered.get(said.message_id):
+        return _repeated(delivered, said)
     for asked, then, event in past.decided:
         if asked.code == verdict.code and _is_same(event, asked, asking, said):
             return then

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from sojourn.http.problems import MEDIA_TYPE
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 
 __all__ = ["STREAM", "AgentId", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
 
@@ -71,5 +72,5 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def json_of(record: BaseModel, status: int = 200) -> Response:
-    """A record as the answer."""
-    return Response(record.model_dump_json(), status, media_type="application/json")
+    """A record as the answer, as it is told over HTTP."""
+    return Response(shown(record).model_dump_json(), status, media_type="application/json")

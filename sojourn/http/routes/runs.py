@@ -23,6 +23,7 @@ from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 
 __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 
@@ -211,7 +212,8 @@ async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Res
     """The messages, calls and results so far, as the planner receives them."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    return Response(_MESSAGES.dump_json(await run.transcript()), media_type="application/json")
+    told = shown(await run.transcript())
+    return Response(_MESSAGES.dump_json(told), media_type="application/json")
 
 
 @routes.get("/{run_id:path}/events", summary="Read or follow a run's events", **EVENTS)

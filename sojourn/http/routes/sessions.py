@@ -24,6 +24,11 @@ __all__ = ["routes"]
 
 SessionId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 
+_ACCEPTED: dict[int | str, dict[str, Any]] = {
+    200: {"model": AcceptedMessage, "description": "The message was accepted before."},
+    **problems(400, 404, 409, 429),
+}
+
 routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
@@ -51,7 +56,7 @@ async def list_sessions(
     "/{agent_id}/{session_id:path}/messages",
     status_code=201,
     response_model=AcceptedMessage,
-    responses=problems(400, 404, 409, 429),
+    responses=_ACCEPTED,
     summary="Send a message",
 )
 async def send_message(
@@ -141,7 +146,7 @@ async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, 
     "/{agent_id}/{session_id:path}",
     status_code=201,
     response_model=AcceptedMessage,
-    responses=problems(400, 404, 409, 429),
+    responses=_ACCEPTED,
     summary="Begin a conversation",
 )
 async def begin_session(
@@ -164,7 +169,8 @@ async def _send(
 ) -> Response:
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
-    return json_of(sent.model_copy(update=await _told(service, turn, wait) if wait else {}), 201)
+    told = sent.model_copy(update=await _told(service, turn, wait) if wait else {})
+    return json_of(told, 200 if turn.is_repeated else 201)
 
 
 async def _told(service: Service, turn: SessionTurn, wait: float) -> dict[str, Any]:

@@ -63,9 +63,9 @@ def say(request, served) -> Say:
     """Say something in a conversation of one's own, over a protocol."""
     session = uuid.uuid4().hex
 
-    async def said(text: str, message_id: str) -> str:
+    async def said(text: str, message_id: str, *, refused: bool = False) -> str:
         answer = await request.param(served, session, text, message_id)
-        assert answer.status_code == 200, answer.text
+        assert refused or answer.status_code == 200, answer.text
         return answer.text
 
     said.session = session  # type: ignore[attr-defined]
@@ -86,6 +86,8 @@ async def test_an_answer_that_is_sent_again_answers_nothing_else(say, served, wo
     status = await served.client.session(MODEL, say.session).status()
     assert (status.turns, status.status) == (1, "idle")
     assert "green" in await say("green", "m-3")
+    refused = await say("blue", "m-1", refused=True)
+    assert "had the id" in refused
 
 
 @pytest.mark.parametrize("word", ["interview", "interview_below"])
