@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +33,9 @@ MAX_RUNS = 5_000
 MAX_KNOWN = 10_000
 """Most runs whose waits are remembered."""
 
+FRESH = 30.0
+"""Seconds for which pages after the first one take a run as it was, unless it is on the page."""
+
 MAX_TEXT = 2_000
 """Longest text of a wait's context, in characters."""
 
@@ -46,8 +51,24 @@ _Place = tuple[str, str, str]
 _PLACE: TypeAdapter[_Place] = TypeAdapter(_Place)
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was read of a run."""
+
+    version: tuple[str, int]
+    """The execution, and the length of its history."""
+    waiting: Waiting
+    awaiting: str = ""
+    """Its oldest wait by the store, when it was looked at."""
+    at: float = 0.0
+    """When that was."""
+
+
 class Inbox:
     """The open waits; remembers those of each run until its history grows.
+
+    The first page looks at every waiting run. Those after it look at the runs that are on the page, so that nothing is on it that was
+    answered, and at those of which the store says something new, or which nobody has looked at for a while.
 
     Args:
         client: The client.
@@ -55,8 +76,8 @@ class Inbox:
 
     def __init__(self, client: Access) -> None:
         self._client = client
-        self._known: dict[str, tuple[tuple[str, int], Waiting]] = {}
-        """By run: the execution and the length of the history that was read, and what it says."""
+        self._known: dict[str, _Known] = {}
+        """By run."""
 
     async def page(
         self, pages: Pages, *, fits: Callable[[Wait], bool], newest: bool, most: int, cursor: str | None
@@ -74,58 +95,99 @@ class Inbox:
             InvalidInput: The cursor is none of this list.
             ServerUnavailable: The server does not answer.
         """
-        begin = _place(cursor)
-        run_ids, is_whole = await _waiting_runs(pages)
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def look(run_id: str) -> list[Wait]:
-            async with gate:
-                return await self._waits_of(run_id)
-
-        found = await asyncio.gather(*(look(run_id) for run_id in run_ids))
+        begin, since = _place(cursor), time.monotonic()
+        awaiting, is_whole = await _waiting_runs(pages)
+        oldest = since if begin is None else since - FRESH
+        look = _Look(self, awaiting)
+        found = await look.at(list(awaiting), oldest)
         placed = sorted(
-            ((_place_of(wait), wait) for waits in found for wait in waits if fits(wait)),
+            ((_place_of(wait), wait) for wait in found if fits(wait)),
             key=lambda each: each[0],
             reverse=newest,
         )
         if begin is not None:
             placed = [each for each in placed if (each[0] < begin if newest else each[0] > begin)]
-        page, more = placed[:most], len(placed) > most
-        after = opaque(json.dumps(page[-1][0]).encode(), _LIST) if page and more else None
+        page: list[tuple[_Place, Wait]] = []
+        while placed and len(page) < most:
+            part, placed = placed[: most - len(page)], placed[most - len(page) :]
+            now = await look.at(list(dict.fromkeys(wait.run_id for _, wait in part)), since)
+            is_open = {(wait.run_id, wait.await_id) for wait in now}
+            page += [each for each in part if (each[1].run_id, each[1].await_id) in is_open]
+        after = opaque(json.dumps(page[-1][0]).encode(), _LIST) if page and placed else None
         return Waits(waits=[wait for _, wait in page], cursor=after, is_whole=is_whole)
 
-    async def _waits_of(self, run_id: str) -> list[Wait]:
-        try:
-            waiting = await self._waiting(run_id)
-        except (RunNotFound, RunUnreadable):
-            return []  # deleted meanwhile, or of workers whose codec is not here: nobody can answer it by this service
-        return [_wait(waiting, each) for each in waiting.waits]
+    async def waits_of(self, run_id: str, awaiting: str, oldest: float) -> list[Wait]:
+        """The open waits of a run.
 
-    async def _waiting(self, run_id: str) -> Waiting:
+        Args:
+            run_id: The run.
+            awaiting: Its oldest wait by the store.
+            oldest: Since when somebody must have looked at the run; else it is looked at now.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+        """
+        known = self._known.get(run_id)
+        if known is None or known.awaiting != awaiting or known.at < oldest:
+            try:
+                known = await self._looked(run_id)
+            except (RunNotFound, RunUnreadable):
+                return []  # deleted meanwhile, or of workers whose codec is not here: nobody can answer it by this service
+            known.awaiting = awaiting
+        return [_wait(known.waiting, each) for each in known.waiting.waits]
+
+    async def _looked(self, run_id: str) -> _Known:
+        at = time.monotonic()
         try:
             described = await self._client.temporal.get_workflow_handle(run_id).describe()
         except RPCError as error:
             raise translated(error, run_id) from error
         version = (described.run_id, described.history_length)
         known = self._known.pop(run_id, None)
-        if known is None or known[0] != version:
-            known = version, await waiting_in_history(self._client.temporal, run_id, self._client.storage)
+        if known is None or known.version != version:
+            read = await waiting_in_history(self._client.temporal, run_id, self._client.storage)
+            known = _Known(version, read)
+        known.at = at
         self._known[run_id] = known
         while len(self._known) > MAX_KNOWN:
             del self._known[next(iter(self._known))]
-        return known[1]
+        return known
 
 
-async def _waiting_runs(pages: Pages) -> tuple[list[str], bool]:
-    """The ids of waiting runs, and whether these are all."""
-    found: dict[str, None] = {}
+class _Look:
+    """The looks at runs for one page, few at the same time.
+
+    Args:
+        inbox: What looks.
+        awaiting: By run, its oldest wait by the store.
+    """
+
+    def __init__(self, inbox: Inbox, awaiting: Mapping[str, str]) -> None:
+        self._inbox = inbox
+        self._awaiting = awaiting
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def at(self, run_ids: Sequence[str], oldest: float) -> list[Wait]:
+        """The open waits of runs; raises as `Inbox.waits_of`."""
+
+        async def look(run_id: str) -> list[Wait]:
+            async with self._gate:
+                return await self._inbox.waits_of(run_id, self._awaiting[run_id], oldest)
+
+        found = await asyncio.gather(*(look(run_id) for run_id in run_ids))
+        return [wait for waits in found for wait in waits]
+
+
+async def _waiting_runs(pages: Pages) -> tuple[dict[str, str], bool]:
+    """By the id of each waiting run its oldest wait, and whether these are all."""
+    found: dict[str, str] = {}
     cursor: str | None = None
     while len(found) < MAX_RUNS:
         page = await pages(cursor)
-        found |= dict.fromkeys(run.run_id for run in page.runs)
+        found |= {run.run_id: run.awaiting for run in page.runs}
         if (cursor := page.cursor) is None:
-            return list(found), True
-    return list(found), False
+            return found, True
+    return found, False
 
 
 def _place(cursor: str | None) -> _Place | None:

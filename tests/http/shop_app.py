@@ -127,7 +127,7 @@ async def plan(turn: Turn) -> PlanResult:
         return interviewed(turn)
     if word == "raise":
         raise TypeError("there is no such shelf")
-    if word == "ask" and len([message for message in present if message.role == "user"]) == 1:
+    if word in ("ask", "") and len([message for message in present if message.role == "user"]) == 1:
         return PlanResult.ask(AwaitClarification(question="Which one?"))
     if word == "form" and len([message for message in present if message.role == "user"]) == 1:
         wanted = {"missing_fields": ["a", "b"], "restrict_to_tool": add.id}
