@@ -43,6 +43,14 @@ class Attendance:
         """
         count(self._scope)
 
+    def hold(self) -> None:
+        """Let a library that cancels its work when the client leaves learn of that only once the request waits, or has sent all."""
+        presence_of(self._scope).hold()
+
+    def sent(self) -> None:
+        """End the hold: what the request had to send is sent."""
+        presence_of(self._scope).release()
+
     async def until(self, awaited: Coroutine[Any, Any, Result], seconds: float) -> Result:
         """Wait for something; where the client leaves, the answering ends here.
 
@@ -55,8 +63,10 @@ class Attendance:
             TimeoutError: The time is over.
             Problem: The principal has too many streams (429), or is let in no longer (401).
         """
-        presence, stopping = presence_of(self._scope), self.service.stopping
+        presence, stopping, metrics = presence_of(self._scope), self.service.stopping, self.service.metrics
+        presence.release()
         waiting, leaving = asyncio.ensure_future(awaited), asyncio.ensure_future(presence.gone())
+        metrics.waiting += 1
         try:
             self.count()
             first = asyncio.FIRST_COMPLETED
@@ -71,6 +81,7 @@ class Attendance:
                 await presence.end()
             raise TimeoutError
         finally:
+            metrics.waiting -= 1
             waiting.cancel()
             leaving.cancel()
             await asyncio.gather(waiting, leaving, return_exceptions=True)

@@ -85,6 +85,8 @@ class Limited:
 
         async def checked(message: Message) -> None:
             nonlocal is_cut
+            if is_cut:
+                return  # a library that has made something of the exception says so
             if message["type"] == "http.response.start" and media_type(message) == "text/event-stream":
                 try:
                     lasting.open()
@@ -98,9 +100,10 @@ class Limited:
         except Exception:
             if not is_cut:
                 raise
-            await refuse(lasting.refusal(), scope, receive, send)
         finally:
             lasting.close()
+        if is_cut:
+            await refuse(lasting.refusal(), scope, receive, send)
 
 
 class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the application, which does not know it

@@ -5,6 +5,7 @@ place that looks again who is let in: who is not is told to the answering as hav
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -20,6 +21,9 @@ __all__ = ["LOOK", "Presence", "Present", "has_presence", "presence_of"]
 
 LOOK = 15.0
 """Seconds after which it is looked again whether the sender of a request that lasts is let in."""
+
+HELD = 60.0
+"""Most seconds for which an application is not told that a client has left, while it sends what the client has sent."""
 
 _GONE: Message = {"type": "http.disconnect"}
 _KEY = "sojourn.presence"
@@ -40,13 +44,31 @@ class Presence:
         self.is_ended = False
         """Whether the answering was ended since the client has left."""
         self._has_left = False
+        self._may_be_told = asyncio.Event()
+        self._may_be_told.set()
         self._receive = receive
         self._is_let_in = is_let_in
         self._receiving = asyncio.Lock()
         self._answering = asyncio.current_task()
 
+    def hold(self) -> None:
+        """Do not tell the application that the client has left before `release`: it would let go of what it is about to send."""
+        self._may_be_told.clear()
+
+    def release(self) -> None:
+        """Tell it from now on: all that the client has sent is sent."""
+        self._may_be_told.set()
+
     async def receive(self) -> Message:
         """What the server says, for several that ask at once; who is let in no longer is said to have left."""
+        message = await self._next()
+        if message["type"] == "http.disconnect":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HELD):
+                    await self._may_be_told.wait()
+        return message
+
+    async def _next(self) -> Message:
         async with self._receiving:
             if self._has_left or self.is_refused:
                 return _GONE
@@ -70,7 +92,7 @@ class Presence:
 
     async def gone(self) -> None:
         """Wait until the client has left, or is let in no longer; the body must have been received."""
-        while (await self.receive())["type"] != "http.disconnect":
+        while (await self._next())["type"] != "http.disconnect":
             pass
 
     async def end(self) -> None:

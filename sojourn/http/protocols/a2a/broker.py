@@ -38,13 +38,15 @@ PATIENCE = 60.0
 class Watched(EventBus):
     """The events of a task, from the one follower that its run has in this process."""
 
-    def __init__(self, service: Service, asking: Principal) -> None:
-        self._service = service
+    def __init__(self, attending: Attendance, asking: Principal) -> None:
+        self._attending = attending
+        self._service = attending.service
         self._asking = asking
 
     @asynccontextmanager
     async def subscribe(self, task_id: str) -> AsyncGenerator[Any]:
         """Follow a task from where it is."""
+        self._attending.sent()
         place = await place_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(place.run_id).status()).session_id
         async with aclosing(self._updates(Reading(place, is_task=True), context_id)) as updates:
@@ -91,7 +93,7 @@ class RunBroker(Broker):
     """
 
     def __init__(self, attending: Attendance, asking: Principal, storage: RunStorage, *, waits: bool) -> None:
-        super().__init__(event_bus=Watched(attending.service, asking))
+        super().__init__(event_bus=Watched(attending, asking))
         self._attending = attending
         self._service = attending.service
         self._asking = asking

@@ -64,6 +64,7 @@ class A2aDoor:
         )
         rooms = import_module("sojourn.http.protocols.a2a.broker")
         attending, waits = Attendance(self._service, request.scope), _waits(body)
+        attending.hold()
         if waits or _asked(body).get("method") in _STREAMS:
             attending.count()
         broker = rooms.RunBroker(attending, asking, storage, waits=waits)
