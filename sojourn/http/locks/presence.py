@@ -49,6 +49,8 @@ class Presence:
         self._receive = receive
         self._is_let_in = is_let_in
         self._receiving = asyncio.Lock()
+        self._coming: asyncio.Future[Message] | None = None
+        """What is received next."""
         self._answering = asyncio.current_task()
 
     def hold(self) -> None:
@@ -74,17 +76,17 @@ class Presence:
                 return _GONE
             if self._is_let_in is None:
                 return self._seen(await self._receive())
-            coming = asyncio.ensure_future(self._receive())
-            try:
-                while not (await asyncio.wait({coming}, timeout=LOOK))[0]:
-                    if not await self._is_let_in():
-                        self.is_refused = True
-                        return _GONE
-            finally:
-                coming.cancel()
-                if coming.done() and not coming.cancelled() and not coming.exception():
-                    self._seen(coming.result())  # also where the one that receives is cancelled just now
-            return coming.result()
+            if (
+                self._coming is None
+            ):  # else an earlier one was not waited for to the end, as when somebody only looks whether the client is there
+                self._coming = asyncio.ensure_future(self._receive())
+            while not self._coming.done():
+                is_due = not (await asyncio.wait({self._coming}, timeout=LOOK))[0]
+                if is_due and not await self._is_let_in():
+                    self.is_refused = True
+                    return _GONE
+            coming, self._coming = self._coming, None
+            return self._seen(coming.result())
 
     def _seen(self, message: Message) -> Message:
         self._has_left = self._has_left or message["type"] == "http.disconnect"
@@ -94,6 +96,12 @@ class Presence:
         """Wait until the client has left, or is let in no longer; the body must have been received."""
         while (await self._next())["type"] != "http.disconnect":
             pass
+
+    async def close(self) -> None:
+        """Receive nothing more."""
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.gather(self._coming, return_exceptions=True)
 
     async def end(self) -> None:
         """End the answering, from within: nobody waits for the answer. Never returns."""
@@ -157,6 +165,8 @@ class Present:
         else:
             if presence.is_refused and not is_begun:
                 await refuse(unauthenticated(), scope, receive, send)
+        finally:
+            await presence.close()
 
     def _again(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
         """Asks whether the request would be let in now; None where that cannot be asked."""

@@ -5,11 +5,13 @@ import time
 
 import httpx2
 import pytest
+from fastapi import FastAPI, Request
 
 from sojourn import Principal
 from sojourn.http import ApiKeys, FirstOf, Oidc
 from sojourn.http.locks import presence
 from sojourn.http.locks.key_file import create_key, revoke_key
+from sojourn.http.locks.locked import Locked
 from tests.http.locks.issuer import Issuer
 
 
@@ -145,3 +147,23 @@ async def test_an_ordinary_request_is_not_looked_at_again(tmp_path, serve_web):
     client = await serve_web(auth=own)
     assert (await client.get("/who", headers=bearer("ana"))).status_code == 200
     assert own.asked == 1
+
+
+async def test_an_application_that_looks_whether_its_client_is_there_sees_that_it_has_left(serve_web, until):
+    """Starlette's `is_disconnected` says so behind the locks too, while the sender of the request is looked at again."""
+    own, seen = Again(), list[bool]()
+    own.answers = [True] * 1_000
+    web = FastAPI()
+    web.add_middleware(Locked, auth=own)
+
+    @web.get("/looks")
+    async def looks(request: Request) -> None:
+        while not seen or not seen[-1]:
+            seen.append(await request.is_disconnected())
+            await asyncio.sleep(0.01)
+
+    client = await serve_web(web)
+    with pytest.raises(httpx2.ReadTimeout):
+        await client.get("/looks", headers=bearer("ana"), timeout=0.5)
+    await until(lambda: seen[-1])
+    assert seen.count(False) > 10
