@@ -28,7 +28,7 @@ from sojourn.errors import (
 )
 from sojourn.http.shown import shown_text
 
-__all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of"]
+__all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of", "stopped"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -202,6 +202,17 @@ def problem_of(error: Exception) -> Problem:
         run_id=getattr(error, "run_id", None),
         await_id=getattr(error, "await_id", None),
         changes=getattr(error, "changes", None),
+    )
+
+
+def stopped() -> Problem:
+    """The problem of a request or stream whose process stops; another process goes on with it."""
+    return Problem(
+        503,
+        "service_stops",
+        "this process of the service stops",
+        then="Send the same request again, with the ids that it had, or connect to a stream again with its last id; another process goes on.",
+        headers=SOON,
     )
 
 

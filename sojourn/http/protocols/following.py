@@ -15,7 +15,7 @@ from sojourn.http.service import Service
 from sojourn.http.shown import shown
 from sojourn.http.stream import HEARTBEAT
 
-__all__ = ["Told", "cursor_of", "follow", "read", "recorded"]
+__all__ = ["Told", "cursor_of", "follow", "read", "read_to_end", "recorded"]
 
 
 class Told(NamedTuple):
@@ -54,6 +54,13 @@ async def follow(service: Service, reading: Reading, *, deltas: bool = True) -> 
                     yield Told(delivery.event, reading.take(delivery.event, delivery.cursor))
                     if reading.state != "open":
                         return
+
+
+async def read_to_end(service: Service, reading: Reading) -> None:
+    """Follow a reply to its end, and let the reading alone tell of it; raises as `follow`."""
+    async with aclosing(follow(service, reading, deltas=False)) as told:
+        async for _ in told:
+            pass
 
 
 async def read(service: Service, place: Place, *, is_task: bool = False) -> Reading:

@@ -11,14 +11,14 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed
 from sojourn.http.asked import ShownStatus, status_of
+from sojourn.http.attendance import Attendance
 from sojourn.http.bodies import NO_REASON, MessageBody, ReasonBody, SessionBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AcceptedMessage, Done, Runs
-from sojourn.http.routes.answering import AgentId, Cursor, Limit, Serving, json_of, problems
+from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.routes.settling import settled
-from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
@@ -65,13 +65,14 @@ async def send_message(
     body: MessageBody,
     asking: Asking,
     service: Serving,
+    attending: Attending,
     wait: Wait = 0,
 ) -> Response:
     """Send a message, which starts the conversation where there is none; sent again with its `message_id`, it is delivered once."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
-    return await _send(service, session, body, asking, wait)
+    return await _send(attending, session, body, asking, wait)
 
 
 @routes.get(
@@ -155,28 +156,31 @@ async def begin_session(
     body: SessionBody,
     asking: Asking,
     service: Serving,
+    attending: Attending,
     wait: Wait = 0,
 ) -> Response:
     """Send the first message, with the labels and limits of the conversation that it starts."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
-    return await _send(service, session, body, asking, wait)
+    return await _send(attending, session, body, asking, wait)
 
 
 async def _send(
-    service: Service, session: Session, body: MessageBody, asking: Principal, wait: float
+    attending: Attendance, session: Session, body: MessageBody, asking: Principal, wait: float
 ) -> Response:
+    if wait:
+        attending.count()
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
-    told = sent.model_copy(update=await _told(service, turn, wait) if wait else {})
+    told = sent.model_copy(update=await _told(attending, turn, wait) if wait else {})
     return json_of(told, 200 if turn.is_repeated else 201)
 
 
-async def _told(service: Service, turn: SessionTurn, wait: float) -> dict[str, Any]:
+async def _told(attending: Attendance, turn: SessionTurn, wait: float) -> dict[str, Any]:
     """What there is to say of a message: its answer, or why there is none, or whom the conversation waits for."""
     try:
-        found = await settled(service, turn, wait)
+        found = await settled(attending, turn, wait)
     except RunFailed as error:
         return {"error": error.error or ToolError.new(str(error), code=error.code)}
     if isinstance(found, RunOutput):
