@@ -1,4 +1,4 @@
-"""Requests that wait, one of each kind, as bytes on a connection: so that a client can vanish from any of them."""
+"""Requests that wait, and those of streams, one of each kind, as bytes on a connection: so that a client can vanish from any of them."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-__all__ = ["WAITING", "Connection", "answering", "connected", "request_of", "requests"]
+__all__ = ["WAITING", "Connection", "answering", "connected", "request_of", "requests", "streams"]
 
 RPC = {"Accept": "application/json, text/event-stream"}
 MODERN = "2026-07-28"
@@ -54,6 +54,37 @@ def request_of(kind: str, text: str, *, run_id: str = "", session_id: str = "") 
 
 WAITING = ("output", "message", "chat", "response", "a2a", "mcp", "mcp of 2026")
 """Every kind of request that waits."""
+
+
+def streams(session_id: str, run_id: str, text: str = "sleep") -> dict[str, tuple[str, str, Any, Any]]:
+    """A request of a stream of each protocol."""
+    rpc = {"Accept": "application/json, text/event-stream"}
+    message = {"role": "ROLE_USER", "parts": [{"text": text}], "messageId": uuid.uuid4().hex}
+    sent = {"message": {**message, "contextId": session_id}}
+    part = {"type": "text", "text": text}
+    agui = {
+        "threadId": session_id,
+        "runId": "r-1",
+        "tools": [],
+        "context": [],
+        "state": {},
+        "forwardedProps": {},
+    }
+    agui["messages"] = [{"id": "m-1", "role": "user", "content": text}]
+    vercel = {"id": session_id, "messages": [{"id": "m-2", "role": "user", "parts": [part]}]}
+    a2a = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": sent}
+    return {
+        "events": ("GET", f"/v1/runs/{run_id}/events", {"Accept": "text/event-stream"}, None),
+        "agui": ("POST", "/agui/shop.clerk", {}, agui),
+        "vercel": ("POST", "/vercel/shop.clerk", {}, {**vercel, "trigger": "submit-message"}),
+        "chat as a stream": (
+            "POST",
+            "/openai/v1/chat/completions",
+            {},
+            {**request_of("chat", text, session_id=session_id)[3], "stream": True},
+        ),
+        "a2a as a stream": ("POST", "/a2a/shop.clerk", {**rpc, "A2A-Version": "1.0"}, a2a),
+    }
 
 
 class Connection:

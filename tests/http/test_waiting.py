@@ -13,7 +13,7 @@ from sojourn.http import ApiKeys, Locks, create_app
 from sojourn.http.locks import presence
 from sojourn.http.locks.key_file import create_key, revoke_key
 from tests.http.conftest import Shop, listening
-from tests.http.requests_that_wait import WAITING, answering, connected, request_of, requests
+from tests.http.requests_that_wait import WAITING, answering, connected, request_of, requests, streams
 
 
 @pytest.fixture
@@ -47,13 +47,14 @@ async def test_nothing_is_left_of_clients_that_vanish(served, sleeper, until):
     assert (await served.client.get_run(sleeper).status()).status == "running"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WAITING if kind != "output"])
+@pytest.mark.parametrize("kind", [*(kind for kind in WAITING if kind != "output"), "a2a as a stream"])
 async def test_what_a_client_sent_before_it_vanished_is_delivered(served, kind, until):
     """A client that is gone as soon as it has sent its message loses the answer, and not the message, nor the run."""
     session_id = uuid.uuid4().hex
     session = served.client.session("shop.clerk", session_id)
+    sent = streams(session_id, "", "hello").get(kind) or request_of(kind, "hello", session_id=session_id)
     with capture_logs() as lines:
-        async with connected(served.url, *request_of(kind, "hello", session_id=session_id)) as connection:
+        async with connected(served.url, *sent) as connection:
             await until(requests)
             await connection.vanish()
         await until(lambda: not requests())
@@ -178,37 +179,6 @@ async def test_a_stream_too_many_is_refused_before_its_message_is_sent(served, s
 
 
 # Who is let in no longer.
-
-
-def streams(session_id: str, run_id: str) -> dict[str, tuple[str, str, dict, object]]:
-    """A request of a stream of each protocol."""
-    rpc = {"Accept": "application/json, text/event-stream"}
-    message = {"role": "ROLE_USER", "parts": [{"text": "sleep"}], "messageId": uuid.uuid4().hex}
-    sent = {"message": {**message, "contextId": session_id}}
-    part = {"type": "text", "text": "sleep"}
-    agui = {
-        "threadId": session_id,
-        "runId": "r-1",
-        "tools": [],
-        "context": [],
-        "state": {},
-        "forwardedProps": {},
-    }
-    agui["messages"] = [{"id": "m-1", "role": "user", "content": "sleep"}]
-    vercel = {"id": session_id, "messages": [{"id": "m-2", "role": "user", "parts": [part]}]}
-    a2a = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": sent}
-    return {
-        "events": ("GET", f"/v1/runs/{run_id}/events", {"Accept": "text/event-stream"}, None),
-        "agui": ("POST", "/agui/shop.clerk", {}, agui),
-        "vercel": ("POST", "/vercel/shop.clerk", {}, {**vercel, "trigger": "submit-message"}),
-        "chat as a stream": (
-            "POST",
-            "/openai/v1/chat/completions",
-            {},
-            {**request_of("chat", "sleep", session_id=session_id)[3], "stream": True},
-        ),
-        "a2a as a stream": ("POST", "/a2a/shop.clerk", {**rpc, "A2A-Version": "1.0"}, a2a),
-    }
 
 
 async def test_what_lasts_ends_with_its_key(served, shop, tmp_path, until, monkeypatch):
