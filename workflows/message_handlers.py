@@ -49,6 +49,7 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.values.frozen import changed
+from sojourn.core.values.text import echo
 
 from .children import Children
 from .conversation import Conversation
@@ -221,7 +222,7 @@ class MessageHandlers(ABC):
 
     @interrupt_by_update.validator
     def _check_interrupt(self, *values: Any) -> None:
-        self._check(self._read_interrupt(values))
+        self._check(self._of_another_turn(self._read_interrupt(values)))
 
     @workflow.signal(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_signal(self, *values: Any) -> None:
@@ -252,6 +253,18 @@ class MessageHandlers(ABC):
 
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
+
+    def _of_another_turn(self, message: Interruption | Refused) -> Interruption | Refused:
+        """Refuse to end a turn that another one has followed; between two turns there is none to end."""
+        state = self.current.state
+        if (
+            isinstance(message, Refused)
+            or not message.turn_id
+            or state.is_idle
+            or state.is_in(message.turn_id)
+        ):
+            return message
+        return Refused(f"the present turn is {state.turn_id}, and not {echo(message.turn_id)}", "AwaitClosed")
 
     def _read_close(self, values: Sequence[Any]) -> Closing | Refused:
         return read_close(values) if self._is_open else self._not_open
@@ -293,7 +306,7 @@ class MessageHandlers(ABC):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
             return False
         before = self.current.state
-        self.current.state = before.interrupting(message.reason)
+        self.current.state = before.interrupting(message.reason, message.turn_id)
         if self.current.state is before:
             return False
         self.conversation.interrupt()

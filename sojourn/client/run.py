@@ -567,9 +567,9 @@ class Run:
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
         return Accepted.model_validate(await self._send(SEND, dict(message)))
 
-    async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
-        """End the present turn of a run that is a conversation, and return whether there was one; raises as `Session.interrupt`."""
-        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by}))
+    async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
+        """End the present turn of a run that is a conversation, and return whether there was one; as `Session.interrupt`."""
+        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by, "turn_id": turn_id}))
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End a run that is a conversation, once no message waits; raises as `Session.close`."""

@@ -282,18 +282,23 @@ class Session:
         """What the conversation knows beside its transcript, as `Run.memory`."""
         return await self.run.memory()
 
-    async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
+    async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn, and return whether there was one; the messages that wait open the turns that follow.
 
         The calls of the turn are cancelled, as with `Run.cancel`, and its questions are closed; its `result` raises `RunFailed` with the
         code `interrupted`.
 
+        Args:
+            reason: Why, recorded.
+            by: Who ends it, recorded unchecked.
+            turn_id: The turn that is meant, as `SessionTurn.turn_id` or `RunStatus.turn_id` have it; whichever is under way when left out.
+
         Raises:
-            AwaitClosed: The run of the conversation has ended.
+            AwaitClosed: The run of the conversation has ended; or the present turn is another one than `turn_id`.
             NoWorker: No worker accepted it within 30 s.
             RunNotFound: There is no such conversation.
         """
-        return await self.run.interrupt(reason, by=by)
+        return await self.run.interrupt(reason, by=by, turn_id=turn_id)
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End the conversation once no message waits: the present turn and the messages before are answered.

@@ -140,3 +140,18 @@ async def test_a_conversation_needs_an_agent_of_the_app(served):
     """A message to an agent that the app does not have is refused with 404, and starts nothing."""
     answer = await served.post("/v1/sessions/shop.nobody/desk/messages", {"text": "hello"})
     assert (answer.status_code, answer.json()["code"]) == (404, "agent_not_found")
+
+
+async def test_an_interruption_is_of_the_turn_that_is_meant(served, session):
+    """With a `turn_id` another turn than that one is not ended: 409; between two turns there is none to end."""
+    await served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 30})
+    first = (await served.http.get(session)).json()["turn_id"]
+    ended = await served.post(f"{session}/interrupt", {"turn_id": first})
+    assert (ended.status_code, ended.json()["done"]) == (200, "no_turn")
+    await served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 30})
+    late = await served.post(f"{session}/interrupt", {"turn_id": first})
+    assert (late.status_code, late.json()["code"]) == (409, "await_closed")
+    present = (await served.http.get(session)).json()
+    assert len(present["awaits"]) == 1
+    done = await served.post(f"{session}/interrupt", {"turn_id": present["turn_id"]})
+    assert (done.status_code, done.json()["done"]) == (200, "interrupted")

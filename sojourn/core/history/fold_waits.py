@@ -150,7 +150,7 @@ class WaitFold:
             why = message.reason if isinstance(message, Refused) else "the run is no conversation"
             yield self._note(record, f"{INTERRUPT} refused: {why}")
             return
-        after = state.interrupting(message.reason)
+        after = state.interrupting(message.reason, message.turn_id)
         if after is state:
             return
         self._go_on_with(record, after)

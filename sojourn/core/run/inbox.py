@@ -90,6 +90,8 @@ class Interruption:
 
     reason: str = ""
     by: str | None = None
+    turn_id: str = ""
+    """The turn that is meant; empty for whichever is under way."""
 
 
 @dataclass(frozen=True)
@@ -251,9 +253,14 @@ def _message(text: Any, parts: Any) -> Message | Refused:
 
 
 def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
-    """Read `{"reason", "by"}`, a text, or nothing at all: why the present turn ends."""
-    read = _reason_and_by(values)
-    return read if isinstance(read, Refused) else Interruption(*read)
+    """Read `{"reason", "by", "turn_id"}`, a text, or nothing at all: why the present turn ends, or the one that is named."""
+    read = _reason_and_by(values, "turn_id")
+    if isinstance(read, Refused):
+        return read
+    turn_id = _field(values, "turn_id")
+    if turn_id is not None and not (isinstance(turn_id, str) and len(turn_id) <= _MAX_ID_CHARS):
+        return Refused(f"`turn_id` is a text of at most {_MAX_ID_CHARS} characters")
+    return Interruption(*read, turn_id or "")
 
 
 def read_close(values: Sequence[Any]) -> Closing | Refused:
@@ -262,10 +269,10 @@ def read_close(values: Sequence[Any]) -> Closing | Refused:
     return read if isinstance(read, Refused) else Closing(*read)
 
 
-def _reason_and_by(values: Sequence[Any]) -> tuple[str, str | None] | Refused:
+def _reason_and_by(values: Sequence[Any], *more: str) -> tuple[str, str | None] | Refused:
     if unread := unread_in(values):
         return Refused(unread.reason)
-    fields = _fields(values[0] if values else {}, "reason", ("reason", "by"))
+    fields = _fields(values[0] if values else {}, "reason", ("reason", "by", *more))
     if isinstance(fields, Refused):
         return fields
     reason, by = fields.get("reason") or "", by_of(fields)
@@ -286,6 +293,11 @@ def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, 
             f"there is no field {echo(unknown[0])}; known are {', '.join(f'`{name}`' for name in known)}"
         )
     return fields
+
+
+def _field(values: Sequence[Any], name: str) -> Any:
+    """A field of the one object among values; None where there is none."""
+    return cast("dict[str, Any]", values[0]).get(name) if values and isinstance(values[0], dict) else None
 
 
 def _digest(message_id: str) -> str:

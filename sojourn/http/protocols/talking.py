@@ -73,8 +73,9 @@ async def stop(service: Service, asking: Principal, place: Place) -> None:
     require(asking, "user")
     run = await service.run(asking, place.run_id)
     if place.message_id:
-        await _begun(service, place)
-        await run.interrupt("canceled", by=asking.subject)
+        turn_id = await _begun(service, place)
+        with suppress(AwaitClosed):  # the turn has ended meanwhile
+            await run.interrupt("canceled", by=asking.subject, turn_id=turn_id)
         return
     whose = (await run.status()).principal
     if whose is None or whose.subject != asking.subject:
@@ -82,14 +83,14 @@ async def stop(service: Service, asking: Principal, place: Place) -> None:
     await run.cancel(f"requested by {asking.subject}")
 
 
-async def _begun(service: Service, place: Place) -> None:
-    """Wait until the turn of a message is under way: the present one may be another message's."""
+async def _begun(service: Service, place: Place) -> str:
+    """Wait until the turn of a message is under way, and return its id: the present one may be another message's."""
     reading = Reading(place)
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS), aclosing(follow(service, reading)) as steps:
             async for _ in steps:
                 if reading.is_begun:
-                    return
+                    break
     if not reading.is_begun:
         raise Problem(
             409,
@@ -98,6 +99,7 @@ async def _begun(service: Service, place: Place) -> None:
             then="Cancel it once its turn has begun.",
             run_id=place.run_id,
         )
+    return reading.turn_id
 
 
 def digest_of(*texts: str) -> str:

@@ -12,7 +12,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.attendance import Attendance
-from sojourn.http.bodies import NO_REASON, MessageBody, ReasonBody, SessionBody
+from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AcceptedMessage, Done, Runs
 from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
@@ -104,12 +104,16 @@ async def get_events(
     summary="End the present turn",
 )
 async def interrupt(
-    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
+    agent_id: AgentId,
+    session_id: SessionId,
+    asking: Asking,
+    service: Serving,
+    body: InterruptBody = PRESENT_TURN,
 ) -> Response:
-    """End the present turn, if there is one; the messages that wait open the turns that follow."""
+    """End the present turn, if there is one, and it is the one that is meant; the messages that wait open the turns that follow."""
     require(asking, "user")
     run = await service.conversation(asking, agent_id, session_id)
-    had_turn = await run.interrupt(body.reason, by=asking.subject)
+    had_turn = await run.interrupt(body.reason, by=asking.subject, turn_id=body.turn_id)
     done = "interrupted" if had_turn else "no_turn"
     return json_of(Done(run_id=run.id, done=done, by=asking.subject))
 
