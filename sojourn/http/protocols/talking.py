@@ -20,7 +20,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.core.run.inbox import Accepted
-from sojourn.errors import InvalidInput, RunAlreadyExists, RunNotFound
+from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import require
 from sojourn.http.locks.tenancy import chosen_id
