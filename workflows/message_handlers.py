@@ -30,11 +30,13 @@ from sojourn.core.awaits.steering import (
     read_release,
     read_resume,
 )
-from sojourn.core.awaits.waits import Released
+from sojourn.core.awaits.update_id import message_id_of
+from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.inbox import (
     CLOSE,
     INTERRUPT,
     NO_CONVERSATION,
+    REMEMBER,
     SEND,
     Accepted,
     Closing,
@@ -42,10 +44,12 @@ from sojourn.core.run.inbox import (
     Sent,
     read_close,
     read_interrupt,
+    read_remember,
     read_send,
 )
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.values.frozen import changed
+from sojourn.core.values.text import echo
 
 from .children import Children
 from .conversation import Conversation
@@ -56,6 +60,12 @@ from .unread import as_before, taken
 _Steering = Paused | Resumed | Released | Refused
 
 _NO_CONVERSATION = Refused(NO_CONVERSATION)
+
+
+def _message_id() -> str:
+    """The id of the message that the present update delivers; empty where its sender gave none."""
+    update = workflow.current_update_info()
+    return message_id_of(update.id) if update else ""
 
 
 class MessageHandlers(ABC):
@@ -189,6 +199,22 @@ class MessageHandlers(ABC):
         else:
             self._accepted(sent)
 
+    @workflow.update(
+        name=REMEMBER, description="Remember the id of a message that a child run got as an answer."
+    )
+    async def remember_by_update(self, *values: Any) -> None:
+        """Remember the id of a message, which is then delivered no more."""
+        self.awaits.room.look()
+        message_id = read_remember(as_before(values))
+        self._check(message_id)
+        assert not isinstance(message_id, Refused)
+        self._remember(message_id)
+
+    @remember_by_update.validator
+    def _check_remember(self, *values: Any) -> None:
+        is_conversation = self.current.state.opening.conversation
+        self._check(read_remember(values) if is_conversation else _NO_CONVERSATION)
+
     @workflow.update(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_update(self, *values: Any) -> bool:
         """End the present turn; returns whether there was one."""
@@ -196,7 +222,7 @@ class MessageHandlers(ABC):
 
     @interrupt_by_update.validator
     def _check_interrupt(self, *values: Any) -> None:
-        self._check(self._read_interrupt(values))
+        self._check(self._of_another_turn(self._read_interrupt(values)))
 
     @workflow.signal(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_signal(self, *values: Any) -> None:
@@ -228,6 +254,18 @@ class MessageHandlers(ABC):
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
 
+    def _of_another_turn(self, message: Interruption | Refused) -> Interruption | Refused:
+        """Refuse to end a turn that another one has followed; between two turns there is none to end."""
+        state = self.current.state
+        if (
+            isinstance(message, Refused)
+            or not message.turn_id
+            or state.is_idle
+            or state.is_in(message.turn_id)
+        ):
+            return message
+        return Refused(f"the present turn is {state.turn_id}, and not {echo(message.turn_id)}", "AwaitClosed")
+
     def _read_close(self, values: Sequence[Any]) -> Closing | Refused:
         return read_close(values) if self._is_open else self._not_open
 
@@ -246,13 +284,21 @@ class MessageHandlers(ABC):
         self._check(sent)
         assert isinstance(sent, Sent)
         state = self.current.state
-        after = state.inbox.where(sent.message_id)
-        if after is None:
+        if known := state.inbox.where(sent.message_id):
+            was_answer = state.inbox.is_answer(sent.message_id)
+            return Accepted(message_id=sent.message_id, after=known, repeated=True, is_answer=was_answer)
+        after = place_in(state.executions, workflow.info().get_current_history_length())
+        self.current.state, sent = state.received(sent, after)
+        if sent.mode == "interrupt":
+            self.conversation.interrupt()
+        return Accepted(message_id=sent.message_id, after=after)
+
+    def _remember(self, message_id: str) -> None:
+        """Know a message of a conversation that was an answer, so that it is delivered once."""
+        state = self.current.state
+        if state.opening.conversation:
             after = place_in(state.executions, workflow.info().get_current_history_length())
-            self.current.state, sent = state.received(sent, after)
-            if sent.mode == "interrupt":
-                self.conversation.interrupt()
-        return Accepted(sent.message_id, after)
+            self.current.state = changed(state, inbox=state.inbox.answered(message_id, after))
 
     def _interrupted(self, message: Interruption | Refused) -> bool:
         self.awaits.room.look()
@@ -260,7 +306,7 @@ class MessageHandlers(ABC):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
             return False
         before = self.current.state
-        self.current.state = before.interrupting(message.reason)
+        self.current.state = before.interrupting(message.reason, message.turn_id)
         if self.current.state is before:
             return False
         self.conversation.interrupt()
@@ -302,14 +348,19 @@ class MessageHandlers(ABC):
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
         """Refuse an answer that does not fit its wait, or holds a field that would be ignored, such as a misspelt one."""
-        self._check(self.awaits.read(kind, values, "update"))
+        answer = self.awaits.read(kind, values, "update")
+        self._check(answer)
         self._check(not_understood(kind, values))
+        message_id, inbox = _message_id(), self.current.state.inbox
+        if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
+            self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
         answer = self.awaits.receive(kind, as_before(values), "accepted")
         self._check(answer)
         assert not isinstance(answer, Refused)
+        self._remember(_message_id())
         if isinstance(answer, Supplied) and (wrong := await self.awaits.checked(answer)):
             raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
         if kind == CONFIRMATION and (void := await self.awaits.void_approval(answer.await_id)):

@@ -1,4 +1,4 @@
-"""A conversation as it is named on the command line: `AGENT@SESSION`, of a tenant `AGENT:TENANT@SESSION`, which is its run id."""
+"""Names on the command line: a conversation as `AGENT@SESSION`, of a tenant `AGENT:TENANT@SESSION`, which is its run id; an agent as the part before."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,8 +9,33 @@ from sojourn.cli.screen.text import plain
 if TYPE_CHECKING:
     from sojourn.client.client import Client
     from sojourn.client.session import Session
+    from sojourn.contracts.principal import Principal
 
-__all__ = ["named"]
+__all__ = ["agent_of", "named"]
+
+
+def agent_of(name: str, who: str | None) -> "tuple[str, Principal | None]":
+    """The agent of `AGENT`, or of `AGENT:TENANT`, and whom a run of the tenant's is for: `who`.
+
+    Raises:
+        CommandError: The text names no agent.
+    """
+    found = _read(name, who)
+    if found is None:
+        raise CommandError(
+            f"{plain(name)!r} names no agent: AGENT, such as shop.clerk; of a tenant AGENT:TENANT",
+            exit_code=USAGE,
+        )
+    return found
+
+
+def _read(name: str, who: str | None) -> "tuple[str, Principal | None] | None":
+    from sojourn.contracts.principal import Principal
+
+    agent_id, colon, tenant = name.partition(":")
+    if not agent_id or bool(colon) != bool(tenant):
+        return None
+    return agent_id, Principal(subject=who or "sojourn", tenant=tenant) if tenant else None
 
 
 def named(name: str, who: str | None) -> "Callable[[Client], Session]":
@@ -19,20 +44,25 @@ def named(name: str, who: str | None) -> "Callable[[Client], Session]":
     Raises:
         CommandError: The text names no conversation.
     """
-    from sojourn.contracts.principal import Principal
+    from sojourn.client.conversation_id import is_session_digest
 
     first, at, session_id = name.partition("@")
-    agent_id, colon, tenant = first.partition(":")
-    if not (agent_id and at and session_id) or bool(colon) != bool(tenant):
+    found = _read(first, who)
+    if not (found and at and session_id):
         raise CommandError(
             f"{plain(name)!r} names no conversation: AGENT@SESSION, such as shop.clerk@desk-1; "
             "of a tenant AGENT:TENANT@SESSION",
             exit_code=USAGE,
         )
-    if "+" in tenant:
+    agent_id, principal = found
+    if principal and "+" in principal.tenant:
         raise CommandError(
             f"the tenant of {plain(name)} is not in its name; a program can send to it: client.session(principal=...)",
             exit_code=USAGE,
         )
-    principal = Principal(subject=who or "sojourn", tenant=tenant) if tenant else None
+    if is_session_digest(session_id):
+        raise CommandError(
+            f"the session of {plain(name)} is not in its name; a program can send to it: client.session(AGENT, SESSION)",
+            exit_code=USAGE,
+        )
     return lambda client: client.session(agent_id, session_id, principal=principal)

@@ -1,7 +1,8 @@
 """The run id of a conversation: made of its agent, its tenant and its session, so that all programs find the same one.
 
 No agent id has a colon, and no plain name of a tenant one either. So the conversations of two tenants are two, however they name
-their sessions.
+their sessions. A session that cannot be part of a run id is there as a marked digest; one that is called like such a digest is too, so
+that no two sessions of any names are one.
 """
 
 import hashlib
@@ -9,17 +10,19 @@ import re
 
 from sojourn.contracts.ids import RUN_ID
 
-__all__ = ["conversation_id", "conversation_prefix", "is_conversation", "tenant_part"]
+__all__ = ["conversation_id", "conversation_prefix", "is_conversation", "is_session_digest", "tenant_part"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 """A tenant whose name is part of run ids as it is."""
+
+_SESSION_DIGEST = re.compile(r"s\+[0-9a-f]{32}\Z")
+"""What stands for a session whose id is no part of a run id."""
 
 
 def conversation_id(agent_id: str, session_id: str, tenant: str = "") -> str:
     """The run id of a tenant's conversation with an agent: equal for every program that names the same three."""
     prefix = conversation_prefix(agent_id, tenant)
-    plain = prefix + session_id
-    return plain if RUN_ID.match(plain) else prefix + _digest(session_id)
+    return prefix + _session_part(prefix, session_id)
 
 
 def conversation_prefix(agent_id: str, tenant: str = "") -> str:
@@ -33,12 +36,23 @@ def is_conversation(run_id: str, agent_id: str, session_id: str) -> bool:
     agent, colon, part = prefix.partition(":")
     if not at or agent != agent_id or bool(colon) != bool(part):
         return False
-    return rest == (session_id if RUN_ID.match(f"{prefix}@{session_id}") else _digest(session_id))
+    return rest == _session_part(f"{prefix}@", session_id)
+
+
+def is_session_digest(part: str) -> bool:
+    """Whether the part of a run id after its `@` is the digest of a session's id."""
+    return bool(_SESSION_DIGEST.match(part))
 
 
 def tenant_part(tenant: str) -> str:
     """A tenant's name in run ids: its own, or a digest, which no other tenant is called, as it has a plus sign."""
     return tenant if _PLAIN.match(tenant) else f"t+{_digest(tenant)}"
+
+
+def _session_part(prefix: str, session_id: str) -> str:
+    """A session's id in run ids: its own, or a digest, which no other session is called."""
+    is_plain = RUN_ID.match(prefix + session_id) and not is_session_digest(session_id)
+    return session_id if is_plain else f"s+{_digest(session_id)}"
 
 
 def _digest(text: str) -> str:

@@ -95,7 +95,7 @@ class Fork:
         session_id = (run_id or "").removeprefix(prefix)
         if run_id is None:
             session_id = f"{opening.session_id[:MAX_ORIGIN]}-fork-{uuid.uuid4().hex[:8]}".lstrip("-")
-        elif not run_id.startswith(prefix) or not session_id:
+        elif not session_id or conversation_id(opening.agent_id, session_id, opening.tenant) != run_id:
             return self
         return self._opening_with(session_id=session_id)
 

@@ -40,7 +40,8 @@ from sojourn.core.awaits.confirmation import CONFIRMATION
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
-from sojourn.core.run.inbox import CLOSE, INTERRUPT, SEND, Accepted, Inbox, read_send
+from sojourn.core.awaits.update_id import update_id_of
+from sojourn.core.run.inbox import CLOSE, INTERRUPT, REMEMBER, SEND, Accepted, Inbox, read_send
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -338,7 +339,9 @@ class Run:
     # Answer.
 
     @overload
-    async def answer(self, answer: str | dict[str, Any], /, *, by: str | None = None) -> str: ...
+    async def answer(
+        self, answer: str | dict[str, Any], /, *, by: str | None = None, message_id: str | None = None
+    ) -> str: ...
     @overload
     async def answer(
         self,
@@ -346,17 +349,27 @@ class Run:
         answer: str | dict[str, Any],
         *,
         by: str | None = None,
+        message_id: str | None = None,
     ) -> str: ...
-    async def answer(self, await_id: Any, answer: Any = _ABSENT, *, by: str | None = None) -> str:
+    async def answer(
+        self,
+        await_id: Any,
+        answer: Any = _ABSENT,
+        *,
+        by: str | None = None,
+        message_id: str | None = None,
+    ) -> str:
         """Answer a question of the run; returns the await's id.
 
         Args:
             await_id: The wait, or its id; None, or left out, while exactly one question is open.
             answer: Text, or values by field.
             by: Name of the person who answers, recorded unchecked.
+            message_id: The id of the message that is the answer: delivered once, however often it is sent, also to a
+                conversation.
 
         Raises:
-            AwaitClosed: The wait is not open, or the run has ended.
+            AwaitClosed: The wait is not open, the message was delivered before, or the run has ended.
             InvalidInput: The answer is invalid, or does not fit the question.
             NoWorker: No worker accepted the answer within 30 s.
             RunNotFound: There is no such run.
@@ -366,7 +379,8 @@ class Run:
             wait, answer = None, await_id
             if not isinstance(answer, (str, dict)):
                 raise TypeError("run.answer takes the answer, or the wait and the answer")
-        return await self._send(CLARIFICATION, {"id": _id_of(wait), "answer": answer, "by": by})
+        asked = _id_of(wait)
+        return await self._settle(CLARIFICATION, {"id": asked, "answer": answer, "by": by}, message_id, asked)
 
     async def decline(
         self, await_id: AwaitClarification | str | None, reason: str = "", *, by: str | None = None
@@ -383,6 +397,7 @@ class Run:
         by: str | None = None,
         reason: str = "",
         for_run: bool = False,
+        message_id: str | None = None,
     ) -> str:
         """Approve a call that waits for a person; returns the await's id.
 
@@ -396,6 +411,7 @@ class Run:
             by: Name of the person who approves, recorded unchecked.
             reason: The reason, recorded.
             for_run: Whether to stop asking about this tool for the rest of the run; its other open calls run too.
+            message_id: The id of the message that approves, as for `answer`.
 
         Raises:
             ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
@@ -406,7 +422,7 @@ class Run:
         """
         scope = "tool" if for_run else "call"
         sent = {"approved": True, "by": by, "reason": reason, "scope": scope}
-        return await self._decide(await_id, payload_digest, sent)
+        return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def deny(
         self,
@@ -415,12 +431,18 @@ class Run:
         *,
         payload_digest: str | None = None,
         by: str | None = None,
+        message_id: str | None = None,
     ) -> str:
         """Deny a call; the planner gets the reason. The wait is named, and errors are raised, as for `approve`."""
-        return await self._decide(await_id, payload_digest, {"approved": False, "by": by, "reason": reason})
+        sent = {"approved": False, "by": by, "reason": reason}
+        return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def _decide(
-        self, seen: AwaitConfirmation | str | None, payload_digest: str | None, decision: dict[str, Any]
+        self,
+        seen: AwaitConfirmation | str | None,
+        payload_digest: str | None,
+        decision: dict[str, Any],
+        message_id: str | None,
     ) -> str:
         if isinstance(seen, AwaitConfirmation):
             payload_digest = payload_digest or seen.payload_digest
@@ -436,7 +458,22 @@ class Run:
             return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
         # Looked up once, without a wait's id: the decision must not apply to a call that opens later.
-        return await self._send(CONFIRMATION, named if seen else await named())
+        return await self._settle(CONFIRMATION, named if seen else await named(), message_id, seen)
+
+    async def _settle(
+        self,
+        kind: str,
+        sent: Fields | Callable[[], Awaitable[Fields]],
+        message_id: str | None,
+        await_id: str | None,
+    ) -> str:
+        """Send an answer to a wait, which is a message of this id; returns the await's id."""
+        answered = await self._send(kind, sent, update_id_of(message_id))
+        if message_id and await_id and answered != await_id:
+            raise AwaitClosed(
+                f"{self.id}: the message {message_id[:200]!r} was the answer to {answered}", run_id=self.id
+            )
+        return answered
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
         """The open confirmations: with this id, or all."""
@@ -528,22 +565,27 @@ class Run:
         judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent
         if isinstance(judged, Refused):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
-        accepted = await self._send(SEND, dict(message))
-        return Accepted(**accepted)
+        return Accepted.model_validate(await self._send(SEND, dict(message)))
 
-    async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
-        """End the present turn of a run that is a conversation, and return whether there was one; raises as `Session.interrupt`."""
-        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by}))
+    async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
+        """End the present turn of a run that is a conversation, and return whether there was one; as `Session.interrupt`."""
+        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by, "turn_id": turn_id}))
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End a run that is a conversation, once no message waits; raises as `Session.close`."""
         await self._send(CLOSE, {"reason": reason, "by": by})
 
-    async def _send(self, name: str, value: Fields | Callable[[], Awaitable[Fields]]) -> Any:
+    async def remember(self, message_id: str) -> None:
+        """Let a conversation know a message that was the answer to a question of a child run, so that it is delivered once. Raises as `send`."""
+        await self._send(REMEMBER, {"message_id": message_id})
+
+    async def _send(
+        self, name: str, value: Fields | Callable[[], Awaitable[Fields]], update_id: str | None = None
+    ) -> Any:
         """Send an update, as `sending.send` does."""
 
         async def update(fields: Fields) -> Any:
-            return await self._handle.execute_update(name, fields)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            return await self._handle.execute_update(name, fields, id=update_id)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
         return await send(self._handle, update, value)
 

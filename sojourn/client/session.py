@@ -31,7 +31,7 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SEND, Accepted, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
-from sojourn.events.one_run import place_of_message
+from sojourn.events.one_run import accepted_before
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 
@@ -56,6 +56,12 @@ class SessionTurn:
         """The user turn that took the message; empty until `events` or `result` has seen it begin."""
         self.after = accepted.after
         """An event_id of the run, after which the message's events come."""
+        self.is_answer = accepted.is_answer
+        """Whether the message was given before, as the answer to what the conversation, or a child run of it, asked."""
+        self.accepted = accepted
+        """What the conversation said of the message."""
+        self.is_repeated = accepted.repeated
+        """Whether the conversation had accepted a message of this id before; a further attempt of the client's own counts too."""
         self._kept = kept
 
     def __repr__(self) -> str:
@@ -75,7 +81,7 @@ class SessionTurn:
         Raises:
             ServerUnavailable: The server did not answer for a minute.
         """
-        is_mine = False
+        is_mine = self.is_answer
         async for event in self._events(children=children, deltas=deltas):
             if (
                 isinstance(event, (TurnStartedEvent, TurnSteeredEvent))
@@ -237,8 +243,7 @@ class Session:
         """The message of this id, where the conversation has accepted it before it ended."""
         if not message_id:
             return None
-        after = await place_of_message(self._client.temporal, self.run.id, message_id)
-        return None if after is None else Accepted(message_id, after)
+        return await accepted_before(self._client.temporal, self.run.id, message_id)
 
     async def _begin(self, message: Fields) -> Accepted:
         """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""
@@ -256,7 +261,8 @@ class Session:
                 temporal, self.run.id, run, queue, listed=listed, unlisted=run, update=(SEND, fields)
             )
 
-        return Accepted(**await send(temporal.get_workflow_handle(self.run.id), update, message))
+        accepted = await send(temporal.get_workflow_handle(self.run.id), update, message)
+        return Accepted.model_validate(accepted)
 
     def events(
         self, *, after: str | None = None, follow: bool = True, children: bool = False, deltas: bool = False
@@ -276,18 +282,23 @@ class Session:
         """What the conversation knows beside its transcript, as `Run.memory`."""
         return await self.run.memory()
 
-    async def interrupt(self, reason: str = "", *, by: str | None = None) -> bool:
+    async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn, and return whether there was one; the messages that wait open the turns that follow.
 
         The calls of the turn are cancelled, as with `Run.cancel`, and its questions are closed; its `result` raises `RunFailed` with the
         code `interrupted`.
 
+        Args:
+            reason: Why, recorded.
+            by: Who ends it, recorded unchecked.
+            turn_id: The turn that is meant, as `SessionTurn.turn_id` or `RunStatus.turn_id` have it; whichever is under way when left out.
+
         Raises:
-            AwaitClosed: The run of the conversation has ended.
+            AwaitClosed: The run of the conversation has ended; or the present turn is another one than `turn_id`.
             NoWorker: No worker accepted it within 30 s.
             RunNotFound: There is no such conversation.
         """
-        return await self.run.interrupt(reason, by=by)
+        return await self.run.interrupt(reason, by=by, turn_id=turn_id)
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End the conversation once no message waits: the present turn and the messages before are answered.

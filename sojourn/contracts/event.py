@@ -243,6 +243,8 @@ class AwaitAnsweredEvent(BaseEvent):
     """The identity of the client that answered, as Temporal records it."""
     code: str | None = None
     """`declined`, or `expired` when nobody answered in time."""
+    message_id: str | None = None
+    """The id of the message that was the answer, where its sender gave one."""
 
 
 class _Steered(BaseEvent):

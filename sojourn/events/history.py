@@ -22,6 +22,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
 from sojourn.converter.marked import CodecFailedError, UnreadableError
+from sojourn.core.awaits.update_id import message_id_of
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation, read_continuation
 from sojourn.core.run.introduction import TURN_ENDED
@@ -219,7 +220,7 @@ class HistoryReader:
         """Read a signal, or an accepted update; a refused update leaves no trace, and one that a reset sends anew is recorded with its admission."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
-            name, sent, judged = signal.signal_name, signal.input, False
+            name, sent, judged, message_id = signal.signal_name, signal.input, False, ""
             identity = sender_of(signal, self._parent)
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ADMITTED:
             admitted = event.workflow_execution_update_admitted_event_attributes.request
@@ -229,10 +230,12 @@ class HistoryReader:
             accepted = event.workflow_execution_update_accepted_event_attributes
             request = self._admitted.pop(accepted.protocol_instance_id, accepted.accepted_request)
             name, sent, identity, judged = request.input.name, request.input.args, request.meta.identity, True
+            message_id = message_id_of(request.meta.update_id)
         else:
             return None
         value = await self._values(sent)
-        return self._made(event, "sent", name=name, value=value, identity=identity, judged=judged)
+        who = {"identity": identity, "judged": judged, "message_id": message_id}
+        return self._made(event, "sent", name=name, value=value, **who)
 
     async def _timer(self, event: HistoryEvent) -> HistoryRecord | None:
         """Read a fired timer, with its purpose."""

@@ -21,6 +21,7 @@ from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.inbox import Accepted
 from sojourn.core.run.transcript import Packed
 from sojourn.errors import RunUnreadable
 from sojourn.events.archived import beginning_of, unreadable_archive
@@ -29,11 +30,11 @@ from sojourn.events.reading import MAX_CHAIN, Kept, Reading
 from sojourn.segments import load_segments
 
 __all__ = [
+    "accepted_before",
     "events_of",
     "executions_before",
     "first_execution",
     "memory_in_history",
-    "place_of_message",
     "policy_in_history",
     "present_execution",
     "records_of",
@@ -184,9 +185,13 @@ async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
     return (await _fold_of_present(client, run_id)).state.policy
 
 
-async def place_of_message(client: Client, run_id: str, message_id: str) -> str | None:
-    """Where the events of a message begin that a conversation has accepted; None for one that it does not know. Raises as `status_in_history`."""
-    return (await _fold_of_present(client, run_id)).state.inbox.where(message_id)
+async def accepted_before(client: Client, run_id: str, message_id: str) -> Accepted | None:
+    """What a conversation told of a message that it has accepted; None for one that it does not know. Raises as `status_in_history`."""
+    inbox = (await _fold_of_present(client, run_id)).state.inbox
+    after = inbox.where(message_id)
+    if after is None:
+        return None
+    return Accepted(message_id=message_id, after=after, repeated=True, is_answer=inbox.is_answer(message_id))
 
 
 async def _fold_of_present(client: Client, run_id: str) -> Fold:

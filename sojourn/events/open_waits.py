@@ -55,7 +55,8 @@ class _Seen:
     """What the events so far say of waits and messages."""
 
     since: dict[str, datetime] = field(default_factory=dict[str, datetime])
-    asked: str = ""
+    asked: str | None = None
+    """None where the message came in an execution before; empty where it has no text."""
     said: str = ""
     received: dict[str, str] = field(default_factory=dict[str, str])
     """By id, the texts of messages that no turn has yet."""
@@ -74,7 +75,7 @@ class _Seen:
             ):
                 for message_id in others:
                     self.received.pop(message_id, None)
-                self.asked = self.received.pop(last, "")
+                self.asked = self.received.pop(last, None)
             case RunResumedEvent(messages=[*_, last]):
                 self.asked = last
             case AssistantMessageEvent(message=message) if message.text:
@@ -111,9 +112,9 @@ async def waiting_in_history(
     except RPCError as error:
         raise translated(error, run_id) from error
     status = fold.status()
-    if not (seen.asked and all(wait.id in seen.since for wait in status.awaits)):
+    if seen.asked is None or not all(wait.id in seen.since for wait in status.awaits):
         seen = _Seen()
         async for event in events_of(client, run_id, storage, follow=False):
             seen.take(event)
     waits = [OpenWait(wait, seen.since.get(wait.id)) for wait in status.awaits]
-    return Waiting(status, waits, seen.asked, seen.said, fold.state.opening.labels)
+    return Waiting(status, waits, seen.asked or "", seen.said, fold.state.opening.labels)

@@ -12,9 +12,11 @@ __all__ = [
     "NO_CHANGE",
     "NO_NOTE",
     "NO_REASON",
+    "PRESENT_TURN",
     "AnswerBody",
     "ApprovalBody",
     "ForkBody",
+    "InterruptBody",
     "JsonBody",
     "MessageBody",
     "ReasonBody",
@@ -153,6 +155,16 @@ class ReasonBody(_Body):
 
 
 NO_REASON = ReasonBody()
+
+
+class InterruptBody(ReasonBody):
+    """Which turn ends, and why."""
+
+    turn_id: Annotated[str, Field(max_length=200)] = ""
+    """The turn that is meant, as events and the status have it: where another one is under way, the answer is 409. Whichever is, when left out."""
+
+
+PRESENT_TURN = InterruptBody()
 
 
 class ResumeBody(_Body):

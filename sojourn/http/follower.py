@@ -16,6 +16,7 @@ from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
 from sojourn.events.live_text import ENDS
 from sojourn.events.stream import stream
+from sojourn.http.shown import shown
 from sojourn.live import Delta, LiveTransport
 
 __all__ = ["Entry", "Follower", "OpenPlan"]
@@ -158,7 +159,7 @@ class Follower:
         try:
             async with aclosing(events):
                 async for event in events:
-                    self._add(event)
+                    self._add(shown(event))
         except Exception as error:  # noqa: BLE001 - raised where the events are read
             self.failure = error
         finally:

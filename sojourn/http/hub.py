@@ -8,7 +8,8 @@ from sojourn.client.access import Access
 from sojourn.events import Cursor
 from sojourn.http.follower import Follower
 from sojourn.http.metrics import Metrics
-from sojourn.http.subscription import Subscription, stopped
+from sojourn.http.problems import stopped
+from sojourn.http.subscription import Subscription
 
 __all__ = ["Hub"]
 

@@ -27,6 +27,9 @@ MAX_KNOWN = 10_000
 FRESH = 1.0
 """Seconds for which a run that was compared with its history is not compared again, where somebody is in a hurry."""
 
+LATER = 30.0
+"""Seconds for which pages after the first one take a run as it was, unless it is on the page."""
+
 SWEPT = 32
 """Most runs that are compared with their histories meanwhile, beside those of a page."""
 
@@ -126,7 +129,8 @@ class Inbox:
     ) -> FoundWaits:
         """A page of the open waits of these runs.
 
-        Without `patience` every run is compared with its history. With it, only those that are not known yet, those whose oldest wait is another one by
+        Without `patience` the first page compares every run with its history; those after it compare the runs of the page, and those that the store says something
+        new of, or that nobody has compared for a while. With it, only those that are not known yet, those whose oldest wait is another one by
         the store, and those of the page: so many seconds at most, then what is known is the answer, and the rest is read meanwhile.
 
         Args:
@@ -142,12 +146,14 @@ class Inbox:
             ServerUnavailable: The server does not answer.
         """
         begin, runs = _place(cursor), listed.runs
-        if patience is None:
-            await asyncio.gather(*(self._read(run_id, awaiting) for run_id, awaiting in runs.items()))
-        until = time.monotonic() + (patience or 0)
-        compared = set(runs) if patience is None else self._new(runs)
-        if patience is not None:
-            await self._compare(compared, runs, until)
+        now = time.monotonic()
+        until = None if patience is None else now + patience
+        compared = (
+            set(runs)
+            if patience is None and begin is None
+            else self._new(runs, now - LATER if patience is None else 0.0)
+        )
+        await self._compare(compared, runs, until)
         while True:
             placed = sorted(filter(fits, self._found(runs)), key=lambda each: each.place, reverse=newest)
             after = [
@@ -187,12 +193,12 @@ class Inbox:
         await self._read(run_id, known.awaiting if known else "")
         return self._known[run_id].waiting
 
-    def _new(self, listed: Mapping[str, str]) -> set[str]:
-        """The runs that are not known, or that the store says something else of."""
+    def _new(self, listed: Mapping[str, str], since: float) -> set[str]:
+        """The runs that are not known, that the store says something else of, or that were compared before."""
         return {
             run_id
             for run_id, awaiting in listed.items()
-            if (known := self._known.get(run_id)) is None or known.awaiting != awaiting
+            if (known := self._known.get(run_id)) is None or known.awaiting != awaiting or known.at < since
         }
 
     def _sweep(self, listed: Mapping[str, str]) -> None:
@@ -208,7 +214,11 @@ class Inbox:
                 for each in known.waiting.waits:
                     yield FoundWait(known.waiting, each)
 
-    async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float) -> None:
+    async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float | None) -> None:
+        """Compare runs with their histories: all, or those that nobody has compared just now, until a moment."""
+        if until is None:
+            await asyncio.gather(*(self._read(run_id, listed[run_id]) for run_id in run_ids))
+            return
         now = time.monotonic()
         tasks = {
             self._task(run_id, listed[run_id])

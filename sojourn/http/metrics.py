@@ -19,6 +19,8 @@ class Metrics:
         """Seconds from a request to its answer's beginning, by method and path of the route."""
         self.streams = 0
         """Open streams of events."""
+        self.waiting = 0
+        """Requests that wait."""
         self.followers = 0
         """Runs that are followed."""
         self.kept_bytes = 0
@@ -43,6 +45,7 @@ class Metrics:
             yield f'sojourn_http_request_seconds_total{{method="{method}",path="{path}"}} {seconds:.6f}'
         for name, kind, value, about in (
             ("streams", "gauge", self.streams, "Open streams of events."),
+            ("waiting_requests", "gauge", self.waiting, "Requests that wait for an answer."),
             ("followed_runs", "gauge", self.followers, "Runs that this process follows."),
             ("kept_bytes", "gauge", self.kept_bytes, "Bytes of events kept for late subscribers."),
             ("events_sent_total", "counter", self.sent, "Events sent to subscribers."),

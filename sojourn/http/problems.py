@@ -26,8 +26,9 @@ from sojourn.errors import (
     SessionBusy,
     SojournError,
 )
+from sojourn.http.shown import shown_text
 
-__all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of"]
+__all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of", "stopped"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -195,12 +196,23 @@ def problem_of(error: Exception) -> Problem:
     return Problem(
         status,
         code,
-        str(error),
+        shown_text(str(error)) if isinstance(error, RunFailed) else str(error),
         then=then,
         headers=SOON if status in (429, 503) else None,
         run_id=getattr(error, "run_id", None),
         await_id=getattr(error, "await_id", None),
         changes=getattr(error, "changes", None),
+    )
+
+
+def stopped() -> Problem:
+    """The problem of a request or stream whose process stops; another process goes on with it."""
+    return Problem(
+        503,
+        "service_stops",
+        "this process of the service stops",
+        then="Send the same request again, with the ids that it had, or connect to a stream again with its last id; another process goes on.",
+        headers=SOON,
     )
 
 

@@ -57,6 +57,7 @@ class Service:
         self._hub: Hub | None = None
         self._inbox: Inbox | None = None
         self._opening = asyncio.Lock()
+        self._stopping: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         """Connect, unless that is done.
@@ -70,9 +71,12 @@ class Service:
             if self._hub is None:
                 self._hub = Hub(self._client, self.metrics)
                 self._inbox = Inbox(self._client)
+                self._stopping = asyncio.get_running_loop().create_future()
 
     async def end_streams(self) -> None:
-        """End every stream; a client resumes at another process, or at this one while it still answers."""
+        """End every stream and all waiting; a client goes on at another process, or at this one while it still answers."""
+        if self._stopping is not None and not self._stopping.done():
+            self._stopping.set_result(None)
         if self._hub is not None:
             await self._hub.close()
 
@@ -95,6 +99,12 @@ class Service:
         """The followers of runs."""
         assert self._hub is not None, "the service is open while it answers"
         return self._hub
+
+    @property
+    def stopping(self) -> asyncio.Future[None]:
+        """Done once this process ends its streams, and waits for nothing any more."""
+        assert self._stopping is not None, "the service is open while it answers"
+        return self._stopping
 
     @property
     def inbox(self) -> Inbox:

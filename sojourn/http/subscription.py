@@ -10,10 +10,11 @@ from sojourn.events import Cursor, event_line
 from sojourn.events.stream import stream
 from sojourn.http.drafts import DELTAS, Delivery, Drafts
 from sojourn.http.follower import Entry, Follower
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, stopped
+from sojourn.http.shown import shown
 from sojourn.http.unread import Unread
 
-__all__ = ["Subscription", "stopped"]
+__all__ = ["Subscription"]
 
 BATCH = 100
 """Most events that are delivered at once."""
@@ -104,7 +105,8 @@ class Subscription:
             storage=client.storage,
         )
         async with aclosing(events):
-            async for event in events:
+            async for read in events:
+                event = shown(read)
                 yield [self._delivered(event, event_line(event))]
 
     def _take(self) -> list[Delivery]:
@@ -142,13 +144,3 @@ class Subscription:
             run_id=self._follower.run_id,
             after=self.cursor,
         )
-
-
-def stopped() -> Problem:
-    """The problem of a stream whose process stops."""
-    return Problem(
-        503,
-        "service_stops",
-        "this process of the service stops",
-        then="Connect again with Last-Event-ID; another process goes on from there.",
-    )

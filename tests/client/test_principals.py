@@ -33,6 +33,7 @@ from sojourn import (
 )
 from sojourn.client.conversation_id import conversation_id, is_conversation
 from sojourn.client.tenant_of import tenant_of
+from sojourn.contracts.ids import RUN_ID
 from tests.encrypted.keys import FernetCodec
 
 room = importlib.import_module("workflows.room")
@@ -356,3 +357,21 @@ def test_the_conversations_of_two_tenants_are_never_one():
             assert not is_conversation(run_id, "x.y", f"{session}x")
     for run_id in ("s", "x.y", "@s", "x.y:@s", "x.y:a", "x.y-fork@s"):
         assert not is_conversation(run_id, "x.y", "s")
+
+
+def test_a_session_that_is_called_like_the_digest_of_another_one_is_its_own():
+    """A plain session keeps its name in its run id, and none has the run id of a session with a hashed name."""
+    taken = set[str]()
+    for session in ("ü", "a b", "s" * 200, f"s+{'0' * 32}"):
+        for tenant in ("", "acme", "t" * 41):
+            hashed = conversation_id("x.y", session, tenant)
+            part = hashed.partition("@")[2]
+            again = conversation_id("x.y", part, tenant)
+            assert RUN_ID.match(hashed)
+            assert RUN_ID.match(again)
+            assert is_conversation(again, "x.y", part)
+            assert not is_conversation(hashed, "x.y", part)
+            taken |= {hashed, again}
+    assert len(taken) == 4 * 3 * 2
+    for plain in ("desk-1", "0" * 32, f"s+{'0' * 31}", f"S+{'0' * 32}", f"s+{'g' * 32}"):
+        assert conversation_id("x.y", plain) == f"x.y@{plain}"

@@ -4,9 +4,13 @@ import re
 import shlex
 from pathlib import Path
 
+import httpx2
+import pytest
+
 from sojourn import Principal
+from sojourn.http.locks import presence
 from sojourn.http.locks.locked import Locks
-from sojourn.http.locks.principals import FirstOf
+from sojourn.http.locks.principals import AuthAgain, FirstOf
 from tests.cli.conftest import command, start_command
 from tests.http.locks.conftest import serve_web
 
@@ -16,11 +20,18 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
 
 
-async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web):
+async def _until_closed(site: httpx2.AsyncClient, sessions: dict[str, Principal]) -> None:
+    """Read a stream of the session `s-1`, which is closed meanwhile."""
+    async with site.stream("GET", "/events", headers={"Cookie": "session=s-1"}) as answer:
+        async for _ in answer.aiter_lines():
+            sessions.pop("s-1", None)
+
+
+async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web, monkeypatch):
     """A key of the page's commands opens the page's service until it is revoked; the examples make what they say."""
-    tokens, own, locks, service = blocks("security.md")
+    tokens, own, again, locks, service = blocks("security.md")
     scope: dict = {}
-    for block in (tokens, own, locks, service):
+    for block in (tokens, own, again, locks, service):
         exec(block, scope)
     lines = [shlex.split(line)[1:] for line in re.findall(r"^sojourn keys .*$", PAGE, re.MULTILINE)]
     create, list_, revoke = lines
@@ -37,11 +48,19 @@ async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web)
     behind = await serve_web(auth=scope["by_proxy"])
     assert (await behind.get("/who", headers={"X-Verified-User": "bo"})).json()["subject"] == "bo"
     assert (await behind.get("/who")).status_code == 401
+    sessions = {"s-1": Principal(subject="cy", roles=["user"])}
+    by_session = scope["BySession"](sessions)
+    assert isinstance(by_session, AuthAgain)
+    monkeypatch.setattr(presence, "LOOK", 0.1)
+    site = await serve_web(auth=by_session)
+    with pytest.raises(httpx2.RemoteProtocolError):
+        await _until_closed(site, sessions)
 
 
 def test_the_codes_and_limits_are_those_of_the_locks():
     """Each code that a lock refuses with is on the page, and each limit is the default of its setting."""
-    sources = [path.read_text() for path in (ROOT / "sojourn" / "http" / "locks").glob("*.py")]
+    files = (ROOT / "sojourn" / "http" / "locks").glob("*.py")
+    sources = [re.sub(r"__all__ = \[.*?\]", "", path.read_text(), flags=re.DOTALL) for path in files]
     codes = {
         code for text in sources for code in re.findall(r'^\s+"([a-z0-9]+_[a-z0-9_]+)",$', text, re.MULTILINE)
     }

@@ -55,6 +55,12 @@ async def hang() -> str:
     return ""
 
 
+@tools.tool
+async def drop() -> str:
+    """Fail."""
+    raise RuntimeError("it broke")
+
+
 @tools.tool(artifacts={"curve": list[int]})
 async def measure(count: int) -> WithArtifacts[str]:
     """Measure."""
@@ -65,9 +71,19 @@ outside = Toolset("shop.outside", external=True)
 weigh = outside.declare("weigh", args=Weigh, result=float)
 
 
+def interviewed(turn: Turn) -> PlanResult:
+    """Ask as often as the first message says, then answer with what was said."""
+    first, *said = [message.text for message in turn.messages[turn.turn_start :] if message.role == "user"]
+    if len(said) < int(first.split()[-1]):
+        return PlanResult.ask(AwaitClarification(question=f"Question {len(said) + 1}?"))
+    return PlanResult.final(" ".join(said))
+
+
 async def help_out(turn: Turn) -> PlanResult:
     """Ask; or add some numbers; then answer."""
     text = turn.messages[0].text
+    if text.startswith("interview"):
+        return interviewed(turn)
     if text.startswith("add"):
         if len(turn.tool_results) == 0 and turn.messages[-1].role == "user":
             return PlanResult.calls(*[add.call(a=n, b=n) for n in range(int(text.split()[1]))])
@@ -89,9 +105,11 @@ def ask(text: str):
 CALLS = {
     "wipe": lambda _: [wipe.call(disk="a")],
     "weigh": lambda _: [weigh.call(Weigh(disk="a"))],
+    "drop": lambda _: [drop.call()],
     "hang": lambda _: [hang.call()],
     "measure": lambda _: [measure.call(count=3)],
     "below": lambda _: [ask("Which?")],
+    "interview_below": lambda n: [ask(f"interview {n}")],
     "tree": lambda n: [ask("add 3") for _ in range(n)],
 }
 
@@ -105,7 +123,11 @@ async def plan(turn: Turn) -> PlanResult:
     rounds = sum(message.role == "tool" for message in present)
     if word == "fail":
         return PlanResult.fail("the shop is closed")
-    if word == "ask" and len([message for message in present if message.role == "user"]) == 1:
+    if word == "interview":
+        return interviewed(turn)
+    if word == "raise":
+        raise TypeError("there is no such shelf")
+    if word in ("ask", "") and len([message for message in present if message.role == "user"]) == 1:
         return PlanResult.ask(AwaitClarification(question="Which one?"))
     if word == "form" and len([message for message in present if message.role == "user"]) == 1:
         wanted = {"missing_fields": ["a", "b"], "restrict_to_tool": add.id}

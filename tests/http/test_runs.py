@@ -77,9 +77,10 @@ async def test_a_key_that_is_sent_at_once_starts_one_run(served):
 async def test_runs_are_listed_by_pages(served, until):
     """Pages by cursor hold each run once; agent, session, status, label and moment select."""
     session = f"s-{uuid.uuid4().hex[:8]}"
-    started = [await served.start(f"hello {n}", session_id=session, labels={"n": str(n)}) for n in range(5)]
-    for run_id in started:
-        await served.output(run_id)
+    started = list[str]()
+    for n in range(5):  # one after the other: those that ended are listed by when they ended
+        started.append(await served.start(f"hello {n}", session_id=session, labels={"n": str(n)}))
+        await served.output(started[-1])
 
     async def listed(**query) -> list[str]:
         found, cursor = list[str](), None

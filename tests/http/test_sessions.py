@@ -24,11 +24,17 @@ async def test_a_conversation_is_begun_and_goes_on(served, session):
 
 
 async def test_a_message_that_is_sent_again_is_delivered_once(served, session):
-    """The same message_id gives the same place and the same answer."""
+    """The same message_id gives the same place and the same answer, at first with 201 and from then on with 200, also once the conversation has ended."""
     body = {"message_id": "m-1", "text": "hello"}
-    sent = [(await served.post(f"{session}/messages", body, params={"wait": 30})).json() for _ in range(2)]
-    assert sent[0] == sent[1]
+    paths = [session, session, f"{session}/messages", f"{session}/messages"]
+    sent = [await served.post(path, body, params={"wait": 30}) for path in paths]
     assert (await served.http.get(session)).json()["turns"] == 1
+    assert (await served.post(f"{session}/close")).status_code == 200
+    assert (await served.http.get(f"/v1/runs/{sent[0].json()['run_id']}/output?wait=30")).status_code == 200
+    sent.append(await served.post(f"{session}/messages", body, params={"wait": 30}))
+    assert [each.status_code for each in sent] == [201, 200, 200, 200, 200]
+    assert {each.text for each in sent[:4]} == {sent[0].text}
+    assert sent[4].json()["output"] == sent[0].json()["output"]
 
 
 async def test_a_failed_turn_is_told_with_its_message(served, session):
@@ -134,3 +140,18 @@ async def test_a_conversation_needs_an_agent_of_the_app(served):
     """A message to an agent that the app does not have is refused with 404, and starts nothing."""
     answer = await served.post("/v1/sessions/shop.nobody/desk/messages", {"text": "hello"})
     assert (answer.status_code, answer.json()["code"]) == (404, "agent_not_found")
+
+
+async def test_an_interruption_is_of_the_turn_that_is_meant(served, session):
+    """With a `turn_id` another turn than that one is not ended: 409; between two turns there is none to end."""
+    await served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 30})
+    first = (await served.http.get(session)).json()["turn_id"]
+    ended = await served.post(f"{session}/interrupt", {"turn_id": first})
+    assert (ended.status_code, ended.json()["done"]) == (200, "no_turn")
+    await served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 30})
+    late = await served.post(f"{session}/interrupt", {"turn_id": first})
+    assert (late.status_code, late.json()["code"]) == (409, "await_closed")
+    present = (await served.http.get(session)).json()
+    assert len(present["awaits"]) == 1
+    done = await served.post(f"{session}/interrupt", {"turn_id": present["turn_id"]})
+    assert (done.status_code, done.json()["done"]) == (200, "interrupted")

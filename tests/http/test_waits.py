@@ -1,8 +1,16 @@
 """The inbox: every open wait of every run and child run, with what is needed to answer it."""
 
 import uuid
+from collections import Counter
 
+import httpx2
 import pytest
+from temporalio.client import Client as TemporalClient
+from temporalio.client import Interceptor, OutboundInterceptor
+
+from sojourn import Client
+from sojourn.http import create_app
+from tests.http.conftest import listening
 
 
 @pytest.fixture
@@ -100,3 +108,80 @@ async def test_a_child_run_is_in_the_inbox(served, until):
     answer = {"await_id": wait["await_id"], "answer": "this"}
     assert (await served.post(f"/v1/runs/{wait['run_id']}/answers", answer)).status_code == 200
     assert (await served.output(run_id))["output"]["text"] == "this"
+
+
+class Calls(Interceptor):
+    """Counts what a client asks of Temporal."""
+
+    def __init__(self) -> None:
+        self.count = Counter[str]()
+
+    def intercept_client(self, next):
+        outer = self
+
+        class Counting(OutboundInterceptor):
+            async def describe_workflow(self, input):
+                outer.count["describe"] += 1
+                return await super().describe_workflow(input)
+
+            def fetch_workflow_history_events(self, input):
+                outer.count["history"] += 1
+                return super().fetch_workflow_history_events(input)
+
+        return Counting(next)
+
+
+@pytest.fixture
+async def counted(served, shop):
+    """A further process of the service, and what it asks of Temporal."""
+    calls = Calls()
+    temporal = TemporalClient(**{**served.client.temporal.config(), "interceptors": [calls]})
+    web = create_app(shop.app, client=Client(temporal, task_queue=served.client.task_queue))
+    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        yield http, calls.count
+
+
+async def test_pages_look_only_at_what_is_on_them(served, counted, until):
+    """The first page looks at each waiting run once, the others at their own, and what is answered meanwhile is on none."""
+    http, count = counted
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    runs = {(await served.waiting("ask", session_id=session))[0] for _ in range(12)}
+    asked = {"session_id": session, "limit": 3, "order": "oldest"}
+
+    async def page(cursor: str | None = None) -> dict:
+        return (await http.get("/v1/waits", params=asked | ({"cursor": cursor} if cursor else {}))).json()
+
+    async def all_are_listed() -> bool:
+        found = await http.get("/v1/waits", params={"session_id": session})
+        return len(found.json()["waits"]) == 12
+
+    await until(all_are_listed)
+    count.clear()
+    pages = [await page()]
+    while cursor := pages[-1]["cursor"]:
+        pages.append(await page(cursor))
+    assert {each["run_id"] for found in pages for each in found["waits"]} == runs
+    assert (len(pages), count) == (4, {"describe": 12 + 3 * 3})
+    answered = pages[1]["waits"][0]
+    answer = {"await_id": answered["await_id"], "answer": "this"}
+    assert (await served.post(f"/v1/runs/{answered['run_id']}/answers", answer)).status_code == 200
+    again = await page(pages[0]["cursor"])
+    left = [each["run_id"] for found in pages[1:] for each in found["waits"]][1:4]
+    assert [each["run_id"] for each in again["waits"]] == left
+
+
+async def test_a_message_without_a_text_is_read_once(served, counted, until):
+    """Of a run that was asked by an image, no earlier execution is looked for."""
+    http, count = counted
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    picture = {"type": "image", "media_type": "image/png", "data": "aGk="}
+    path = f"/v1/sessions/shop.clerk/{session}/messages"
+    await served.post(path, {"parts": [picture]}, params={"wait": 50})
+    count.clear()
+
+    async def wait() -> dict | None:
+        waits = (await http.get("/v1/waits", params={"session_id": session})).json()["waits"]
+        return waits[0] if waits else None
+
+    assert (await until(wait))["context"]["asked"] == ""
+    assert count["history"] == 1

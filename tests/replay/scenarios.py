@@ -575,6 +575,21 @@ async def talk_on(run: Run) -> None:
     await run.close()
 
 
+async def answer_by_messages(run: Run) -> None:
+    """Answer a question and approve a call by messages, which are sent again as messages, and let the conversation know one more."""
+    turn = SessionTurn(run, await run.send({"text": "first", "message_id": "first"}))
+    await run.until_waiting()
+    await run.answer("yes", message_id="m-1")
+    await run.until_waiting()
+    await run.approve(message_id="m-2", by="ana")
+    await turn.result()
+    await run.remember("m-3")
+    for n in (1, 2, 3, 1):
+        assert (await run.send({"text": "again", "message_id": f"m-{n}"})).is_answer
+    await say(run, "last")
+    await run.close()
+
+
 async def talk_briefly(run: Run) -> None:
     """Send the second message after the first turn, and close the conversation."""
     await say(run, "first")
@@ -705,6 +720,17 @@ SCENARIOS = {
         deed=cut_off,
         conversation=True,
         task_timeout=timedelta(seconds=1),
+    ),
+    "answered_conversation": Scenario(
+        [
+            PlanResult.ask(QUESTION),
+            lambda _turn: calls(call("wipe", "w1", disk="a")),
+            PlanResult.final("first"),
+            PlanResult.final("last"),
+        ],
+        policy=ASKING,
+        deed=answer_by_messages,
+        conversation=True,
     ),
     "continued_conversation": Scenario(
         [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True

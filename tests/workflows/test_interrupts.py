@@ -501,3 +501,48 @@ async def test_a_cancel_of_the_run_wins_over_an_answer(serve, traces, budget):
     with pytest.raises(RunCanceled):
         await session.run.result()
     assert await traces(session.run).failed_tasks() == []
+
+
+async def test_a_turn_that_is_not_meant_is_not_stopped(client, traces):
+    """A turn is stopped by any id that it has had, by an update or a signal; once another one follows, that one goes on."""
+    session = client.session("test.agent", "meant")
+    turn = await held(session, "ask")
+    wait = (await session.run.status()).awaits[0]
+    first = (await session.status()).turn_id
+    with pytest.raises(AwaitClosed, match=f'the present turn is {first}, and not "t9"'):
+        await session.interrupt(turn_id="t9")
+    handle = client.temporal.get_workflow_handle(session.run.id)
+    await handle.signal("interrupt", {"turn_id": "t9"})
+    with pytest.raises(InvalidInput, match="`turn_id` is a text"):
+        await session.interrupt(turn_id="t" * 201)
+    assert (await session.run.status()).awaits == [wait]
+    assert await session.interrupt(turn_id=first)
+    with pytest.raises(RunFailed, match="the turn was interrupted"):
+        await turn.result()
+    assert not await session.interrupt(turn_id=first)
+    assert turn.turn_id == first
+    again = await held(session, "slow")
+    for closed in (first, "t9"):
+        with pytest.raises(AwaitClosed, match="the present turn is"):
+            await session.interrupt(turn_id=closed)
+        await handle.signal("interrupt", {"turn_id": closed})
+    present = (await session.status()).turn_id
+    await handle.signal("interrupt", {"turn_id": present})
+    with pytest.raises(RunFailed, match="the turn was interrupted"):
+        await again.result()
+    await check(session, traces)
+
+
+async def test_a_turn_is_stopped_by_the_id_that_it_began_with(client, traces):
+    """The answer to a question begins a further id, and not another turn."""
+    session = client.session("test.agent", "answered")
+    turn = await held(session, "ask")
+    first = (await session.status()).turn_id
+    await session.run.answer("q", "slow")
+    while (await session.status()).phase != "executing_tools":
+        await asyncio.sleep(0.02)
+    assert (await session.status()).turn_id != first
+    assert await session.interrupt(turn_id=first)
+    with pytest.raises(RunFailed, match="the turn was interrupted"):
+        await turn.result()
+    await check(session, traces)

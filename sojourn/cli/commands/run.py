@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.client import with_client
+from sojourn.cli.client import by_or_user, with_client
+from sojourn.cli.conversation_name import agent_of
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Deltas, Detach, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
@@ -26,7 +27,13 @@ _OPTIONS = {"run_id": "--run-id", "session_id": "--session", "agent_id": "AGENT"
 
 @connected
 def run(
-    agent: Annotated[str, typer.Argument(help="The agent's id, such as ops.assistant.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT[:TENANT]",
+            help="The agent's id, such as ops.assistant; with a tenant, the run is the tenant's.",
+        ),
+    ],
     text: Annotated[
         str, typer.Argument(help="The first message to the agent; - is the text of standard input.")
     ],
@@ -53,6 +60,7 @@ def run(
 
     \b
     sojourn run ops.assistant "Why is site s-1 dark?"
+    sojourn run ops.assistant:acme "Why is site s-1 dark?"
     sojourn run ops.assistant - --detach < report.txt
 
     \b
@@ -70,6 +78,7 @@ def run(
     from sojourn.cli.attach import attach
     from sojourn.cli.opening import read_labels, read_policy, read_text
 
+    agent, principal = agent_of(name, by_or_user(None))
     if text == "-" and str(policy) == "-":
         raise CommandError("standard input is either the message or the policy, not both", exit_code=USAGE)
     given: dict[str, Any] = {
@@ -78,6 +87,7 @@ def run(
         "policy": read_policy(policy) if policy else None,
         "run_id": run_id,
         "session_id": session_id,
+        "principal": principal,
     }
 
     async def start(client: "Client") -> int:

@@ -77,18 +77,28 @@ def send(
 
 
 @connected
-def interrupt(session: Conversation, why: Why = "", by: By = None, as_json: Json = False) -> int:
+def interrupt(
+    session: Conversation,
+    why: Why = "",
+    turn: Annotated[
+        str | None,
+        typer.Option("--turn", metavar="ID", help="The turn that is meant; by default the present one."),
+    ] = None,
+    by: By = None,
+    as_json: Json = False,
+) -> int:
     """End the present turn of a conversation; its calls are canceled.
 
     \b
     sojourn interrupt shop.clerk@desk-1 "wrong order"
+    sojourn interrupt shop.clerk@desk-1 --turn t3
     """
     who = by_or_user(by)
     found = named(session, who)
 
     async def main(client: "Client") -> int:
         talk = found(client)
-        if not await talk.interrupt(why, by=who):
+        if not await talk.interrupt(why, by=who, turn_id=turn):
             raise CommandError(f"{talk.run.id} is idle; there is no turn to interrupt", run_id=talk.run.id)
         return print_done("interrupted", talk.run.id, as_json=as_json, by=who)
 

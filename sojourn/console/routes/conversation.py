@@ -13,7 +13,7 @@ from sojourn.client.run import OPEN, Run
 from sojourn.console.conversing import Read, Statuses, read_part
 from sojourn.console.files import form_with_files
 from sojourn.console.form import Form
-from sojourn.console.live import Live, part
+from sojourn.console.live import Live, News, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.talk import form_page
@@ -101,7 +101,7 @@ async def _page(
         "focus": False,
     }
     name = "talk_earlier.html" if before and visit.is_part else "conversation.html"
-    return visit.page(name, status=problem.status if problem else 200, **values)
+    return visit.page(name, http_status=problem.status if problem else 200, **values)
 
 
 def _values(
@@ -136,13 +136,13 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
     begin, at = _event_id(visit, "begin"), _event_id(visit, "at")
 
-    async def parts() -> AsyncGenerator[str]:
+    async def parts() -> AsyncGenerator[News]:
         read, status = await asyncio.gather(
             read_part(visit.service.client, run.id, begin=begin), _status(visit, run)
         )
         values = _values(visit, agent_id, session_id, run, read, status)
         screen = _Screen(visit, read.conversation, values, is_same=at == read.conversation.last_event_id)
-        yield screen.changed(status)
+        yield News(screen.changed(status))
         if read.conversation.ended:
             return
         cursor = Cursor(run.id, after=read.conversation.last_event_id)
@@ -153,10 +153,10 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
                         read.conversation.feed(each.event)
                     if any(each.event.event_id for each in batch) or not batch:
                         status = await _status_after_news(visit, run)
-                    yield screen.changed(status)
+                    yield News(screen.changed(status))
                     if batch:
                         await asyncio.sleep(PAUSE)
-        yield screen.changed(await run.status())
+        yield News(screen.changed(await run.status()))
 
     return Live(visit, parts)
 

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from sojourn.client.listing import Selection
 from sojourn.console.arounds import Arounds
-from sojourn.console.live import Live, part
+from sojourn.console.live import Live, News, part
 from sojourn.console.open_waits import HURRY, LIVE, OpenWaits
 from sojourn.console.page import Pages, Visit
 from sojourn.console.reading_answers import DONE, Read, read_answer
@@ -193,7 +193,7 @@ async def live(visit: Visit) -> Response:
     if run_id:
         await visit.service.run(visit.asking, run_id)
 
-    async def parts() -> AsyncGenerator[str]:
+    async def parts() -> AsyncGenerator[News]:
         sent: Any = None
         fate = "open"
         while not visit.service.hub.is_closed:
@@ -208,7 +208,7 @@ async def live(visit: Visit) -> Response:
             if run_id and fate == "open":
                 fate, told = await _fate(visit, run_id, await_id, digest)
                 html += part("fate", told) if fate != "open" else ""
-            yield html
+            yield News(html)
             await asyncio.sleep(INTERVAL)
 
     return Live(visit, parts)
@@ -359,7 +359,7 @@ def _shown(
 
 def _answer(visit: Visit, shown: _Shown, status: int = 200) -> Response:
     if not visit.is_part:
-        return visit.page("inbox.html", status=status, **_values(visit, shown))
+        return visit.page("inbox.html", http_status=status, **_values(visit, shown))
     names = (
         ("list", "outerMorph"),
         ("open", "outerHTML"),

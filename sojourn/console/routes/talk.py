@@ -12,7 +12,7 @@ from sojourn.client.listing import Selection
 from sojourn.console.files import form_with_files
 from sojourn.console.form import Form
 from sojourn.console.listed_sessions import ListedSessions, Sessions
-from sojourn.console.live import Live, part
+from sojourn.console.live import Live, News, part
 from sojourn.console.opening import labels_in, message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.attachments import MOST_BYTES
@@ -65,12 +65,12 @@ async def live(visit: Visit) -> Response:
     """What changes on the first page."""
     filters = _filters(visit)
 
-    async def parts() -> AsyncGenerator[str]:
+    async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.hub.is_closed:
             found = await _list(visit.service).page(visit.asking, _selection(filters))
             html = part("list", visit.render("talk_list.html", **_values(visit, filters, found), cursor=""))
-            yield html if html != sent else ""
+            yield News(html if html != sent else "")
             sent = html
             await asyncio.sleep(INTERVAL)
 

@@ -39,12 +39,14 @@ from sojourn.core.run.inbox import (
     CLOSE,
     INTERRUPT,
     NO_CONVERSATION,
+    REMEMBER,
     SEND,
     Closing,
     Interruption,
     Sent,
     read_close,
     read_interrupt,
+    read_remember,
     read_send,
 )
 from sojourn.core.run.state import RunState
@@ -94,6 +96,9 @@ class WaitFold:
             yield from self._steered(record)
         elif record.name == SEND:
             yield from self._received(record)
+        elif record.name == REMEMBER:
+            remembered = read_remember(record.value)
+            self._remember(record, "" if isinstance(remembered, Refused) else remembered)
         elif record.name == INTERRUPT:
             yield from self._interrupted(record)
         elif record.name == CLOSE:
@@ -120,6 +125,13 @@ class WaitFold:
         self._go_on_with(record, received)
         yield self.told_of(record, sent)
 
+    def _remember(self, record: HistoryRecord, message_id: str) -> None:
+        """Know a message of a conversation that was an answer."""
+        state = self._fold.state
+        if state.opening.conversation:
+            after = place_in(state.executions, record.id)
+            self._fold.state = changed(state, inbox=state.inbox.answered(message_id, after))
+
     def told_of(self, record: HistoryRecord, sent: Sent) -> Event:
         """The event of a message that a conversation has accepted, or that its fork begins with."""
         return self._fold.event(
@@ -138,7 +150,7 @@ class WaitFold:
             why = message.reason if isinstance(message, Refused) else "the run is no conversation"
             yield self._note(record, f"{INTERRUPT} refused: {why}")
             return
-        after = state.interrupting(message.reason)
+        after = state.interrupting(message.reason, message.turn_id)
         if after is state:
             return
         self._go_on_with(record, after)
@@ -176,10 +188,11 @@ class WaitFold:
         values, waits = record.value, self._step.waits
         channel = "accepted" if record.judged else "signal"
         answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
-        if isinstance(answer, Repeated):
-            return
         if isinstance(answer, Refused):
             yield self._note(record, f"answer refused: {answer.reason}")
+            return
+        self._remember(record, record.message_id)
+        if isinstance(answer, Repeated):
             return
         question = waits.open.get(answer.await_id)
         self._step.waits, settled = waits.answered(answer)
@@ -193,7 +206,11 @@ class WaitFold:
 
     def _settled(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
         """The events of an answer to a wait, with what happens to the wait's call."""
-        fields: dict[str, Any] = {"by": answer.by, "identity": record.identity or None}
+        fields: dict[str, Any] = {
+            "by": answer.by,
+            "identity": record.identity or None,
+            "message_id": record.message_id or None,
+        }
         if isinstance(answer, Supplied):
             self._step.supplier = fields  # the event follows once the results are checked
             return

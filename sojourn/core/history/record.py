@@ -39,6 +39,8 @@ class HistoryRecord:
     """How long an activity may wait in its task queue."""
     message_ids: tuple[str, ...] = ()
     """The messages of a turn that was interrupted before the history had anything of its plan."""
+    message_id: str = ""
+    """The id of the message that an update delivers as an answer."""
     judged: bool = False
     """Whether the record is an update, which the workflow had accepted before it was recorded."""
     identity: str = ""

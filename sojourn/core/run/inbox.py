@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
+from typing_extensions import TypeIs
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
+from sojourn.contracts.record import Record
 from sojourn.core.awaits.sent import Refused, by_of
 from sojourn.core.run.known import DIGEST_BYTES, packed, unpacked
 from sojourn.core.values.frozen import changed
@@ -22,6 +24,7 @@ __all__ = [
     "CLOSE",
     "INTERRUPT",
     "NO_CONVERSATION",
+    "REMEMBER",
     "SEND",
     "Accepted",
     "Closing",
@@ -31,12 +34,15 @@ __all__ = [
     "Sent",
     "read_close",
     "read_interrupt",
+    "read_remember",
     "read_send",
 ]
 
 SEND = "send"
 INTERRUPT = "interrupt"
 CLOSE = "close"
+REMEMBER = "remember"
+"""The update by which a conversation learns the id of a message that was the answer to a question of a child run."""
 
 NO_CONVERSATION = "the run is no conversation; pause it, and resume it with messages"
 """Why a run refuses messages."""
@@ -58,6 +64,9 @@ MAX_KNOWN = 10_000
 """Number of the last messages whose ids are known."""
 
 _MAX_ID_CHARS = 200
+_ANSWER = "+"
+"""Behind the place of a message that was an answer."""
+_NO_ID = Refused(f"`message_id` is a text of at most {_MAX_ID_CHARS} characters")
 _FIELDS = ("message_id", "text", "parts", "mode", "by")
 _PARTS = (TextPart, ImagePart, DocumentPart)
 _MAX_REASON_CHARS = 2_000
@@ -81,6 +90,8 @@ class Interruption:
 
     reason: str = ""
     by: str | None = None
+    turn_id: str = ""
+    """The turn that is meant; empty for whichever is under way."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +102,17 @@ class Closing:
     by: str | None = None
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(Record):
     """What the sender of a message learns."""
 
     message_id: str
     """The id of the message."""
     after: str
     """The event id of the run after which the events of the message come."""
+    repeated: bool = False
+    """Whether the conversation had accepted a message of this id before."""
+    is_answer: bool = False
+    """With `repeated`: whether it was the answer to a question or to a call to approve, and no message."""
 
 
 @dataclass(frozen=True)
@@ -115,17 +129,32 @@ class Inbox:
 
     def where(self, message_id: str) -> str | None:
         """Where the events of a message begin that was accepted before; None for a new one."""
-        return self.known.get(_digest(message_id)) if message_id else None
+        known = self.known.get(_digest(message_id)) if message_id else None
+        return known and known.removesuffix(_ANSWER)
+
+    def is_answer(self, message_id: str) -> bool:
+        """Whether a message was accepted before as an answer, and not as a message."""
+        return bool(message_id) and self.known.get(_digest(message_id), "").endswith(_ANSWER)
+
+    def answered(self, message_id: str, after: str) -> "Inbox":
+        """The inbox that knows a message which was an answer; itself where the message has no id, or is known."""
+        if not message_id or self.where(message_id) is not None:
+            return self
+        return changed(self, known=self._knowing(message_id, after + _ANSWER))
 
     def accepted(self, sent: Sent, after: str) -> tuple["Inbox", Sent]:
         """The inbox with a further message, and that message with an id."""
         sent = sent if sent.message_id else changed(sent, message_id=f"message-{self.count + 1}")
-        known = {**self.known, _digest(sent.message_id): after}
-        if len(known) > MAX_KNOWN:
-            del known[next(iter(known))]
+        known = self._knowing(sent.message_id, after)
         first = self._interrupts if sent.mode == "interrupt" else len(self.waiting)
         waiting = (*self.waiting[:first], sent, *self.waiting[first:])
         return changed(self, waiting=waiting, known=known, count=self.count + 1), sent
+
+    def _knowing(self, message_id: str, place: str) -> dict[str, str]:
+        known = {**self.known, _digest(message_id): place}
+        if len(known) > MAX_KNOWN:
+            del known[next(iter(known))]
+        return known
 
     def is_full(self, size: int) -> bool:
         """Whether a further message of this size, in bytes, has no room."""
@@ -171,10 +200,8 @@ def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
     )
     if isinstance(by, Refused):
         return by
-    if message_id is not None and not (
-        isinstance(message_id, str) and len(message_id) <= _MAX_ID_CHARS and is_writable(message_id)
-    ):
-        return Refused(f"`message_id` is a text of at most {_MAX_ID_CHARS} characters")
+    if message_id is not None and not _is_id(message_id):
+        return _NO_ID
     if isinstance(message, Refused):
         return message
     size = size_of(message)
@@ -188,6 +215,21 @@ def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
         )
     return sent
+
+
+def read_remember(values: Sequence[Any]) -> str | Refused:
+    """Read `{"message_id"}`, or the id alone."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
+    fields = _fields(values[0] if values else {}, "message_id", ("message_id",))
+    if isinstance(fields, Refused):
+        return fields
+    message_id = fields.get("message_id")
+    return message_id if message_id and _is_id(message_id) else _NO_ID
+
+
+def _is_id(value: Any) -> TypeIs[str]:
+    return isinstance(value, str) and len(value) <= _MAX_ID_CHARS and is_writable(value)
 
 
 def _message(text: Any, parts: Any) -> Message | Refused:
@@ -211,9 +253,14 @@ def _message(text: Any, parts: Any) -> Message | Refused:
 
 
 def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
-    """Read `{"reason", "by"}`, a text, or nothing at all: why the present turn ends."""
-    read = _reason_and_by(values)
-    return read if isinstance(read, Refused) else Interruption(*read)
+    """Read `{"reason", "by", "turn_id"}`, a text, or nothing at all: why the present turn ends, or the one that is named."""
+    read = _reason_and_by(values, "turn_id")
+    if isinstance(read, Refused):
+        return read
+    turn_id = _field(values, "turn_id")
+    if turn_id is not None and not (isinstance(turn_id, str) and len(turn_id) <= _MAX_ID_CHARS):
+        return Refused(f"`turn_id` is a text of at most {_MAX_ID_CHARS} characters")
+    return Interruption(*read, turn_id or "")
 
 
 def read_close(values: Sequence[Any]) -> Closing | Refused:
@@ -222,10 +269,10 @@ def read_close(values: Sequence[Any]) -> Closing | Refused:
     return read if isinstance(read, Refused) else Closing(*read)
 
 
-def _reason_and_by(values: Sequence[Any]) -> tuple[str, str | None] | Refused:
+def _reason_and_by(values: Sequence[Any], *more: str) -> tuple[str, str | None] | Refused:
     if unread := unread_in(values):
         return Refused(unread.reason)
-    fields = _fields(values[0] if values else {}, "reason", ("reason", "by"))
+    fields = _fields(values[0] if values else {}, "reason", ("reason", "by", *more))
     if isinstance(fields, Refused):
         return fields
     reason, by = fields.get("reason") or "", by_of(fields)
@@ -246,6 +293,11 @@ def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, 
             f"there is no field {echo(unknown[0])}; known are {', '.join(f'`{name}`' for name in known)}"
         )
     return fields
+
+
+def _field(values: Sequence[Any], name: str) -> Any:
+    """A field of the one object among values; None where there is none."""
+    return cast("dict[str, Any]", values[0]).get(name) if values and isinstance(values[0], dict) else None
 
 
 def _digest(message_id: str) -> str:

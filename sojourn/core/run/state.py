@@ -110,6 +110,8 @@ class RunState:
     """In a conversation: the messages that wait, and those that are known."""
     taken: tuple[str, ...] = ()
     """In a conversation: the ids of the messages of the present turn."""
+    opening_turn: int = 0
+    """In a conversation: `turn` as it was when the present turn opened, before answers to its questions."""
     turns: int = 0
     """In a conversation: the number of turns that have ended."""
     earlier: RunTotals = field(default_factory=RunTotals)
@@ -425,6 +427,7 @@ class RunState:
         """
         inbox, opening = self.inbox.taking(message_ids) if message_ids else self.inbox.opening()
         is_first = self.plans == 0 and self.turns == 0
+        turn = self.turn if is_first else self.turn + 1
         state = self.agreeing(self.agreed) if self.agreed else self
         budget = state.policy.time_budget if self.agreed else self.active.budget
         return changed(
@@ -433,7 +436,8 @@ class RunState:
             taken=tuple(sent.message_id for sent in opening),
             opened_after=len(self.new),
             new=(*self.new, *(sent.message for sent in opening)),
-            turn=self.turn if is_first else self.turn + 1,
+            turn=turn,
+            opening_turn=turn,
             totals=RunTotals(),
             safeguards=self.safeguards if is_first else self.safeguards.after_stop().new_turn(),
             active=ActiveTime(budget=budget, paused=self.active.paused),
@@ -461,9 +465,14 @@ class RunState:
         state = changed(self, inbox=inbox)
         return (state.interrupting("") if sent.mode == "interrupt" else state), sent
 
-    def interrupting(self, reason: str) -> "RunState":
-        """End the present turn, where there is one: nothing more begins in it."""
-        if self.is_idle or self.interrupted is not None:
+    def is_in(self, turn_id: str) -> bool:
+        """Whether a turn id is one that the present turn of a conversation has had: an answer to a question begins a further one."""
+        turns = range(self.opening_turn or self.turn, self.turn + 1)
+        return any(turn_after(self.opening.turn_id, turn) == turn_id for turn in turns)
+
+    def interrupting(self, reason: str, turn_id: str = "") -> "RunState":
+        """End the present turn, where there is one, and it is the one that is meant: nothing more begins in it."""
+        if self.is_idle or self.interrupted is not None or (turn_id and not self.is_in(turn_id)):
             return self
         waits = self.waits
         for await_id in waits.open:

@@ -11,6 +11,7 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.locks.presence import has_presence
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.locks.requests import media_type, path_of
 from sojourn.http.problems import MEDIA_TYPE
@@ -20,6 +21,9 @@ __all__ = ["Audited", "about"]
 _READS = ("GET", "HEAD", "OPTIONS")
 _KEY = "sojourn.audit"
 _MAX_PROBLEM = 20_000
+
+_LEFT = 499
+"""In a line, the status of a request that has none since its client has left."""
 
 _log = structlog.get_logger("sojourn.http.audit")
 
@@ -65,6 +69,7 @@ class Audited:
         except Exception:
             line.write(500)
             raise
+        line.end()
 
 
 class _Line:
@@ -96,6 +101,11 @@ class _Line:
             message["type"] == "http.response.body" and not message.get("more_body", False)
         ):
             self.write(self._status)
+
+    def end(self) -> None:
+        """Write the line of a request whose client has left before its answer: it may have changed something all the same."""
+        if not self._status and has_presence(self._scope) and self._scope["method"] not in _READS:
+            self.write(_LEFT)
 
     def write(self, status: int) -> None:
         """Write the line, where the request is a decision."""

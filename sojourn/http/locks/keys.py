@@ -19,7 +19,7 @@ _log = structlog.get_logger("sojourn.http")
 class ApiKeys:
     """Lets in who sends a key of a file as `Authorization: Bearer`.
 
-    A change of the file counts from the next request on. While the file is missing or cannot be read, no key opens.
+    A change of the file counts from the next request on, and for a request that lasts within 15 s. While the file is missing or cannot be read, no key opens.
 
     Args:
         file: The file of `sojourn keys create --file`.
@@ -40,6 +40,10 @@ class ApiKeys:
             return None
         known = key_of(self._present(), text)
         return known.principal if known else None
+
+    async def still_lets_in(self, request: Request, asking: Principal) -> bool:
+        """Whether the key of a request that was let in still opens."""
+        return await self(request) == asking
 
     def _present(self) -> list[Key]:
         """The keys, read again where the file has changed."""

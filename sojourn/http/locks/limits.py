@@ -15,7 +15,10 @@ from sojourn.http.locks.principals import LOCAL, principal_of
 from sojourn.http.locks.requests import media_type, refuse
 from sojourn.http.problems import Problem
 
-__all__ = ["Limited"]
+__all__ = ["Limited", "count"]
+
+_KEY = "sojourn.lasting"
+"""Where the scope of a request has the place that it takes while it lasts."""
 
 _Whose = tuple[str, str]
 """Tenant and subject."""
@@ -25,13 +28,13 @@ MAX_KNOWN = 100_000
 
 
 class Limited:
-    """Refuses the requests and streams of a principal that are too many.
+    """Refuses the requests of a principal that are too many, and of those that last, which are streams and requests that wait.
 
     Args:
         app: What is behind the lock.
         requests: Requests a second, on average.
         burst: Requests at once.
-        streams: Open streams of events.
+        streams: Open streams of events, and requests that wait.
         clock: Seconds of a clock that never goes back.
     """
 
@@ -77,57 +80,81 @@ class Limited:
 
     async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in; an answer that turns out to be a stream too many is replaced."""
-        stream = _Stream(self._streams, (asking.tenant, asking.subject), self._most_streams)
+        lasting = scope[_KEY] = _Lasting(self._streams, (asking.tenant, asking.subject), self._most_streams)
+        is_cut = False
 
         async def checked(message: Message) -> None:
+            nonlocal is_cut
+            if is_cut:
+                return  # a library that has made something of the exception says so
             if message["type"] == "http.response.start" and media_type(message) == "text/event-stream":
-                stream.open()
+                try:
+                    lasting.open()
+                except Problem as problem:
+                    is_cut = True
+                    raise _TooManyStreams from problem
             await send(message)
 
         try:
             await self._app(scope, receive, checked)
         except Exception:
-            if not stream.is_refused:
+            if not is_cut:
                 raise
-            detail = f"{asking.subject} has {self._most_streams} open streams"
-            await refuse(_too_many("too_many_streams", detail, 1), scope, receive, send)
         finally:
-            stream.close()
+            lasting.close()
+        if is_cut:
+            await refuse(lasting.refusal(), scope, receive, send)
 
 
 class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the application, which does not know it
     """Ends an application that begins a stream too many."""
 
 
-class _Stream:
-    """The stream of one request, if its answer is one."""
+class _Lasting:
+    """The place of one request, if it lasts: its answer is a stream, or it waits for one."""
 
-    def __init__(self, streams: dict[_Whose, int], whose: _Whose, most: int) -> None:
-        self._streams = streams
+    def __init__(self, places: dict[_Whose, int], whose: _Whose, most: int) -> None:
+        self._places = places
         self._whose = whose
         self._most = most
         self._is_open = False
-        self.is_refused = False
 
     def open(self) -> None:
-        """Count the stream.
+        """Take a place, unless the request has one.
 
         Raises:
-            _TooManyStreams: There are too many.
+            Problem: There is none.
         """
-        if self._streams.get(self._whose, 0) >= self._most:
-            self.is_refused = True
-            raise _TooManyStreams
+        if self._is_open:
+            return
+        if self._places.get(self._whose, 0) >= self._most:
+            raise self.refusal()
         self._is_open = True
-        self._streams[self._whose] = self._streams.get(self._whose, 0) + 1
+        self._places[self._whose] = self._places.get(self._whose, 0) + 1
+
+    def refusal(self) -> Problem:
+        """The answer to a request for which there is no place."""
+        detail = f"{self._whose[1]} has {self._most} open streams and requests that wait"
+        return _too_many("too_many_streams", detail, 1)
 
     def close(self) -> None:
-        """Count the stream no longer."""
+        """Give the place back."""
         if not self._is_open:
             return
-        self._streams[self._whose] -= 1
-        if not self._streams[self._whose]:
-            del self._streams[self._whose]
+        self._places[self._whose] -= 1
+        if not self._places[self._whose]:
+            del self._places[self._whose]
+
+
+def count(scope: Scope) -> None:
+    """Count a request as one that lasts, before it has any effect: a client may send it again.
+
+    Raises:
+        Problem: Its principal has too many of them (429).
+    """
+    lasting = scope.get(_KEY)
+    if isinstance(lasting, _Lasting):
+        lasting.open()
 
 
 def _too_many(code: str, detail: str, wait: float) -> Problem:

@@ -11,6 +11,7 @@ from sojourn.http.locks.authenticated import Authenticated
 from sojourn.http.locks.bodies import Bodies
 from sojourn.http.locks.hosts import Hosts
 from sojourn.http.locks.limits import Limited
+from sojourn.http.locks.presence import Present
 from sojourn.http.locks.principals import Auth
 from sojourn.http.locks.site import Site
 
@@ -44,7 +45,7 @@ class Locks:
     burst: int = 200
     """Requests of one principal at once."""
     streams: int = 100
-    """Open streams of events of one principal."""
+    """Open streams of events of one principal, and requests that wait."""
 
 
 class Locked:
@@ -73,8 +74,9 @@ class Locked:
         site: Site | None = None,
     ) -> None:
         locks = locks or Locks()
+        present = Present(app, auth=auth)
         bounded = Bodies(
-            app, max_bytes=locks.max_body_bytes, max_depth=locks.max_depth, seconds=locks.body_seconds
+            present, max_bytes=locks.max_body_bytes, max_depth=locks.max_depth, seconds=locks.body_seconds
         )
         limited = Limited(bounded, requests=locks.requests, burst=locks.burst, streams=locks.streams)
         known = Authenticated(limited, auth=auth, open_paths=open_paths)

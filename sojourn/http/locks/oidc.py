@@ -123,6 +123,10 @@ class Oidc:
             raise _invalid(error) from None
         return self._principal(claims)
 
+    async def still_lets_in(self, request: Request, asking: Principal) -> bool:
+        """Whether the token of a request that was let in is valid now; raises as when it is asked first."""
+        return await self(request) == asking
+
     def _key_id(self, text: str) -> str | None:
         """The id of the key by which a token says that it is signed."""
         try:

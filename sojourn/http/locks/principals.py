@@ -1,6 +1,6 @@
 """Principals: how a service finds out who asks, the dependency by which a route learns it, and the check of a role."""
 
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
@@ -10,13 +10,26 @@ from sojourn.contracts.principal import ROLES, Principal, Role
 from sojourn.core.run.opening import principal_fault
 from sojourn.http.problems import Problem
 
-__all__ = ["LOCAL", "Asking", "Auth", "FirstOf", "principal", "principal_of", "remember", "require"]
+__all__ = [
+    "LOCAL",
+    "Asking",
+    "Auth",
+    "AuthAgain",
+    "FirstOf",
+    "principal",
+    "principal_of",
+    "remember",
+    "require",
+]
 
 LOCAL = Principal(subject="local", roles=list(ROLES))
 """Who asks where the service has no authentication, which is on this machine only."""
 
 _KEY = "sojourn.principal"
 """Where the scope of a request has its principal."""
+
+_WAYS = "sojourn.ways"
+"""Where it has which of several ways has let it in."""
 
 _bearer = HTTPBearer(
     auto_error=False, description="A key of `sojourn keys create`, or a token of the issuer."
@@ -33,6 +46,15 @@ class Auth(Protocol):
         Raises:
             Problem: The request is answered with this.
         """
+        ...
+
+
+@runtime_checkable
+class AuthAgain(Auth, Protocol):
+    """One that may be asked again about a request that lasts: it counts nothing, and takes no credentials that are good for once."""
+
+    async def still_lets_in(self, request: Request, asking: Principal) -> bool:
+        """Whether a request that was let in for a principal would be let in for the same one now; an exception is a no."""
         ...
 
 
@@ -56,10 +78,21 @@ class FirstOf:
                 refused = problem
             else:
                 if found is not None:
+                    _ways_of(request)[self] = way
                     return found
         if refused is not None:
             raise refused
         return None
+
+    async def still_lets_in(self, request: Request, asking: Principal) -> bool:
+        """Whether the way that has let the request in does so now; where that may not be asked again, it does."""
+        way = _ways_of(request).get(self)
+        return await way.still_lets_in(request, asking) if isinstance(way, AuthAgain) else True
+
+
+def _ways_of(request: Request) -> dict[FirstOf, Auth]:
+    ways: Any = request.scope.setdefault(_WAYS, {})
+    return ways
 
 
 def remember(scope: Scope, found: Principal) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from sojourn.contracts.message import DocumentPart, ImagePart, TextPart
 from sojourn.errors import InvalidInput
 from sojourn.http.locks.audit import about
+from sojourn.http.locks.limits import count
 from sojourn.http.locks.principals import Asking
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.bodies import (
@@ -52,6 +53,7 @@ async def run_agent(
     """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it."""
     about(request, answers=[each.interrupt_id for each in body.resume or ()])
     _check_tools(service, agent_id, body.tools)
+    count(request.scope)
     turn = await begin(
         service,
         asking,

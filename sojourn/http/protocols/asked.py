@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
@@ -68,19 +69,22 @@ class Asked:
             ]
         )
 
-    async def settle(self, service: Service, asking: Principal, text: str) -> None:
-        """Answer the question, or decide on the call as it was shown; raises as `decide`."""
+    async def settle(self, service: Service, asking: Principal, text: str, message_id: str = "") -> None:
+        """Answer the question, or decide on the call as it was shown, by a message of this id; raises as `decide`."""
         if isinstance(self.wait, AwaitConfirmation):
-            await self.decide(service, asking, verdict_of(text))
+            await self.decide(service, asking, verdict_of(text), message_id)
             return
         run = await service.run(asking, self.run_id)
         require(asking, "user")
-        await run.answer(self.wait.id, text, by=asking.subject)
+        await run.answer(self.wait.id, text, by=asking.subject, message_id=message_id or None)
 
-    async def decide(self, service: Service, asking: Principal, verdict: Verdict) -> None:
-        """Decide on the call as it was shown.
+    async def decide(
+        self, service: Service, asking: Principal, verdict: Verdict, message_id: str = ""
+    ) -> None:
+        """Decide on the call as it was shown, by a message of this id.
 
         Raises:
+            AwaitClosed: The wait is not open, or the message was delivered before.
             Problem: The principal is no approver, or means another call.
             RunError: The run does not take it.
         """
@@ -95,7 +99,12 @@ class Asked:
                 then=f"Answer yes {self.code}, or no {self.code}, once it was seen.",
                 run_id=run.id,
             )
+        bound: dict[str, Any] = {
+            "payload_digest": wait.payload_digest,
+            "by": by,
+            "message_id": message_id or None,
+        }
         if verdict.is_approved:
-            await run.approve(wait.id, payload_digest=wait.payload_digest, by=by)
+            await run.approve(wait.id, **bound)
         else:
-            await run.deny(wait.id, verdict.reason[:10_000], payload_digest=wait.payload_digest, by=by)
+            await run.deny(wait.id, verdict.reason[:10_000], **bound)

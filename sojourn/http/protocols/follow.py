@@ -12,6 +12,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.protocols.native import Asked, Native, Stated
 from sojourn.http.protocols.streamed import StreamCut
 from sojourn.http.protocols.turn import Blocked, Turn
+from sojourn.http.shown import shown
 
 __all__ = ["Followed"]
 
@@ -62,7 +63,7 @@ class Followed:
 
 
 def _stated(status: RunStatus) -> Stated:
-    return Stated(status=status.model_dump(mode="json"))
+    return Stated(status=shown(status).model_dump(mode="json"))
 
 
 def _failure(event: Event, turn: Turn) -> RunFailed | None:

@@ -12,9 +12,10 @@ from sojourn.events.stream import stream
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 from sojourn.http.stream import HEARTBEAT
 
-__all__ = ["Told", "cursor_of", "follow", "read", "recorded"]
+__all__ = ["Told", "cursor_of", "follow", "read", "read_to_end", "recorded"]
 
 
 class Told(NamedTuple):
@@ -55,6 +56,13 @@ async def follow(service: Service, reading: Reading, *, deltas: bool = True) -> 
                         return
 
 
+async def read_to_end(service: Service, reading: Reading) -> None:
+    """Follow a reply to its end, and let the reading alone tell of it; raises as `follow`."""
+    async with aclosing(follow(service, reading, deltas=False)) as told:
+        async for _ in told:
+            pass
+
+
 async def read(service: Service, place: Place, *, is_task: bool = False) -> Reading:
     """What the histories have of a reply, or of a task; raises as `follow`."""
     reading = Reading(place, is_task=is_task)
@@ -84,7 +92,7 @@ async def recorded(service: Service, place: Place) -> AsyncGenerator[tuple[Event
     )
     async with aclosing(events):
         async for event in events:
-            yield event, cursor.add(event)
+            yield shown(event), cursor.add(event)
 
 
 def cursor_of(place: Place) -> Cursor:

@@ -54,6 +54,8 @@ class Reading:
     """With `asked`: what it asks, of a task what was asked first and is open."""
     waits: list[Asked] = field(default_factory=list[Asked])
     """Of a task: all that is asked and open."""
+    answers: set[str] = field(default_factory=set[str])
+    """The ids of the messages that were its answers."""
     artifacts: list[Artifact] = field(default_factory=list[Artifact])
     """What the calls of the run have made, by reference."""
     cursor: str = ""
@@ -72,6 +74,8 @@ class Reading:
     """The cursor of the event that ends it: what follows an answer comes after it."""
     agent_id: str = ""
     """The agent."""
+    turn_id: str = ""
+    """Of a message: the turn that took it, once it has begun."""
     begun: float | None = None
     """When its first event was, as seconds of the epoch."""
     _draft: str = ""
@@ -93,8 +97,11 @@ class Reading:
         before = len(self.text)
         self.cursor, self.at = cursor or self.cursor, event.time
         is_own = event.run_id == self.place.run_id
+        if isinstance(event, AwaitAnsweredEvent) and event.message_id:
+            self.answers.add(event.message_id)
+            self._is_mine = self._is_mine or self.place.message_id == event.message_id
         if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-            self._is_mine = self._is_mine or self.place.message_id in event.message_ids
+            self._begin(event)
         if is_own and event.type in _ENDS:
             self._fail(event)
         elif is_own and isinstance(event, RunCompletedEvent) and not self._is_mine and event.output:
@@ -106,6 +113,11 @@ class Reading:
         if self.state != "open":
             self.end = cursor
         return self.text[before:]
+
+    def _begin(self, event: TurnStartedEvent | TurnSteeredEvent) -> None:
+        """Take in that messages got a turn, which is perhaps the one to read."""
+        if not self._is_mine and self.place.message_id in event.message_ids:
+            self._is_mine, self.turn_id = True, event.turn_id
 
     def _read(self, event: Event, *, is_own: bool) -> None:
         if isinstance(event, UsageEvent):

@@ -5,27 +5,30 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
-    AwaitClarificationEvent,
-    AwaitConfirmationEvent,
+    Event,
     MessageReceivedEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
 )
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
+from sojourn.core.run.inbox import Accepted
+from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import require
 from sojourn.http.locks.tenancy import chosen_id
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import follow, read, recorded
+from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.verdict import verdict_of
@@ -45,11 +48,19 @@ class Said:
     """The message."""
     message_id: str = ""
     """The id by which a message that is sent again is delivered once; made when left out."""
+    is_named: bool = True
+    """Whether the sender gave the id. One that is made of the text is that of a repeated message, and not of a repeated answer: who says
+    `yes` twice may answer two questions."""
 
     @property
     def text(self) -> str:
         """Its text, which is what an answer is."""
         return self.message.text
+
+    @property
+    def answer_id(self) -> str:
+        """The id by which an answer that is sent again is given once; empty where the sender gave none."""
+        return self.message_id if self.is_named else ""
 
 
 async def stop(service: Service, asking: Principal, place: Place) -> None:
@@ -62,8 +73,9 @@ async def stop(service: Service, asking: Principal, place: Place) -> None:
     require(asking, "user")
     run = await service.run(asking, place.run_id)
     if place.message_id:
-        await _begun(service, place)
-        await run.interrupt("canceled", by=asking.subject)
+        turn_id = await _begun(service, place)
+        with suppress(AwaitClosed):  # the turn has ended meanwhile
+            await run.interrupt("canceled", by=asking.subject, turn_id=turn_id)
         return
     whose = (await run.status()).principal
     if whose is None or whose.subject != asking.subject:
@@ -71,14 +83,14 @@ async def stop(service: Service, asking: Principal, place: Place) -> None:
     await run.cancel(f"requested by {asking.subject}")
 
 
-async def _begun(service: Service, place: Place) -> None:
-    """Wait until the turn of a message is under way: the present one may be another message's."""
+async def _begun(service: Service, place: Place) -> str:
+    """Wait until the turn of a message is under way, and return its id: the present one may be another message's."""
     reading = Reading(place)
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS), aclosing(follow(service, reading)) as steps:
             async for _ in steps:
                 if reading.is_begun:
-                    return
+                    break
     if not reading.is_begun:
         raise Problem(
             409,
@@ -87,6 +99,7 @@ async def _begun(service: Service, place: Place) -> None:
             then="Cancel it once its turn has begun.",
             run_id=place.run_id,
         )
+    return reading.turn_id
 
 
 def digest_of(*texts: str) -> str:
@@ -129,13 +142,13 @@ def _reused(key: str, run_id: str) -> Problem:
 
 
 async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:
-    """Send a message to a conversation that exists; raises as `Run.send`."""
+    """Send a message to a conversation that exists; raises as `Run.send`, and where another message had the id."""
     require(asking, "user")
     run = await service.run(asking, run_id)
     content = {"parts": said.message.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = said.message_id or uuid.uuid4().hex
     accepted = await run.send({"message_id": message_id, **content, "by": asking.subject})
-    return Place(run.id, accepted.after, accepted.message_id)
+    return await _reply_to(service, run.id, accepted, said)
 
 
 async def say_in_session(
@@ -154,15 +167,53 @@ async def say_in_session(
         approves: Whether the text may approve a call, since a person has written it.
 
     Raises:
-        Problem: The principal may not.
+        Problem: The principal may not, or has sent another message with this id.
         RunError: As `Session.send`.
     """
     require(asking, "user")
     session = await service.session(asking, agent_id, session_id)
-    if place := await _settled_by(service, asking, session.run, said, approves=approves):
+    settled = partial(_settled_by, service, asking, session.run, said, approves=approves)
+    if place := await attempted(settled):
         return place
     turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
-    return Place(session.run.id, turn.after, turn.message_id)
+    return await _reply_to(service, session.run.id, turn.accepted, said)
+
+
+async def _reply_to(service: Service, run_id: str, accepted: Accepted, said: Said) -> Place:
+    """The place of the reply to a message that a conversation has accepted, now or before.
+
+    Raises:
+        Problem: The message of this id was another one.
+    """
+    place = Place(run_id, accepted.after, accepted.message_id)
+    if not accepted.repeated:
+        return place
+    if accepted.is_answer:
+        delivered = (await past_of(service, run_id)).delivered.get(accepted.message_id)
+        return _repeated(delivered, said) if delivered else Place(run_id, accepted.after)
+    async with aclosing(recorded(service, place)) as events:
+        async for event, _ in events:
+            if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
+                return _repeated(Delivered(place, event), said)
+    return place
+
+
+def _repeated(delivered: Delivered, said: Said) -> Place:
+    """The place of the reply to what was delivered before under the id of this message.
+
+    Raises:
+        Problem: It was something else.
+    """
+    event, place = delivered.event, delivered.place
+    if isinstance(event, MessageReceivedEvent):
+        is_same = event.message == said.message
+    elif event.approved is None:
+        is_same = event.text == said.text
+    else:
+        is_same = event.approved == verdict_of(said.text).is_approved
+    if not is_same:
+        raise _reused(said.message_id, place.run_id)
+    return place
 
 
 async def _settled_by(
@@ -178,24 +229,24 @@ async def _settled_by(
     verdict = verdict_of(said.text)
     if not asks and not verdict.code:
         return None
-    past = await _past_of(service, run.id)
-    if said.message_id in past.messages:
-        return Place(run.id, past.messages[said.message_id], said.message_id)
-    for asked, after, event in past.decided:
-        if asked.code == verdict.code and _is_same(event, asked, asking, said.text):
-            return Place(run.id, after)
+    past = await past_of(service, run.id)
+    if delivered := past.delivered.get(said.message_id):
+        return _repeated(delivered, said)
+    for asked, then, event in past.decided:
+        if asked.code == verdict.code and _is_same(event, asked, asking, said):
+            return then
     named = [each for each in past.open if each[1].code == verdict.code]
-    for before, asked, after in named if verdict.code and named else past.open:
+    for before, asked, then in named if verdict.code and named else past.open:
         is_call = isinstance(asked.wait, AwaitConfirmation)
         if is_call and not (named and verdict.code and (approves or not verdict.is_approved)):
-            return Place(run.id, before)
-        await asked.settle(service, asking, said.text)
-        return Place(run.id, after)
+            return before
+        await _settle(service, asking, run.id, asked, said)
+        return then
     return None
 
 
 async def answer(
-    service: Service, asking: Principal, previous: Place, text: str, seen: str | None = None
+    service: Service, asking: Principal, previous: Place, said: Said, seen: str | None = None
 ) -> Place | None:
     """Answer what a reply has asked, once.
 
@@ -203,14 +254,14 @@ async def answer(
         service: The service.
         asking: Who answers.
         previous: The reply.
-        text: The answer.
+        said: The answer.
         seen: What was shown, where the protocol knows it; what was not shown is asked again.
 
     Returns:
-        The place of the next reply; None where nothing was asked, or it is settled otherwise.
+        The place of the next reply; None where nothing was asked, or the question has another answer.
 
     Raises:
-        Problem: The principal may not.
+        Problem: The principal may not, or the call was decided otherwise.
         RunError: The run does not take the answer, or is not there for the principal.
     """
     await service.run(asking, previous.run_id)
@@ -218,63 +269,57 @@ async def answer(
     asked = reading.asked
     if asked is None:
         return None
-    verdict = verdict_of(text)
+    verdict = verdict_of(said.text)
     if (seen is not None and asked.text not in seen) or (asked.code and verdict.code not in ("", asked.code)):
         return previous
     then = Place(previous.run_id, reading.end)
+    closed = await attempted(partial(_closed_or_settled, service, asking, then, asked, said))
+    if closed is None or (isinstance(closed, AwaitAnsweredEvent) and _is_same(closed, asked, asking, said)):
+        return then
+    if asked.code and verdict.is_plain:
+        raise Problem(
+            409,
+            "await_closed",
+            "the call was decided otherwise before, or its turn has ended",
+            then="Look at the conversation, and say what is to be done now.",
+            run_id=asked.run_id,
+        )
+    return None
+
+
+async def _closed_or_settled(
+    service: Service, asking: Principal, then: Place, asked: Asked, said: Said
+) -> Event | None:
+    """The event by which what was asked is closed; None where it was open, and is settled now."""
+    closed = await _closed_by(service, then, asked)
+    if closed is None:
+        await _settle(service, asking, then.run_id, asked, said)
+    return closed
+
+
+async def _settle(service: Service, asking: Principal, run_id: str, asked: Asked, said: Said) -> None:
+    """Settle what a conversation or a child run of it asks; the conversation then knows the message."""
+    await asked.settle(service, asking, said.text, said.answer_id)
+    if said.answer_id and asked.run_id != run_id:
+        with suppress(InvalidInput):  # the run is no conversation, and gets no message
+            await service.client.get_run(run_id).remember(said.answer_id)
+
+
+async def _closed_by(service: Service, then: Place, asked: Asked) -> Event | None:
+    """The event by which what was asked is open no more: its answer, or the end of the turn; None while it is open."""
     async with aclosing(recorded(service, then)) as events:
         async for event, _ in events:
             if isinstance(event, AwaitAnsweredEvent) and asked.is_settled_by(event):
-                return then if _is_same(event, asked, asking, text) else None
+                return event
             if isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) and event.run_id == then.run_id:
-                return None
-    try:
-        await asked.settle(service, asking, text)
-    except AwaitClosed:
-        return None
-    return then
+                return event
+    return None
 
 
-def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, text: str) -> bool:
+def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, said: Said) -> bool:
     """Whether an answer is this one, sent before."""
+    if said.answer_id and event.message_id == said.answer_id:
+        return True
     is_decision = isinstance(asked.wait, AwaitConfirmation)
-    same = event.approved == verdict_of(text).is_approved if is_decision else event.text == text
+    same = event.approved == verdict_of(said.text).is_approved if is_decision else event.text == said.text
     return same and event.by == asking.subject
-
-
-@dataclass
-class _Past:
-    """What a conversation has had."""
-
-    messages: dict[str, str] = field(default_factory=dict[str, str])
-    """By message_id, the cursor after which its events come."""
-    open: list[tuple[str, Asked, str]] = field(default_factory=list[tuple[str, Asked, str]])
-    """What is asked, with the cursors before and after the question."""
-    decided: list[tuple[Asked, str, AwaitAnsweredEvent]] = field(
-        default_factory=list[tuple[Asked, str, AwaitAnsweredEvent]]
-    )
-    """The calls that were decided, with the cursor after the question, and the decision."""
-
-
-async def _past_of(service: Service, run_id: str) -> _Past:
-    past, after = _Past(), ""
-    async with aclosing(recorded(service, Place(run_id))) as events:
-        async for event, cursor in events:
-            before, after = after, cursor
-            if isinstance(event, MessageReceivedEvent):
-                past.messages[event.message_id] = before
-            elif isinstance(event, AwaitClarificationEvent):
-                past.open.append((before, Asked(event.run_id, event.question), after))
-            elif isinstance(event, AwaitConfirmationEvent):
-                past.open.append((before, Asked(event.run_id, event.confirmation), after))
-            elif isinstance(event, AwaitAnsweredEvent):
-                settled = [each for each in past.open if each[1].is_settled_by(event)]
-                past.decided += [(asked, at, event) for _, asked, at in settled if asked.code]
-                past.open = [each for each in past.open if each not in settled]
-            elif event.type in ("turn_completed", "turn_failed"):
-                past.open = [each for each in past.open if not _is_below(each[1].run_id, event.run_id)]
-    return past
-
-
-def _is_below(run_id: str, top: str) -> bool:
-    return run_id == top or run_id.startswith(f"{top}/")

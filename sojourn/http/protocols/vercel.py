@@ -17,6 +17,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.audit import about
+from sojourn.http.locks.limits import count
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.protocols.bodies import VercelBody
 from sojourn.http.protocols.chat import ANSWER, Chat, read
@@ -55,6 +56,7 @@ async def send_messages(
         if not await _is_reply(run, chat):
             chat = chat.as_message()
     about(request, answers=[each.id for each in chat.answers])
+    count(request.scope)
     turn = await begin(
         service,
         asking,

@@ -5,10 +5,12 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
+from sojourn.http.attendance import Attendance
 from sojourn.http.problems import MEDIA_TYPE
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 
-__all__ = ["STREAM", "AgentId", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
+__all__ = ["STREAM", "AgentId", "Attending", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
 
 STREAM: dict[str, Any] = {
     "itemSchema": {
@@ -48,6 +50,14 @@ async def _service(request: Request) -> Service:
 Serving = Annotated[Service, Depends(_service)]
 """The parameter of a route that is the service, which is connected."""
 
+
+async def _attendance(request: Request, service: Serving) -> Attendance:
+    return Attendance(service, request.scope)
+
+
+Attending = Annotated[Attendance, Depends(_attendance)]
+"""The parameter of a route that may wait."""
+
 AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 RunId = Annotated[
     str,
@@ -71,5 +81,5 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def json_of(record: BaseModel, status: int = 200) -> Response:
-    """A record as the answer."""
-    return Response(record.model_dump_json(), status, media_type="application/json")
+    """A record as the answer, as it is told over HTTP."""
+    return Response(shown(record).model_dump_json(), status, media_type="application/json")

@@ -13,6 +13,7 @@ from sojourn.events import Cursor, event_line
 from sojourn.http.cursors import after_of, cursor_at
 from sojourn.http.routes.answering import STREAM, problems
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 from sojourn.http.sse import EventStream, wants_stream
 
 __all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
@@ -80,7 +81,7 @@ async def events_answer(
     lines: list[str] = []
     async with aclosing(run.events(after=place, follow=False, children=children)) as events:
         async for event in events:
-            lines.append(event_line(event))
+            lines.append(event_line(shown(event)))
             cursor.add(event)
             if len(lines) == most:
                 break

@@ -1,6 +1,5 @@
 """`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -20,9 +19,10 @@ from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Outcome, Runs, Started
-from sojourn.http.routes.answering import Cursor, Limit, RunId, Serving, json_of, problems
+from sojourn.http.routes.answering import Attending, Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.service import Service
+from sojourn.http.shown import shown
 
 __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 
@@ -173,18 +173,19 @@ def labels_of(pairs: list[str] | None) -> dict[str, str]:
 @routes.get(
     "/{run_id:path}/output",
     response_model=Outcome,
-    responses={202: {"model": Outcome, "description": "The run has not ended."}, **problems(404, 502)},
+    responses={202: {"model": Outcome, "description": "The run has not ended."}, **problems(404, 429, 502)},
     summary="Wait for a run's answer",
 )
-async def get_output(run_id: RunId, asking: Asking, service: Serving, wait: Wait = 0) -> Response:
+async def get_output(
+    run_id: RunId, asking: Asking, service: Serving, attending: Attending, wait: Wait = 0
+) -> Response:
     """200 with the answer, or with why there is none, once the run has ended; 202 while it has not."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     try:
         if not wait and (status := await run.status()).status in OPEN:
             return json_of(_open(status), 202)
-        async with asyncio.timeout(wait or None):
-            output = await run.result()
+        output = await (attending.until(run.result(), wait) if wait else run.result())
         return json_of(Outcome(run_id=run.id, status="completed", output=output))
     except RunFailed as error:
         status = await run.status()
@@ -211,7 +212,8 @@ async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Res
     """The messages, calls and results so far, as the planner receives them."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    return Response(_MESSAGES.dump_json(await run.transcript()), media_type="application/json")
+    told = shown(await run.transcript())
+    return Response(_MESSAGES.dump_json(told), media_type="application/json")
 
 
 @routes.get("/{run_id:path}/events", summary="Read or follow a run's events", **EVENTS)

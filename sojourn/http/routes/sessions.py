@@ -11,18 +11,23 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed
 from sojourn.http.asked import ShownStatus, status_of
-from sojourn.http.bodies import NO_REASON, MessageBody, ReasonBody, SessionBody
+from sojourn.http.attendance import Attendance
+from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AcceptedMessage, Done, Runs
-from sojourn.http.routes.answering import AgentId, Cursor, Limit, Serving, json_of, problems
+from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.routes.settling import settled
-from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
 SessionId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
+
+_ACCEPTED: dict[int | str, dict[str, Any]] = {
+    200: {"model": AcceptedMessage, "description": "The message was accepted before."},
+    **problems(400, 404, 409, 429),
+}
 
 routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -51,7 +56,7 @@ async def list_sessions(
     "/{agent_id}/{session_id:path}/messages",
     status_code=201,
     response_model=AcceptedMessage,
-    responses=problems(400, 404, 409, 429),
+    responses=_ACCEPTED,
     summary="Send a message",
 )
 async def send_message(
@@ -60,13 +65,14 @@ async def send_message(
     body: MessageBody,
     asking: Asking,
     service: Serving,
+    attending: Attending,
     wait: Wait = 0,
 ) -> Response:
     """Send a message, which starts the conversation where there is none; sent again with its `message_id`, it is delivered once."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
-    return await _send(service, session, body, asking, wait)
+    return await _send(attending, session, body, asking, wait)
 
 
 @routes.get(
@@ -98,12 +104,16 @@ async def get_events(
     summary="End the present turn",
 )
 async def interrupt(
-    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
+    agent_id: AgentId,
+    session_id: SessionId,
+    asking: Asking,
+    service: Serving,
+    body: InterruptBody = PRESENT_TURN,
 ) -> Response:
-    """End the present turn, if there is one; the messages that wait open the turns that follow."""
+    """End the present turn, if there is one, and it is the one that is meant; the messages that wait open the turns that follow."""
     require(asking, "user")
     run = await service.conversation(asking, agent_id, session_id)
-    had_turn = await run.interrupt(body.reason, by=asking.subject)
+    had_turn = await run.interrupt(body.reason, by=asking.subject, turn_id=body.turn_id)
     done = "interrupted" if had_turn else "no_turn"
     return json_of(Done(run_id=run.id, done=done, by=asking.subject))
 
@@ -141,7 +151,7 @@ async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, 
     "/{agent_id}/{session_id:path}",
     status_code=201,
     response_model=AcceptedMessage,
-    responses=problems(400, 404, 409, 429),
+    responses=_ACCEPTED,
     summary="Begin a conversation",
 )
 async def begin_session(
@@ -150,27 +160,31 @@ async def begin_session(
     body: SessionBody,
     asking: Asking,
     service: Serving,
+    attending: Attending,
     wait: Wait = 0,
 ) -> Response:
     """Send the first message, with the labels and limits of the conversation that it starts."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
-    return await _send(service, session, body, asking, wait)
+    return await _send(attending, session, body, asking, wait)
 
 
 async def _send(
-    service: Service, session: Session, body: MessageBody, asking: Principal, wait: float
+    attending: Attendance, session: Session, body: MessageBody, asking: Principal, wait: float
 ) -> Response:
+    if wait:
+        attending.count()
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
-    return json_of(sent.model_copy(update=await _told(service, turn, wait) if wait else {}), 201)
+    told = sent.model_copy(update=await _told(attending, turn, wait) if wait else {})
+    return json_of(told, 200 if turn.is_repeated else 201)
 
 
-async def _told(service: Service, turn: SessionTurn, wait: float) -> dict[str, Any]:
+async def _told(attending: Attendance, turn: SessionTurn, wait: float) -> dict[str, Any]:
     """What there is to say of a message: its answer, or why there is none, or whom the conversation waits for."""
     try:
-        found = await settled(service, turn, wait)
+        found = await settled(attending, turn, wait)
     except RunFailed as error:
         return {"error": error.error or ToolError.new(str(error), code=error.code)}
     if isinstance(found, RunOutput):

@@ -7,6 +7,7 @@ from sojourn.client.session import SessionTurn
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
+from sojourn.http.attendance import Attendance
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
 
@@ -16,30 +17,35 @@ QUIET = 0.1
 """Seconds without an event after which a conversation is asked whether it waits for somebody."""
 
 
-async def settled(service: Service, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
+async def settled(attending: Attendance, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
     """Wait for the answer of the turn that takes a message.
 
     Args:
-        service: The service.
+        attending: Who waits.
         turn: The message.
         seconds: How long.
 
     Returns:
-        The answer; or the status of the conversation, once it or a child run waits for somebody, or the time is over.
+        The answer; or the status of the conversation, once it or a child run waits for somebody, the time is over, or this process stops.
 
     Raises:
         RunFailed: The turn has no answer.
         ServerUnavailable: The server did not answer for a minute.
+        Problem: The principal waits for too much, or is let in no longer.
     """
+    try:
+        return await attending.until(_first(attending.service, turn), seconds)
+    except TimeoutError:
+        return await turn.run.status()
+
+
+async def _first(service: Service, turn: SessionTurn) -> RunOutput | RunStatus:
     answer = asyncio.ensure_future(turn.result())
     question = asyncio.ensure_future(_asked(service, turn))
     try:
-        async with asyncio.timeout(seconds):
-            await asyncio.wait({answer, question}, return_when=asyncio.FIRST_COMPLETED)
-            status = None if answer.done() else question.result()
-            return status or await answer
-    except TimeoutError:
-        return await turn.run.status()
+        await asyncio.wait({answer, question}, return_when=asyncio.FIRST_COMPLETED)
+        status = None if answer.done() else question.result()
+        return status or await answer
     finally:
         for each in (answer, question):
             each.cancel()

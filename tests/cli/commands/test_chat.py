@@ -419,3 +419,16 @@ async def test_a_conversation_without_a_turn_has_no_result(desk, command):
     done = await command("result", desk.session.run.id, env=desk.env)
     assert done.code == 1
     assert "has had no turn yet" in done.err
+
+
+async def test_the_turn_that_is_meant_is_interrupted(desk, command):
+    """`interrupt --turn` ends that turn only: another one under way goes on, with exit code 1."""
+    name = desk.session.run.id
+    done = await command("send", name, "ask", "--by", "ana", env=desk.env)
+    assert done.code == 0, done.err
+    while not (status := await desk.session.status()).awaits:
+        await asyncio.sleep(0.05)
+    other = await command("interrupt", name, "--turn", "t9", env=desk.env)
+    assert (other.code, "the present turn is" in other.err) == (1, True)
+    ended = await command("interrupt", name, "--turn", status.turn_id, env=desk.env)
+    assert (ended.code, (await desk.session.status()).awaits) == (0, [])

@@ -200,3 +200,15 @@ async def test_the_end_of_input_at_a_prompt_says_how_to_go_on(served):
     assert f"the run waits for an answer; follow it with: sojourn watch {run.id}" in await terminal.end()
     assert terminal.process.returncode == 4
     assert (await run.status()).status == "waiting"
+
+
+async def test_a_run_of_a_tenant_is_the_tenants(served):
+    """`AGENT:TENANT` starts the run for the tenant, as `send` and `chat` do; without a tenant it is nobody's."""
+    acme, none = await asyncio.gather(
+        *(served.sojourn("run", name, "add", "--detach") for name in ("desk.clerk:acme", "desk.clerk"))
+    )
+    assert (acme.code, none.code) == (0, 0), acme.err
+    whose = [(await served.client.get_run(each.out.strip()).status()).principal for each in (acme, none)]
+    assert (whose[0].tenant, bool(whose[0].subject), whose[1]) == ("acme", True, None)
+    wrong = await served.sojourn("run", "desk.clerk:", "add")
+    assert (wrong.code, "AGENT:TENANT" in wrong.err) == (2, True)

@@ -281,6 +281,8 @@ async def test_a_call_that_is_sent_again_starts_nothing_new(served):
         assert other.meta["code"] == "idempotency_key_reused"
         for _ in range(2):
             await call(client, "hello", session_id=session, request_id="m-1")
+        other = await call(client, "measure", session_id=session, request_id="m-1")
+        assert other.meta["code"] == "idempotency_key_reused"
     assert (await served.client.session("shop.clerk", session).status()).turns == 1
 
 

@@ -303,6 +303,33 @@ async def test_a_key_that_another_request_had_is_refused(client):
         await said(client, user("measure"), extra_headers=key)
 
 
+async def test_a_key_that_another_message_had_is_refused(client, session):
+    """In a conversation too, also while it asks something, and after a response."""
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    named = {"conversation": session["session_id"]}
+    for ask in (
+        lambda text: said(client, user(text), metadata=session, extra_headers=key),
+        lambda text: client.responses.create(model=MODEL, input=text, **named, extra_headers=key),
+    ):
+        for _ in range(2):
+            await ask("hello")
+        with pytest.raises(openai.ConflictError, match="another request") as caught:
+            await ask("measure")
+        assert caught.value.code == "idempotency_key_reused"
+    alone = {"model": MODEL, "extra_headers": {"Idempotency-Key": uuid.uuid4().hex}}
+    first = await client.responses.create(input="hello", **alone)
+    assert (await client.responses.create(input="hello", **alone)).id == first.id
+    with pytest.raises(openai.ConflictError, match="another request"):
+        await client.responses.create(input="measure", **alone)
+    after = {**alone, "previous_response_id": first.id, "extra_headers": {"Idempotency-Key": "next"}}
+    assert (await client.responses.create(input="again", **after)).output_text == "again"
+    with pytest.raises(openai.ConflictError, match="another request"):
+        await client.responses.create(input="measure", **after)
+    assert (await client.responses.create(model=MODEL, input="ask", **named)).output_text == "Which one?"
+    with pytest.raises(openai.ConflictError, match="another request"):
+        await client.responses.create(model=MODEL, input="measure", **named, extra_headers=key)
+
+
 async def test_a_failed_response_says_why(client):
     """A turn that fails is a response that failed, and the conversation goes on."""
     failed = await client.responses.create(model=MODEL, input="fail")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Self
 
 from fasta2a.broker import Broker, TaskOperation
@@ -19,10 +19,12 @@ from fasta2a.schema import (
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
+from sojourn.http.attendance import Attendance
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
 from sojourn.http.protocols.a2a.tasks import state_of, status_of, task_of
-from sojourn.http.protocols.following import follow, read
+from sojourn.http.protocols.following import follow, read, read_to_end
+from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import stop
 from sojourn.http.service import Service
@@ -36,13 +38,15 @@ PATIENCE = 60.0
 class Watched(EventBus):
     """The events of a task, from the one follower that its run has in this process."""
 
-    def __init__(self, service: Service, asking: Principal) -> None:
-        self._service = service
+    def __init__(self, attending: Attendance, asking: Principal) -> None:
+        self._attending = attending
+        self._service = attending.service
         self._asking = asking
 
     @asynccontextmanager
     async def subscribe(self, task_id: str) -> AsyncGenerator[Any]:
         """Follow a task from where it is."""
+        self._attending.sent()
         place = await place_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(place.run_id).status()).session_id
         async with aclosing(self._updates(Reading(place, is_task=True), context_id)) as updates:
@@ -82,15 +86,16 @@ class RunBroker(Broker):
     """What is done with the tasks of one agent for a principal.
 
     Args:
-        service: The service.
+        attending: Who waits.
         asking: Who asks.
         storage: Its tasks.
         waits: Whether a message that is sent waits for its task.
     """
 
-    def __init__(self, service: Service, asking: Principal, storage: RunStorage, *, waits: bool) -> None:
-        super().__init__(event_bus=Watched(service, asking))
-        self._service = service
+    def __init__(self, attending: Attendance, asking: Principal, storage: RunStorage, *, waits: bool) -> None:
+        super().__init__(event_bus=Watched(attending, asking))
+        self._attending = attending
+        self._service = attending.service
         self._asking = asking
         self._storage = storage
         self._waits = waits
@@ -101,17 +106,12 @@ class RunBroker(Broker):
         if not self._waits:
             return
         reading = Reading(place, is_task=True)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                async with aclosing(follow(self._service, reading, deltas=False)) as steps:
-                    async for _ in steps:
-                        pass
-        except TimeoutError:
-            return
-        self._storage.refresh(reading)
+        with suppress(TimeoutError):  # then it is as it was when the message was sent
+            await self._attending.until(read_to_end(self._service, reading), PATIENCE)
+            self._storage.refresh(reading)
 
     async def cancel_task(self, params: TaskIdParams) -> None:
-        """End a task, and wait until it has ended.
+        """End a task, and wait until it has ended; for a minute at most, and while this process goes on.
 
         Raises:
             Problem: The principal may not, or the task has ended.
@@ -129,11 +129,10 @@ class RunBroker(Broker):
                 then="Look at it by GetTask.",
                 run_id=place.run_id,
             )
+        self._attending.count()
         await stop(self._service, self._asking, place)
-        async with asyncio.timeout(PATIENCE):
-            while reading.state in ("open", "asked"):
-                await asyncio.sleep(0.1)
-                reading = await read(self._service, place, is_task=True)
+        with suppress(TimeoutError):
+            await self._attending.until(_ended(self._service, place), PATIENCE)
 
     async def __aenter__(self) -> Self:
         """Nothing to open."""
@@ -146,3 +145,11 @@ class RunBroker(Broker):
         """None: there is no worker of the library's."""
         return
         yield
+
+
+async def _ended(service: Service, place: Place) -> None:
+    """Wait until a task has ended."""
+    reading = await read(service, place, is_task=True)
+    while reading.state in ("open", "asked"):
+        await asyncio.sleep(0.1)
+        reading = await read(service, place, is_task=True)

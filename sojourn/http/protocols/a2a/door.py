@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
+from sojourn.http.attendance import Attendance
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.a2a.alive import answer_alive
@@ -23,6 +24,7 @@ _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
 _CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004}
 _NOT_CANCELABLE = -32002
+_STREAMS = ("SendStreamingMessage", "message/stream")
 
 
 class A2aDoor:
@@ -61,7 +63,11 @@ class A2aDoor:
             self._service, asking, agent_id
         )
         rooms = import_module("sojourn.http.protocols.a2a.broker")
-        broker = rooms.RunBroker(self._service, asking, storage, waits=_waits(body))
+        attending, waits = Attendance(self._service, request.scope), _waits(body)
+        attending.hold()
+        if waits or _asked(body).get("method") in _STREAMS:
+            attending.count()
+        broker = rooms.RunBroker(attending, asking, storage, waits=waits)
         about = agent.description or f"The agent {agent_id}."
         skill = {"id": agent_id, "name": agent_id, "description": about, "tags": ["agent"]}
         modes = {"input_modes": _MODES, "output_modes": _MODES}
@@ -172,13 +178,14 @@ def _error(error: Exception, body: bytes) -> JSONResponse:
         problem, code = _misunderstood(str(asked.get("method")))
     else:
         problem = problem_of(error)
-        code = _CODES.get(problem.status, -32603 if problem.status >= 500 else -32602)
+        code = _CODES.get(problem.status, -32603 if problem.status >= 429 else -32602)
         code = _NOT_CANCELABLE if problem.code == "task_not_cancelable" else code
     if not body:
         return problem.response()
     id = asked.get("id")
     told = {"code": code, "message": problem.detail, "data": {"code": problem.code, "then": problem.then}}
-    return JSONResponse({"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told})
+    answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told}
+    return JSONResponse(answer, headers=problem.headers)
 
 
 def _asked(body: bytes) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Storage: tasks as the histories have them; to submit one is to send its message, once."""
 
 from contextlib import aclosing
+from functools import partial
 from typing import Any, cast
 
 from fasta2a.schema import Artifact, Message, Task, TaskState
@@ -16,6 +17,7 @@ from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import task_of
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import read, recorded
 from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
@@ -24,6 +26,9 @@ from sojourn.http.protocols.verdict import Verdict, verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["RunStorage", "place_of_task"]
+
+MAX_ID = 200
+"""Longest id of a message, in characters."""
 
 
 class RunStorage(Storage[Any]):
@@ -69,15 +74,14 @@ class RunStorage(Storage[Any]):
         said = Words(role="user", parts=[_part(part) for part in message["parts"]])
         if task_id := message.get("task_id"):
             place = await place_of_task(self._service, self._asking, task_id)
-            await self._answer(place, message, said.text)
+            await attempted(partial(self._answer, place, message, said.text))
             return await self._submit(place)
         # A client that sends its first message again has no context yet, and means the same one.
         session_id = (
             message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
         )
-        place = await say_in_session(
-            self._service, self._asking, self._agent_id, session_id, Said(said, message["message_id"][:200])
-        )
+        named = Said(said, _id_of(message))
+        place = await say_in_session(self._service, self._asking, self._agent_id, session_id, named)
         return await self._submit(place)
 
     async def _submit(self, place: Place) -> Task:
@@ -89,12 +93,21 @@ class RunStorage(Storage[Any]):
         self._submitted.update(task_of(reading, self._submitted["context_id"]))
 
     async def _answer(self, place: Place, message: Message, text: str) -> None:
+        """Answer what a task asks, once.
+
+        Raises:
+            Problem: The principal may not, or the task asks nothing.
+            RunError: The run does not take it.
+        """
         reading = await read(self._service, place, is_task=True)
         data: list[Any] = [part.get("data") for part in message["parts"]]
         given = next(
             (cast("dict[str, Any]", each) for each in data if isinstance(each, dict)), dict[str, Any]()
         )
         asked, named = reading.asked, given.get("await_id")
+        message_id = "" if named is not None else _id_of(message)  # what names its wait is that wait's
+        if message_id in reading.answers:
+            return
         if named is not None:
             asked = next((each for each in reading.waits if each.wait.id == named), None)
         if asked is None:
@@ -108,9 +121,9 @@ class RunStorage(Storage[Any]):
             )
         if isinstance(asked.wait, AwaitConfirmation):
             verdict = _verdict(asked, asked.wait.payload_digest, given, text)
-            await asked.decide(self._service, self._asking, verdict)
+            await asked.decide(self._service, self._asking, verdict, message_id)
         else:
-            await asked.settle(self._service, self._asking, text)
+            await asked.settle(self._service, self._asking, text, message_id)
 
     async def _has_answered(self, place: Place, await_id: str, given: dict[str, Any], text: str) -> bool:
         """Whether the principal gave a wait that is closed this answer before: a client that got no reply sends it again."""
@@ -152,6 +165,12 @@ async def place_of_task(service: Service, asking: Principal, task_id: str) -> Pl
         raise RunNotFound(f"there is no task {task_id[:80]!r}")
     await service.run(asking, place.run_id)
     return place
+
+
+def _id_of(message: Message) -> str:
+    """The id of a message, as a conversation knows it: at most 200 characters."""
+    id = message["message_id"]
+    return id if len(id) <= MAX_ID else f"{id[: MAX_ID - 33]}-{digest_of(id)}"
 
 
 def _verdict(asked: Asked, digest: str, given: dict[str, Any], text: str) -> Verdict:

@@ -9,10 +9,12 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
+from sojourn.http.attendance import Attendance
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.service import Service
 
-__all__ = ["Context", "asking_of", "told"]
+__all__ = ["Context", "asking_of", "attendance_of", "told"]
 
 Params = TypeVar("Params")
 Answer = TypeVar("Answer")
@@ -30,6 +32,17 @@ def asking_of(context: Context) -> Principal:
     if found is None:
         raise RuntimeError("the request has passed no locks")
     return found
+
+
+def attendance_of(service: Service, context: Context) -> Attendance:
+    """The waiting of a request.
+
+    Raises:
+        RuntimeError: The request came past the locks.
+    """
+    if context.request is None:
+        raise RuntimeError("the request has passed no locks")
+    return Attendance(service, context.request.scope)
 
 
 def told(

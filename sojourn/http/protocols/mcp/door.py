@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Scope, Send
 
+from sojourn.http.attendance import Attendance
 from sojourn.http.service import Service
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class McpDoor:
         """Answer one request. Its host and origin, its body and who asks were checked by the locks."""
         manager_of = import_module("mcp.server.streamable_http_manager").StreamableHTTPSessionManager
         await self._service.open()
+        Attendance(self._service, scope).hold()
         if self._server is None:
             self._server = import_module("sojourn.http.protocols.mcp.server").server_of(self._service)
         manager = manager_of(self._server, stateless=True)

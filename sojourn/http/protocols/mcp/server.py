@@ -1,8 +1,10 @@
 """The server of MCP: its tools are the agents, and its resources their artifacts."""
 
-import asyncio
 import json
+from collections.abc import Iterator
 from contextlib import aclosing
+from functools import partial
+from itertools import count
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
@@ -28,10 +30,12 @@ from sojourn import __version__
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
+from sojourn.http.attendance import Attendance, Stopping
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import follow, read
-from sojourn.http.protocols.mcp.asking import Context, asking_of, told
+from sojourn.http.protocols.mcp.asking import Context, asking_of, attendance_of, told
 from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
 from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
 from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
@@ -74,6 +78,11 @@ _ANSWER = {
             "type": "string",
             "description": "The answer of the person who was asked; `no` and a reason denies a call.",
         },
+        "request_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "Repeated by a call that is sent again, which then answers nothing new.",
+        },
     },
     "required": ["task"],
     "additionalProperties": False,
@@ -100,8 +109,11 @@ class _Answers:
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> Any:
         """Start, answer or go on; what goes wrong is the result of the tool, which models read."""
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
+        attending = attendance_of(service, context)
         try:
             require(asking, "user")
+            if params.request_state or params.name == ANSWER or not declares_tasks(context):
+                attending.count()
             if params.request_state:
                 reading = await _responded(service, asking, params)
             elif params.name == ANSWER:
@@ -111,7 +123,7 @@ class _Answers:
                 if declares_tasks(context):
                     return created(place)
                 reading = Reading(place, is_task=True)
-            return await _result(service, context, reading)
+            return await _result(attending, context, reading)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
             return failed(f"{problem.detail}\n{problem.then}", code=problem.code)
@@ -215,37 +227,40 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reading:
     place = await task_place(service, asking, _text(arguments, "task", most=4_000))
+    key = _text(arguments, "request_id", most=200)
+    return await attempted(partial(_settled, service, asking, place, _text(arguments, "answer"), key))
+
+
+async def _settled(service: Service, asking: Principal, place: Place, text: str, key: str) -> Reading:
+    """Answer what a task asks, if it asks anything, once; the reply then goes on."""
     reading = await read(service, place, is_task=True)
-    text, calls = _text(arguments, "answer"), [each for each in reading.waits if each.code]
+    if key and key in reading.answers:
+        return reading
+    calls = [each for each in reading.waits if each.code]
     asked = next((each for each in reading.waits if not each.code), reading.asked)
     if not text or asked is None:
         return reading
     verdict = verdict_of(text)
     if asked.code and (verdict.is_approved or not verdict.is_plain):
         raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, place))
-    await asked.settle(service, asking, text)
+    await asked.settle(service, asking, text, key)
     return Reading(place, is_task=True)
 
 
 async def _result(
-    service: Service, context: Context, reading: Reading
+    attending: Attendance, context: Context, reading: Reading
 ) -> CallToolResult | InputRequiredResult:
     """Follow a reply to its end, and tell its progress; or ask, or say which results from outside are not there."""
-    count = 0
-    while reading.state == "open":
+    told, numbers = "", count(1)
+    while reading.state == "open" and not told:
         try:
-            async with (
-                asyncio.timeout(PATIENCE),
-                aclosing(follow(service, reading, deltas=False)) as steps,
-            ):
-                async for step in steps:
-                    if message := progress_of(step.event):
-                        count += 1
-                        await context.session.report_progress(count, message=message)
+            await attending.until(_told_to_end(attending.service, context, reading, numbers), PATIENCE)
+        except Stopping:
+            told = "This process of the service stops; the agent goes on."
         except TimeoutError:
-            if told := await told_of_outside(service, reading.place.run_id):
-                text = f"{told} {looks_of(reading.place)}"
-                return CallToolResult(content=[TextContent(type="text", text=text)])
+            told = await told_of_outside(attending.service, reading.place.run_id)
+    if told:
+        return CallToolResult(content=[TextContent(type="text", text=f"{told} {looks_of(reading.place)}")])
     if reading.state != "asked":
         return result_of(reading)
     capabilities = context.session.client_capabilities
@@ -253,3 +268,11 @@ async def _result(
         requests: InputRequests = {key_of(asked): request_of(asked) for asked in reading.waits}
         return InputRequiredResult(input_requests=requests, request_state=reading.place.token)
     return CallToolResult(content=[TextContent(type="text", text=told_of(reading.waits, reading.place))])
+
+
+async def _told_to_end(service: Service, context: Context, reading: Reading, numbers: Iterator[int]) -> None:
+    """Follow a reply to its end, and tell its progress."""
+    async with aclosing(follow(service, reading, deltas=False)) as steps:
+        async for step in steps:
+            if message := progress_of(step.event):
+                await context.session.report_progress(next(numbers), message=message)

@@ -1,18 +1,17 @@
 """`/openai/v1`: models, chat completions and responses."""
 
-import asyncio
 import uuid
-from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import JSONResponse
 
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed, InvalidInput
+from sojourn.errors import AwaitClosed, InvalidInput, SojournError
+from sojourn.http.attendance import Attendance, Stopping
 from sojourn.http.locks.principals import Asking, require
-from sojourn.http.problems import Problem
-from sojourn.http.protocols.following import follow, read
+from sojourn.http.problems import Problem, problem_of, stopped
+from sojourn.http.protocols.following import read, read_to_end
 from sojourn.http.protocols.openai.bodies import ChatBody, ResponseBody, messages_of
 from sojourn.http.protocols.openai.chat import chunks, completion, failure
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
@@ -23,7 +22,7 @@ from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
-from sojourn.http.routes.answering import Serving
+from sojourn.http.routes.answering import Attending, Serving
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -56,15 +55,19 @@ async def get_model(model: str, asking: Asking, service: Serving) -> Response:
 
 
 @routes.post("/chat/completions", summary="Complete a chat")
-async def complete_chat(body: ChatBody, asking: Asking, service: Serving, key: Key = None) -> Response:
+async def complete_chat(
+    body: ChatBody, asking: Asking, service: Serving, attending: Attending, key: Key = None
+) -> Response:
     """Ask an agent: with `metadata.session_id` the next message of a conversation, else a run for this request."""
     require(asking, "user")
     _require_model(service, body.model)
-    reading = Reading(await _place_of_chat(service, asking, body, key or body.named("message_id")))
+    attending.count()
+    key = key or body.named("message_id")
+    reading = Reading(await _place_of_chat(service, asking, body, key))
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return Streamed(chunks(service, reading, body.model, usage=usage))
-    await _end_of(service, reading)
+    await _end_of(attending, reading, is_once=bool(key or body.named("session_id")))
     if reading.state == "failed":
         raise failure(reading)
     return JSONResponse(completion(reading, body.model))
@@ -74,7 +77,8 @@ async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, ke
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
     if seen := last_seen(messages):
-        place = await answer(service, asking, *_answered(seen, said.text))
+        previous, shown = seen
+        place = await answer(service, asking, previous, Said(said, key), shown)
         if place is not None:
             return place
     messages = without_marks(messages)
@@ -82,20 +86,21 @@ async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, ke
     if not session_id:
         return await ask_once(service, asking, body.model, messages, key)
     told = digest_of(body.model, *(message.model_dump_json() for message in messages))
-    return await say_in_session(service, asking, body.model, session_id, Said(said, key or f"chat-{told}"))
-
-
-def _answered(seen: tuple[Place, str], text: str) -> tuple[Place, str, str]:
-    return seen[0], text, seen[1]
+    named = Said(said, key or f"chat-{told}", is_named=bool(key))
+    return await say_in_session(service, asking, body.model, session_id, named)
 
 
 @routes.post("/responses", summary="Create a response")
-async def create_response(body: ResponseBody, asking: Asking, service: Serving, key: Key = None) -> Response:
+async def create_response(
+    body: ResponseBody, asking: Asking, service: Serving, attending: Attending, key: Key = None
+) -> Response:
     """Ask an agent in a conversation: a new one, that of `previous_response_id`, or the one that `conversation` names."""
     require(asking, "user")
     _require_model(service, body.model)
-    place = await _place_of_response(service, asking, body, key or body.named("message_id"))
-    reading = Reading(place)
+    if body.stream or not body.background:
+        attending.count()
+    key = key or body.named("message_id")
+    reading = Reading(await _place_of_response(service, asking, body, key))
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
         "previous_response_id": body.previous_response_id,
@@ -105,7 +110,7 @@ async def create_response(body: ResponseBody, asking: Asking, service: Serving, 
     if body.stream:
         return Streamed(response_events(service, reading, body.model, **more))
     if not body.background:
-        await _end_of(service, reading)
+        await _end_of(attending, reading, is_once=bool(key or body.previous_response_id))
     return JSONResponse(response(reading, body.model, **more))
 
 
@@ -116,10 +121,10 @@ async def _place_of_response(service: Service, asking: Principal, body: Response
         previous = place_of_response(body.previous_response_id)
         if previous is None:
             raise _no_response(body.previous_response_id)
-        place = await answer(service, asking, previous, said.text)
+        place = await answer(service, asking, previous, Said(said, key))
         if place is not None:
             return place
-        told = digest_of(previous.token, said.model_dump_json())
+        told = digest_of(asking.subject, previous.token, said.model_dump_json())
         try:
             return await say(service, asking, previous.run_id, Said(said, key or f"resp-{told}"))
         except (AwaitClosed, InvalidInput) as error:
@@ -147,7 +152,9 @@ async def get_response(response_id: str, asking: Asking, service: Serving, strea
 
 
 @routes.post("/responses/{response_id}/cancel", summary="Cancel a response")
-async def cancel_response(response_id: str, asking: Asking, service: Serving) -> Response:
+async def cancel_response(
+    response_id: str, asking: Asking, service: Serving, attending: Attending
+) -> Response:
     """End the turn of a response; the conversation goes on."""
     require(asking, "user")
     place = place_of_response(response_id)
@@ -158,28 +165,44 @@ async def cancel_response(response_id: str, asking: Asking, service: Serving) ->
     if reading.state != "open" and not reading.is_canceled:
         raise refused("the response has ended; there is nothing to cancel")
     if reading.state == "open":
+        attending.count()
         await stop(service, asking, place)
-        await _end_of(service, reading := Reading(place))
+        await _end_of(attending, reading := Reading(place), is_once=True)
     return JSONResponse(response(reading, reading.agent_id))
 
 
-async def _end_of(service: Service, reading: Reading) -> None:
+async def _end_of(attending: Attendance, reading: Reading, *, is_once: bool) -> None:
     """Read a reply to its end.
 
+    Args:
+        attending: Who waits.
+        reading: The reply.
+        is_once: Whether the same request, sent again, is delivered once; else clients are told not to send it by themselves.
+
     Raises:
-        Problem: It has not ended within ten minutes.
+        Problem: It has not ended within ten minutes, or this process stops; the principal waits for too much, or is let in no longer.
     """
     try:
-        async with (
-            asyncio.timeout(LONGEST),
-            aclosing(follow(service, reading, deltas=False)) as told,
-        ):
-            async for _ in told:
-                pass
+        await _read_to_end(attending, reading)
+    except (Problem, SojournError) as error:
+        problem = problem_of(error)
+        if not is_once:
+            problem.headers["X-Should-Retry"] = "false"  # which OpenAI's own clients read
+        raise problem from error
+
+
+async def _read_to_end(attending: Attendance, reading: Reading) -> None:
+    run_id = reading.place.run_id
+    try:
+        await attending.until(read_to_end(attending.service, reading), LONGEST)
+    except Stopping as error:
+        stops = stopped()
+        detail = f"{stops.detail}; the run {run_id} goes on"
+        raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error
     except TimeoutError as error:
-        told = await told_of_outside(service, reading.place.run_id)
+        told = await told_of_outside(attending.service, run_id)
         on = "ask for a stream, or for a response in the background"
-        detail = f"the run {reading.place.run_id} goes on; {on}. {told}".strip()
+        detail = f"the run {run_id} goes on; {on}. {told}".strip()
         raise Problem(504, "still_running", detail, then="Stream it.") from error
 
 

@@ -1,0 +1,120 @@
+"""SIGTERM of `sojourn serve`: whatever waits is answered at once, in its protocol's shape, with what is known or what to do next."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sojourn import Client, Worker
+from sojourn.http import create_app
+from tests import programs
+from tests.http.conftest import SHOP, listening
+from tests.http.requests_that_wait import WAITING, connected, request_of, requests
+
+
+@contextlib.asynccontextmanager
+async def serving(address: str, queue: str):
+    """`sojourn serve` of the shop's app, as a process, with its address."""
+    env = {**os.environ, "TEMPORAL_ADDRESS": address, "SOJOURN_TASK_QUEUE": queue}
+    command = ("-m", "sojourn", "serve", "shop_app:app", "--port", "0", "--json")
+    with Path(os.devnull).open() as nothing:
+        started = await programs.Command.start(*command, stdin=nothing.fileno(), cwd=SHOP.parent, env=env)
+    try:
+        yield started, json.loads(await started.stdout.readline())["address"]
+    finally:
+        if started.returncode is None:
+            started.kill()
+            await started.communicate()
+
+
+@pytest.fixture
+async def process(served, temporal_address):
+    """The service of runs that a worker of this process carries out."""
+    async with serving(temporal_address, served.client.task_queue) as found:
+        yield found
+
+
+@pytest.fixture
+async def answers(served, process, until):
+    """The answer to each kind of request that waited when the process was asked to stop, by its kind, and the seconds that it took."""
+    command, address = process
+    run_id = await served.start("sleep")
+    sessions = {kind: uuid.uuid4().hex for kind in WAITING}
+    async with contextlib.AsyncExitStack() as stack:
+        open_ = {
+            kind: await stack.enter_async_context(
+                connected(address, *request_of(kind, "sleep", run_id=run_id, session_id=sessions[kind]))
+            )
+            for kind in WAITING
+        }
+
+        async def waiting() -> bool:
+            metrics = (await served.http.get(f"{address}/metrics")).text
+            return f"sojourn_http_waiting_requests {len(WAITING)}\n" in metrics
+
+        await until(waiting)
+        began = time.monotonic()
+        command.send_signal(signal.SIGTERM)
+        found = dict(
+            zip(open_, await asyncio.gather(*(each.answer() for each in open_.values())), strict=True)
+        )
+        took = time.monotonic() - began
+    _, err = await asyncio.wait_for(command.communicate(), 10)
+    assert (command.returncode, b"Traceback" in err, b'"error"' in err) == (0, False, False), err
+    return run_id, sessions, found, took
+
+
+async def test_who_waits_when_the_process_stops_is_answered_at_once(served, answers):
+    """What has a form for what is not over is answered with what is known; OpenAI's chat and responses with its error, 503. The runs go on."""
+    run_id, sessions, found, took = answers
+    assert took < 3
+    output = found["output"]
+    assert (output.status_code, output.json()["status"], output.json()["output"]) == (202, "running", None)
+    message = found["message"]
+    assert (message.status_code, message.json()["status"], message.json()["error"]) == (201, "running", None)
+    for kind in ("chat", "response"):
+        answer = found[kind]
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        error = answer.json()["error"]
+        assert (error["type"], error["code"]) == ("server_error", "service_stops")
+        assert sessions[kind] in error["message"]
+    assert "x-should-retry" not in found["chat"].headers  # its messages are delivered once
+    assert found["response"].headers["x-should-retry"] == "false"  # they would be delivered again
+    task = found["a2a"].json()["result"]["task"]
+    assert task["status"]["state"] == "TASK_STATE_WORKING"
+    for kind in ("mcp", "mcp of 2026"):
+        text = found[kind].text
+        assert "the agent goes on" in text
+        assert "call the tool `answer` without an answer" in text
+        assert '"isError":true' not in text
+    for session_id in sessions.values():
+        run = served.client.session("shop.clerk", session_id).run
+        assert not await run.exists() or (await run.status()).status == "running"
+    assert (await served.client.get_run(run_id).status()).status == "running"
+
+
+async def test_a_request_that_is_being_carried_out_is_answered_in_the_end(
+    shop, temporal_address, status_when, until
+):
+    """An answer that no worker takes has the time that the server leaves to requests, and then a problem with what to do next."""
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex}")
+    async with Worker(shop.app, client):
+        run = await client.start("shop.clerk", "ask")
+        (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    body = {"await_id": wait.id, "answer": "this"}
+    async with contextlib.AsyncExitStack() as stack:
+        async with listening(create_app(shop.app, client=client)) as url:
+            asked = ("POST", f"/v1/runs/{run.id}/answers", {}, body)
+            sending = await stack.enter_async_context(connected(url, *asked))
+            await until(lambda: requests() == 1)
+        answer = await asyncio.wait_for(sending.answer(), 10)
+    assert (answer.status_code, answer.json()["code"]) == (503, "service_stops")
+    assert answer.headers["retry-after"] == "1"
+    assert "Send the same request again" in answer.json()["then"]
+    await run.cancel()
