@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sojourn.cli.options import connection_options, server_options
-from sojourn.cli.screen.text import shell_word
+from sojourn.checks.given import connection_options, server_options
 from sojourn.client import stuck
 from sojourn.client.client import Client
+from sojourn.core.values.terminal import shell_word
 
 __all__ = ["Stuck", "stuck_runs"]
 

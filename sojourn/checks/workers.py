@@ -12,13 +12,13 @@ from temporalio.client import Client as Connection
 from temporalio.service import RPCError
 
 import sojourn
-from sojourn.cli.checks import Check
-from sojourn.cli.options import connection_options
-from sojourn.cli.screen.text import plain, shell_word
-from sojourn.cli.stuck import stuck_runs
+from sojourn.checks import Check
+from sojourn.checks.given import connection_options
+from sojourn.checks.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
+from sojourn.core.values.terminal import plain, shell_word
 from sojourn.search_attributes import AGENT
 
 __all__ = ["check_elsewhere", "check_queue", "check_runs"]
