@@ -16,5 +16,9 @@ class Room:
     """Its sign in `icons.html`."""
 
 
-ROOMS = (Room("Runs", "/runs", "runs"),)
+ROOMS = (
+    Room("Runs", "/runs", "runs"),
+    Room("Agents", "/agents", "agents"),
+    Room("Health", "/health-checks", "health"),
+)
 """A new page of the navigation is a line here."""

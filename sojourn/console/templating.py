@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
+from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered
 from sojourn.console.views.text import lines_of, one_line, readable, shown
 
@@ -32,6 +33,7 @@ def _templates() -> Environment:
         "markdown": rendered,
         "money": money,
         "one_line": one_line,
+        "parted": parted,
         "readable": readable,
         "short_number": short_number,
         "shown": shown,
