@@ -173,18 +173,13 @@ async def test_a_page_needs_no_script(place, visit, name):
 async def test_a_page_loads_little_and_from_here_only(place, visit, name):
     """All scripts of a page are at most 100 KB, and nothing comes from anywhere else."""
     page = await visit("about:blank")
-    scripts, asked = list[int](), list[str]()
-
-    async def came(answer: Any) -> None:
-        asked.append(answer.url)
-        if answer.request.resource_type == "script":
-            scripts.append(len(await answer.body()))
-
-    page.on("response", came)
+    answers = list[Any]()
+    page.on("response", answers.append)
     await page.goto(place.at(PAGES[name]))
     await page.wait_for_load_state("load")
-    assert 0 < sum(scripts) <= MOST_SCRIPT
-    assert all(url.startswith(place.url) for url in asked)
+    scripts = [await each.body() for each in answers if each.request.resource_type == "script"]
+    assert 0 < sum(map(len, scripts)) <= MOST_SCRIPT
+    assert all(each.url.startswith(place.url) for each in answers)
 
 
 @pytest.mark.parametrize("name", PAGES)
