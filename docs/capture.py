@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn import Client, RunFailed
-from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.checks.application import MODEL_VARIABLES
 from sojourn.process import Program
 from sojourn.server import Server
 from tests.programs.terminal import COLUMNS, Terminal

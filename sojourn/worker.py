@@ -149,6 +149,8 @@ class Worker:
             folder=hashlib.sha256(os.getcwd().encode()).hexdigest()[:8],
             task_queue=self.task_queue,
             agents=frozenset(app.list_agents()),
+            process=temporal.identity,
+            build=sojourn.__version__,
         )
         self._announcing = Announcing(temporal, about)
         self._registered = Registered()

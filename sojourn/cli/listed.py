@@ -8,7 +8,7 @@ from sojourn.cli.run_table import duration_of
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
-    from sojourn.cli.stuck import Stuck
+    from sojourn.checks.stuck import Stuck
     from sojourn.contracts.run import RunStatus
 
 __all__ = ["PLAIN_WIDTH", "check_status", "to_json"]

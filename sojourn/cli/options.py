@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.checks import given
+from sojourn.checks.given import connection_options
+
 if TYPE_CHECKING:
     from sojourn.authoring.app import App
 
@@ -30,7 +33,6 @@ __all__ = [
     "extended",
     "load_app",
     "queue_for",
-    "server_options",
 ]
 
 LAST_TURNS = 3
@@ -143,15 +145,6 @@ StorageApp = Annotated[
     ),
 ]
 
-_server_given: list[str] = []
-"""The options that choose the server, as they were given, to repeat them in printed command lines."""
-
-_codec_given: list[str] = []
-"""The same of the options of `encrypted`."""
-
-_app_given: list[str] = []
-"""The same of `--app`."""
-
 
 def encrypted(command: Callable[..., int]) -> Callable[..., int]:
     """Add `--codec` and `--encrypted-only` to a command that reads or writes payloads.
@@ -160,13 +153,13 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
     """
 
     def apply(codec: str | None = None, encrypted_only: bool = False) -> None:
-        _codec_given.clear()
+        given.CODEC.clear()
         if codec:
             os.environ["SOJOURN_CODEC"] = codec
-            _codec_given.append(f" --codec {shlex.quote(codec)}")
+            given.CODEC.append(f" --codec {shlex.quote(codec)}")
         if encrypted_only:
             os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
-            _codec_given.append(" --encrypted-only")
+            given.CODEC.append(" --encrypted-only")
 
     return extended(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
 
@@ -183,19 +176,19 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
         task_queue: str | None = None,
         storage_app: str | None = None,
     ) -> None:
-        _server_given.clear()
-        _app_given.clear()
+        given.SERVER.clear()
+        given.APP.clear()
         if address:
             os.environ["TEMPORAL_ADDRESS"] = address
-            _server_given.append(f" --address {shlex.quote(address)}")
+            given.SERVER.append(f" --address {shlex.quote(address)}")
         if namespace:
             os.environ["TEMPORAL_NAMESPACE"] = namespace
-            _server_given.append(f" --namespace {shlex.quote(namespace)}")
+            given.SERVER.append(f" --namespace {shlex.quote(namespace)}")
         if task_queue:
             os.environ["SOJOURN_TASK_QUEUE"] = task_queue
         if storage_app:
             os.environ["SOJOURN_APP"] = storage_app
-            _app_given.append(f" --app {shlex.quote(storage_app)}")
+            given.APP.append(f" --app {shlex.quote(storage_app)}")
 
     added = {"address": (Address, None), "namespace": (Namespace, None), "task_queue": (TaskQueue, None)}
     if "target" not in inspect.signature(command).parameters:
@@ -221,16 +214,6 @@ def extended(
     hints = {name: hint for name, (hint, _) in added.items()}
     with_options.__annotations__ = {**command.__annotations__, **hints}
     return with_options
-
-
-def connection_options() -> str:
-    """Return the options of server, encryption and storage that were given, to append to a printed command line; empty without any."""
-    return "".join([*_server_given, *_codec_given, *_app_given])
-
-
-def server_options() -> str:
-    """Return those that choose the server, which Temporal's own command line has too."""
-    return "".join(_server_given)
 
 
 def load_app(target: str) -> "App":

@@ -193,7 +193,7 @@ def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
 
 def _work(target: str, descriptor: int) -> None:
     """Load the app, report that on the descriptor, and serve."""
-    from sojourn.cli.checks.application import warn_of_models
+    from sojourn.cli.model_warning import warn_of_models
     from sojourn.worker import serve
 
     app = load_app(target)

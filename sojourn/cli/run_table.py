@@ -15,8 +15,8 @@ from sojourn.cli.screen.text import local, plain, took
 from sojourn.cli.screen.turn_lines import said_in
 
 if TYPE_CHECKING:
+    from sojourn.checks.stuck import Stuck
     from sojourn.cli.last_messages import Said
-    from sojourn.cli.stuck import Stuck
     from sojourn.contracts.run import RunStatus
 
 __all__ = ["duration_of", "run_table"]

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import BaseModel, ValidationError
 from temporalio.api.enums.v1 import DescribeTaskQueueMode, TaskQueueType
@@ -44,6 +45,12 @@ class Announced:
     """A digest of the folder where the worker was started; versions of one app share it."""
     task_queue: str
     agents: frozenset[str]
+    process: str = ""
+    """Its process, as in the identity of its other polls; empty for a worker that does not say, as older ones."""
+    build: str = ""
+    """The version of Sojourn that it runs."""
+    since: datetime | None = None
+    """When it began, by its own clock."""
 
     def is_of(self, other: "Announced") -> bool:
         """Whether both workers serve the same agents, or versions of one app that have agents in common."""
@@ -60,6 +67,9 @@ class _Poll(BaseModel):
     folder: str = ""
     queue: str = ""
     agents: list[str] = []
+    process: str = ""
+    build: str = ""
+    since: datetime | None = None
     left: bool = False
     """Whether the worker says that it has stopped."""
 
@@ -71,16 +81,32 @@ def identities(worker: Announced, id: str) -> list[str]:
         worker: The worker.
         id: Different for each process.
     """
-    about = _Poll(id=id, app=worker.app, folder=worker.folder, queue=worker.task_queue)
+    about = _Poll(
+        id=id,
+        app=worker.app,
+        folder=worker.folder,
+        queue=worker.task_queue,
+        process=worker.process,
+        build=worker.build,
+        since=worker.since,
+    )
+    short = about.model_copy(update={"process": "", "build": "", "since": None})
+    for each in (about, short):
+        written = _in_parts(each, sorted(worker.agents))
+        if all(len(part.encode()) <= MAX_IDENTITY for part in written):
+            return written
+    return []
+
+
+def _in_parts(about: _Poll, agents: Sequence[str]) -> list[str]:
     written: list[str] = []
     part: list[str] = []
-    for agent in sorted(worker.agents):
+    for agent in agents:
         if part and len(_written(about, [*part, agent]).encode()) > MAX_IDENTITY:
             written.append(_written(about, part))
             part = []
         part.append(agent)
-    written.append(_written(about, part))
-    return written if all(len(each.encode()) <= MAX_IDENTITY for each in written) else []
+    return [*written, _written(about, part)]
 
 
 def left(id: str) -> str:
@@ -156,7 +182,10 @@ def _present(pollers: Sequence[PollerInfo], *, lately: bool) -> list[Announced]:
     for each in told:
         if each.id not in stopped and not each.left:
             before = found[each.id].agents if each.id in found else frozenset[str]()
-            found[each.id] = Announced(each.app, each.folder, each.queue, before.union(each.agents))
+            agents = before.union(each.agents)
+            found[each.id] = Announced(
+                each.app, each.folder, each.queue, agents, each.process, each.build, each.since
+            )
     return list(found.values())
 
 

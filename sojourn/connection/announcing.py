@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import uuid
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -53,7 +54,8 @@ class Announcing:
 
     def begin(self) -> None:
         """Announce the worker, and warn of workers on its queue that serve other agents."""
-        told = identities(self._worker, self._id)
+        since = datetime.now(UTC).replace(microsecond=0)
+        told = identities(replace(self._worker, since=since), self._id)
         self._tasks = [asyncio.create_task(self._keep_polling(each)) for each in told]
         self._tasks.append(asyncio.create_task(self._look_for_others()))
 

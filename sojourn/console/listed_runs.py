@@ -1,17 +1,15 @@
 """Listed runs: a page of the list with what each run does, read once for everybody who looks at the same page at the same time."""
 
 import asyncio
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 from sojourn.client.listing import Selection
-from sojourn.client.stuck import Stuck, stuck_runs
+from sojourn.client.stuck import Stuck
 from sojourn.console.ends import Ends
+from sojourn.console.once import Once
+from sojourn.console.stuck_runs import stuck_runs_of
 from sojourn.console.views.run_rows import RunRow, row_of
-from sojourn.console.views.states import OPEN
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import SojournError
@@ -32,19 +30,8 @@ PATIENCE = 2.0
 FRESH = 1.0
 """Seconds for which a page is shown to others as it was read."""
 
-LOOKED_AT = 200
-"""Most running runs that are looked at for stuck ones, the newest."""
-
-STUCK_FRESH = 10.0
-"""Seconds for which it is remembered which are stuck."""
-
-MAX_KNOWN = 1_000
-"""Most pages that are remembered."""
-
 COUNTED = ("running", "waiting", "idle", "completed", "failed")
 """Statuses that are counted above the list; `stuck` is another one."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ class ListedRuns:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._pages: OrderedDict[Any, tuple[float, asyncio.Task[Any]]] = OrderedDict()
+        self._once = Once()
         self._ends = Ends()
 
     async def page(self, asking: Principal, wanted: Wanted) -> Found:
@@ -88,21 +75,12 @@ class ListedRuns:
             InvalidInput: The cursor is none of this list, or the search attributes are not registered.
             ServerUnavailable: The server does not answer.
         """
-        return await self._once(("page", asking.tenant, wanted), FRESH, lambda: self._read(asking, wanted))
-
-    async def _once(self, key: Any, fresh: float, read: Callable[[], Awaitable[T]]) -> T:
-        """What was read for this key a moment ago, or is being read; else read it."""
-        now = time.monotonic()
-        known = self._pages.pop(key, None)
-        if known is None or (known[1].done() and (now - known[0] > fresh or known[1].exception())):
-            known = now, asyncio.ensure_future(read())
-        self._pages[key] = known
-        while len(self._pages) > MAX_KNOWN:
-            self._pages.popitem(last=False)
-        return await asyncio.shield(known[1])
+        return await self._once.read((asking.tenant, wanted), FRESH, lambda: self._read(asking, wanted))
 
     async def _read(self, asking: Principal, wanted: Wanted) -> Found:
-        stuck, counts = await asyncio.gather(self._stuck(asking), self._counts(asking, wanted))
+        stuck, counts = await asyncio.gather(
+            stuck_runs_of(self._service).of(asking), self._counts(asking, wanted)
+        )
         if wanted.is_stuck:
             runs, cursor = [run for run in stuck.runs if run.run_id in stuck.why], None
         else:
@@ -133,21 +111,3 @@ class ListedRuns:
             return await self._service.count(asking, replace(wanted.selection, status=status, text=""))
 
         return dict(zip(COUNTED, await asyncio.gather(*map(count, COUNTED)), strict=True))
-
-    async def _stuck(self, asking: Principal) -> "_StuckRuns":
-        return await self._once(("stuck", asking.tenant), STUCK_FRESH, lambda: self._look_for_stuck(asking))
-
-    async def _look_for_stuck(self, asking: Principal) -> "_StuckRuns":
-        page = await self._service.runs(
-            asking, Selection(status="running"), labels={}, most=LOOKED_AT, cursor=None
-        )
-        runs = [run for run in page.runs if run.status in OPEN and not run.awaiting]
-        return _StuckRuns(runs, await stuck_runs(self._service.client, [run.run_id for run in runs]))
-
-
-@dataclass(frozen=True, slots=True)
-class _StuckRuns:
-    """The running runs that were looked at, and why some do not go on."""
-
-    runs: list[ListedRun]
-    why: Mapping[str, Stuck]

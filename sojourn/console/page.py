@@ -10,7 +10,8 @@ from urllib.parse import quote, urlencode
 import structlog
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from sojourn.console.cookie import cookie_name
 from sojourn.console.form import Form, form_of
@@ -125,9 +126,18 @@ class Pages:
     def routes(self, service: Service, prefix: str) -> list[Route]:
         """The routes, for an application."""
         return [
-            Route(prefix + path, _endpoint(show, service, prefix, role), methods=[method])
+            _Counted(prefix + path, _endpoint(show, service, prefix, role), methods=[method])
             for method, path, role, show in self._found
         ]
+
+
+class _Counted(Route):
+    """A route that the metrics know by its path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for it."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self} if match is Match.FULL else found
 
 
 def _endpoint(

@@ -21,5 +21,7 @@ ROOMS = (
     Room("Inbox", "/inbox", "inbox"),
     Room("Talk", "/talk", "talk"),
     Room("Decisions", "/decisions", "decisions"),
+    Room("Agents", "/agents", "agents"),
+    Room("Health", "/health-checks", "health"),
 )
 """A new page of the navigation is a line here."""

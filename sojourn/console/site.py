@@ -1,9 +1,11 @@
 """Site: the console as a part of the application, behind its locks: its routes, its headers, and its cookie."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
+from typing import cast
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
@@ -11,9 +13,11 @@ from starlette.types import Scope
 from sojourn.console.cookie import cookie_name
 from sojourn.console.page import Links, problem_page
 from sojourn.console.routes import (
+    agents,
     assets,
     conversation,
     decisions,
+    health,
     inbox,
     run,
     run_actions,
@@ -42,6 +46,8 @@ ROUTES: Sequence[ModuleType] = (
     talk,
     conversation,
     start,
+    agents,
+    health,
 )
 """The files of pages behind the locks: a new one is a name here, and where it is a room a line in `rooms.py`."""
 
@@ -64,7 +70,11 @@ def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> S
     behind = [route for module in ROUTES for route in module.pages.routes(service, prefix)]
     web.router.routes.extend([*open_pages, *behind])
     rooms = {path.split("/")[1] for module in ROUTES for path in module.pages.paths()}
-    return ConsoleSite(prefix, rooms)
+    site = ConsoleSite(prefix, rooms)
+    otherwise = cast("_Answer", web.exception_handlers[HTTPException])
+    for status in (404, 405):
+        web.add_exception_handler(status, _nothing_there(site, otherwise))
+    return site
 
 
 class ConsoleSite:
@@ -123,3 +133,31 @@ class ConsoleSite:
 
 
 _OPEN = ("static", "sign-in", "sign-out")
+
+
+_Answer = Callable[[Request, Exception], Awaitable[Response]]
+
+
+def _nothing_there(site: ConsoleSite, otherwise: _Answer) -> _Answer:
+    """Answers a request for a page that there is not with one that says so.
+
+    Args:
+        site: The pages.
+        otherwise: Answers a request of a program.
+    """
+
+    async def answer(request: Request, error: Exception) -> Response:
+        path = path_of(request.scope)
+        if not (site.covers(path) or "text/html" in request.headers.get("accept", "")):
+            return await otherwise(request, error)
+        problem = Problem(
+            404,
+            "not_found",
+            f"there is no page at {path[:200]}",
+            then="Check the address, or begin at the runs.",
+        )
+        answer = site.refused(problem, request.scope)
+        answer.headers.update(site.headers)
+        return answer
+
+    return answer

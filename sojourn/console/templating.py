@@ -10,6 +10,7 @@ from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
 from sojourn.console.views.answer_form import fields_of
 from sojourn.console.views.conversation import items_shown, json_text
+from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
@@ -40,6 +41,7 @@ def _templates() -> Environment:
         "markdown": rendered,
         "money": money,
         "one_line": one_line,
+        "parted": parted,
         "readable": readable,
         "short_number": short_number,
         "shown": shown,

@@ -234,6 +234,10 @@ class Service:
         """The number of runs of a selection that the principal may see; raises as `runs`."""
         return await count_of(self.client.temporal, replace(selection, tenant=asking.tenant))
 
+    def sees_deployment(self, asking: Principal) -> bool:
+        """Whether the principal may see what all tenants share: the workers, the task queues, and the settings."""
+        return not asking.tenant
+
     async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
         """The run of a conversation, if there is one that the principal may see; raises as `run`."""
         session = self.client.session(agent_id, session_id, principal=asking)

@@ -1,11 +1,13 @@
 """Announcements: workers say which agents they serve, where everybody can read it, for as long as they serve."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
+import sojourn
 from sojourn import Agent, App, Client, PlanResult, Worker
 from sojourn.connection import announcing
 from sojourn.connection.announced import (
@@ -31,11 +33,14 @@ async def of(client: Client, *names: str) -> dict[str, frozenset[str]]:
 
 
 async def test_a_worker_is_announced_while_it_serves(temporal_address, until):
-    """A worker is listed with its queue and agents from its start, and no longer once it has stopped."""
+    """A worker is listed with its queue, agents, process, version and start while it serves, and no longer once it has stopped."""
     client = await Client.connect(temporal_address)
     async with Worker(app("here", "here.a", "here.b"), client):
         (found,) = await until(lambda: _found(client, "here"))
         assert (found.task_queue, found.agents) == ("here", {"here.a", "here.b"})
+        assert (found.process, found.build) == (client.temporal.identity, sojourn.__version__)
+        assert found.since
+        assert timedelta(0) <= datetime.now(UTC) - found.since < timedelta(minutes=1)
     await until(lambda: _gone(client, "here"))
 
 
@@ -64,6 +69,14 @@ async def _is_whole(client: Client, agents: frozenset[str]) -> bool:
 def test_a_queue_name_that_leaves_no_room_is_not_announced():
     """A worker on a queue whose name fills an identity is left out: clients name that queue."""
     assert identities(Announced("a", "f", "q" * MAX_IDENTITY, frozenset({"a.b"})), "id") == []
+
+
+def test_a_queue_with_a_long_name_is_announced_without_the_process():
+    """What clients need to find the queue comes first: the process and the version are left out where they do not fit."""
+    worker = Announced("a", "f", "q" * 900, frozenset({"a.b"}), process="p" * 100, build="1")
+    (told,) = identities(worker, "id")
+    assert "ppp" not in told
+    assert "a.b" in told
 
 
 @pytest.mark.parametrize("identity", ["", "7@host", "{}", '{"id":1}', '{"id":"x","agents":5}', "[" * 900])

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import yaml
 
-from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.checks.application import MODEL_VARIABLES
 from sojourn.cli.oidc import VARIABLES
 from sojourn.search_attributes import NAMES
 from sojourn.server import DYNAMIC_CONFIG

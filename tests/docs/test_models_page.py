@@ -14,7 +14,7 @@ from pydantic_ai.models import infer_model
 
 from planners import models
 from sojourn import Compaction, ModelPlanner, RunFailed, RunPolicy
-from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.checks.application import MODEL_VARIABLES
 from sojourn.models import outcome, planner, provider_errors
 from tests.models.standin import HttpError, Standin, Text, Thinking, ToolCall, calls, says
 from tests.models.standin.reply import Reply

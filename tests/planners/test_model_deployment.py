@@ -19,7 +19,7 @@ from planners import models
 from planners.facts import Advice
 from planners.models import chosen_model
 from sojourn import Client, RunFailed
-from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.checks.application import MODEL_VARIABLES
 from tests.models.standin import Request, Standin, Text, ToolCall, calls, says
 from tests.models.standin.reply import Answer, Reply
 from tests.models.standin.wire import KEY

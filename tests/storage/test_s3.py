@@ -19,7 +19,7 @@ from sojourn import (
     Toolset,
     WithArtifacts,
 )
-from sojourn.cli.checks.storage import check_storage
+from sojourn.checks.storage import check_storage
 from sojourn.core.run.continuation import KEY
 from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.storage.s3 import S3Storage

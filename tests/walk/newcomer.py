@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.checks.application import MODEL_VARIABLES
 from sojourn.server.ports import HOST, pick
 from tests.walk.installation import bare_environment, build_wheel, install
 from tests.walk.walk import Walk

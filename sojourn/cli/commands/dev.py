@@ -164,7 +164,7 @@ def _served_anew(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
 
 
 async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceProcess | None") -> int:
-    from sojourn.cli.checks.application import warn_of_models
+    from sojourn.cli.model_warning import warn_of_models
     from sojourn.cli.reload import quiet_worker
     from sojourn.logs import configure_logs
     from sojourn.worker import serve_forever

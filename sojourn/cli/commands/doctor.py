@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import FAILED, NO_SERVER, OK
-from sojourn.cli.options import Json, connected, queue_for
+from sojourn.cli.options import Json, connected, load_app, queue_for
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sojourn.authoring.app import App
-    from sojourn.cli.checks import Check
+    from sojourn.checks import Check
 
 __all__ = ["doctor"]
 
@@ -64,10 +64,10 @@ async def _main(target: str | None, *, as_json: bool) -> int:
 
 
 async def _checks(target: str | None) -> "AsyncIterator[Check]":
-    from sojourn.cli.checks import Check
-    from sojourn.cli.checks.application import check_app, check_model, check_toolsets
-    from sojourn.cli.checks.machine import check_cli, check_extras, check_settings, check_versions
-    from sojourn.cli.checks.storage import check_storage
+    from sojourn.checks import Check
+    from sojourn.checks.application import check_app, check_model, check_toolsets
+    from sojourn.checks.machine import check_cli, check_extras, check_settings, check_versions
+    from sojourn.checks.storage import check_storage
     from sojourn.connection import settings
     from sojourn.errors import DefinitionError, ServerUnavailable
 
@@ -76,8 +76,11 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
     yield await check_cli()
     app = None
     if target is not None:
-        check, app = check_app(target)
-        yield check
+        try:
+            app = load_app(target)
+            yield check_app(app, target)
+        except DefinitionError as error:
+            yield Check("app", False, str(error), "fix that, then run doctor again")
     if app is not None:
         for check in await check_toolsets(app):
             yield check
@@ -101,16 +104,16 @@ async def _service_checks(
 ) -> "AsyncIterator[Check]":
     from temporalio.service import RPCError
 
-    from sojourn.cli.checks import Check
-    from sojourn.cli.checks.agents import check_agents, check_once, queues_in
-    from sojourn.cli.checks.application import queues_of
-    from sojourn.cli.checks.service import (
+    from sojourn.checks import Check
+    from sojourn.checks.agents import check_agents, check_once, queues_in
+    from sojourn.checks.application import queues_of
+    from sojourn.checks.service import (
         check_clock,
         check_namespace,
         check_search_attributes,
         check_server,
     )
-    from sojourn.cli.checks.workers import check_elsewhere, check_queue, check_runs
+    from sojourn.checks.workers import check_elsewhere, check_queue, check_runs
     from sojourn.client.client import Client
     from sojourn.connection.announced import announced
     from sojourn.connection.connect import connect

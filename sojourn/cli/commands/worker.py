@@ -31,7 +31,7 @@ def worker(
     \b
     sojourn worker worker:app --task-queue support
     """
-    from sojourn.cli.checks.application import warn_of_models
+    from sojourn.cli.model_warning import warn_of_models
     from sojourn.worker import serve
 
     if as_json:

@@ -101,7 +101,7 @@ def _form(
     way = _way(visit, agent_id, text("way") or visit.query("way")) if agent else None
     return visit.page(
         "start.html",
-        status=problem.status if problem else 200,
+        http_status=problem.status if problem else 200,
         agent=agent,
         agents=[app.agent(each) for each in app.list_agents()],
         tools=app.catalog(agent_id) if agent else [],

@@ -124,7 +124,7 @@ def form_page(
     text = (given or Form({})).text
     return visit.page(
         "talk_new.html",
-        status=problem.status if problem else 200,
+        http_status=problem.status if problem else 200,
         agent=agent,
         agents=[app.agent(each) for each in app.list_agents()],
         tools=app.catalog(agent_id) if agent else [],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn import __version__
-from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.checks.application import MODEL_VARIABLES
 
 BROKEN = "from sojourn import App\napp = App(agents=[])\n"
 

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from sojourn import Principal
+from tests.node_modules import installed
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -22,13 +21,7 @@ def node_modules() -> Path:
     """Install the clients that package-lock.json pins, once for all processes of the tests."""
     if shutil.which("npm") is None:
         pytest.skip("node and npm are not installed: the protocols' clients in JavaScript cannot run")
-    lock, ready = NODE / "package-lock.json", NODE / "node_modules" / ".ready"
-    with (NODE / ".installing").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if not ready.exists() or ready.read_text() != lock.read_text():
-            flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-            subprocess.run(["npm", "ci", *flags], check=True, cwd=NODE, timeout=200)
-            ready.write_text(lock.read_text())
+    installed(NODE)
     return NODE
 
 

@@ -4,7 +4,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverRetrieveContext, StorageDriverStoreContext
 
 from sojourn.authoring.app import App
-from sojourn.cli.checks import Check
+from sojourn.checks import Check
 from sojourn.contracts.tool_error import ToolError
 
 __all__ = ["check_storage"]

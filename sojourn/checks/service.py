@@ -20,8 +20,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
-from sojourn.cli.checks import Check
-from sojourn.cli.screen.text import took
+from sojourn.checks import Check
+from sojourn.core.values.terminal import took
 
 __all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
 

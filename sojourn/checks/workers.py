@@ -12,16 +12,16 @@ from temporalio.client import Client as Connection
 from temporalio.service import RPCError
 
 import sojourn
-from sojourn.cli.checks import Check
-from sojourn.cli.options import connection_options
-from sojourn.cli.screen.text import plain, shell_word
-from sojourn.cli.stuck import stuck_runs
+from sojourn.checks import Check
+from sojourn.checks.given import connection_options
+from sojourn.checks.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
+from sojourn.core.values.terminal import plain, shell_word
 from sojourn.search_attributes import AGENT
 
-__all__ = ["check_elsewhere", "check_queue", "check_runs"]
+__all__ = ["check_elsewhere", "check_queue", "check_runs", "pollers"]
 
 LOOKED_AT = 100
 """Most open runs that are checked, the newest first."""
@@ -40,11 +40,11 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
         activities_only: Whether only tools are served there, so that a poller for workflows is not required.
     """
     name = f"workers on {queue}"
-    for_activities = await _pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+    for_activities = await pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
     for_runs = (
         for_activities
         if activities_only
-        else await _pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
+        else await pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
     )
     missing = [what for what, pollers in (("runs", for_runs), ("calls", for_activities)) if not pollers]
     if missing:
@@ -114,7 +114,17 @@ async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence
     )
 
 
-async def _pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType") -> Sequence[PollerInfo]:
+async def pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType") -> Sequence[PollerInfo]:
+    """Return who polled a task queue within the last 75 s.
+
+    Args:
+        client: The connection.
+        queue: The task queue.
+        kind: Whether for workflows or for activities.
+
+    Raises:
+        RPCError: The server does not answer.
+    """
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind

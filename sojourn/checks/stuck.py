@@ -1,15 +1,15 @@
-"""Stuck runs for the command line: each with the command that mends it."""
+"""Stuck runs, each with what mends it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sojourn.cli.options import connection_options, server_options
-from sojourn.cli.screen.text import shell_word
+from sojourn.checks.given import connection_options, server_options
 from sojourn.client import stuck
 from sojourn.client.client import Client
+from sojourn.core.values.terminal import shell_word
 
-__all__ = ["Stuck", "stuck_runs"]
+__all__ = ["Stuck", "mend_of", "stuck_runs"]
 
 _NEXT = {
     "task": "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}",
@@ -32,8 +32,13 @@ async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]
     return {run_id: _with_next(run_id, each) for run_id, each in found.items()}
 
 
+def mend_of(run_id: str, found: stuck.Stuck) -> str:
+    """What mends a stuck run: a command, or what to do and perhaps a command after a colon."""
+    options = {"task": server_options, "blocked": str}.get(found.kind, connection_options)()
+    return _NEXT[found.kind].format(run=shell_word(run_id), queue=shell_word(found.queue)) + options
+
+
 def _with_next(run_id: str, found: stuck.Stuck) -> Stuck:
     fields = asdict(found)
-    kind, queue = fields.pop("kind"), fields.pop("queue")
-    options = {"task": server_options, "blocked": str}.get(kind, connection_options)()
-    return {**fields, "next": _NEXT[kind].format(run=shell_word(run_id), queue=shell_word(queue)) + options}
+    del fields["kind"], fields["queue"]
+    return {**fields, "next": mend_of(run_id, found)}

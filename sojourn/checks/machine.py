@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from sojourn.cli.checks import Check
+from sojourn.checks import Check
 from sojourn.errors import ServerNotFound
 from sojourn.server import find_cli
 

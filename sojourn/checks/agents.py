@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
-from sojourn.cli.checks import Check
-from sojourn.cli.screen.text import plain
+from sojourn.checks import Check
 from sojourn.connection.announced import Announced
+from sojourn.core.values.terminal import plain
 
 __all__ = ["check_agents", "check_once", "queues_in"]
 

@@ -7,15 +7,11 @@ from importlib.util import find_spec
 from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.app import App
-from sojourn.cli.checks import Check
-from sojourn.cli.failure import MAX_LINE
-from sojourn.cli.options import load_app
-from sojourn.cli.screen.text import plain
+from sojourn.checks import Check
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import counted
-from sojourn.errors import DefinitionError
 
-__all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "queues_of", "warn_of_models"]
+__all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "models_of", "queues_of"]
 
 MODEL_VARIABLES = (
     "SOJOURN_MODEL",
@@ -31,17 +27,18 @@ MODEL_VARIABLES = (
 """Environment variables that choose a model or configure its provider; only their names are printed."""
 
 
-def check_app(target: str) -> tuple[Check, App | None]:
-    """Load the app, which validates its declarations; None in its place if that fails."""
-    try:
-        app = load_app(target)
-    except DefinitionError as error:
-        return Check("app", False, str(error), "fix that, then run doctor again"), None
+def check_app(app: App, name: str) -> Check:
+    """Count what an app declares, which has been validated as it was loaded.
+
+    Args:
+        app: The app.
+        name: What it is called.
+    """
     agents = app.list_agents()
     tools = {spec.id for spec in _specs(app)}
     return Check(
-        "app", True, f"{target}: {counted(len(agents), 'agent')}, {counted(len(tools), 'declared tool')}"
-    ), app
+        "app", True, f"{name}: {counted(len(agents), 'agent')}, {counted(len(tools), 'declared tool')}"
+    )
 
 
 async def check_toolsets(app: App) -> list[Check]:
@@ -87,7 +84,7 @@ def check_model(app: App | None, *, is_named: bool) -> Check:
         return Check(
             "model", None, f"not checked, the app does not load; {variables}" if is_named else variables
         )
-    named, wrong = _models(app)
+    named, wrong = models_of(app)
     models = "; ".join(f"{', '.join(agents)} by {model}" for model, agents in named.items())
     if wrong:
         reasons = [f"{', '.join(named[model])}: {reason}" for model, reason in wrong.items()]
@@ -95,15 +92,7 @@ def check_model(app: App | None, *, is_named: bool) -> Check:
     return Check("model", True if named else None, f"{models or 'no agent has one'}; {variables}")
 
 
-def warn_of_models(app: App) -> None:
-    """Say on standard error which of the app's models cannot be made, such as for a missing key: their runs would fail."""
-    named, wrong = _models(app)
-    for model, reason in wrong.items():
-        line = f"{', '.join(named[model])} by {model} cannot run yet: {reason}"
-        print(f"sojourn: {plain(line, MAX_LINE)}", file=sys.stderr, flush=True)
-
-
-def _models(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
+def models_of(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the ids of agents by model name, and the errors of models that cannot be made."""
     named: dict[str, list[str]] = {}
     wrong: dict[str, str] = {}

@@ -1,0 +1,112 @@
+"""Health: what needs somebody, in a line; and the runs that are stuck, each with the mend."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sojourn.checks import Check
+from sojourn.checks.stuck import mend_of
+from sojourn.client.stuck import Stuck
+from sojourn.console.views.text import one_line
+from sojourn.core.values.text import counted
+from sojourn.http.replies import ListedRun
+
+__all__ = ["Health", "StuckRow", "health_of", "parted", "stuck_rows"]
+
+MOST = 100
+"""Most stuck runs that are listed."""
+
+_KINDS = {
+    "task": "Its workflow task fails again and again.",
+    "planner": "Its planner fails again and again.",
+    "blocked": "A call blocks its worker, which then serves nobody.",
+    "unserved": "No worker serves it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """All of it in a line."""
+
+    is_well: bool
+    title: str
+    wrong: Sequence[str]
+    """What is wrong, by name, to go to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckRow:
+    """A run that does not go on."""
+
+    run_id: str
+    agent_id: str
+    asked: str
+    what: str
+    reason: str
+    attempt: int
+    since: datetime | None
+    advice: str
+    """What to do, in words; empty where the command says it."""
+    command: str
+    """The command that mends it; empty where there is none."""
+
+
+def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> Health:
+    """Whether all is well.
+
+    Args:
+        groups: The checks.
+        stuck: How many runs are stuck.
+        fault: Why the runs could not be read; empty where they were.
+    """
+    wrong = [check.name for checks in groups.values() for check in checks if check.ok is False]
+    parts = [
+        *([f"{counted(len(wrong), 'check')} failed"] if wrong else []),
+        *([f"{counted(stuck, 'run')} {'is' if stuck == 1 else 'are'} stuck"] if stuck else []),
+        *(["the runs cannot be read"] if fault else []),
+    ]
+    return Health(not parts, one_line("; ".join(parts)).capitalize() if parts else "All is well", wrong)
+
+
+def stuck_rows(runs: Sequence[ListedRun], reasons: Mapping[str, Stuck]) -> list[StuckRow]:
+    """The runs that do not go on, the longest first.
+
+    Args:
+        runs: Those that were looked at.
+        reasons: By run id, why some do not go on.
+    """
+    rows: list[StuckRow] = []
+    for run in runs:
+        why = reasons.get(run.run_id)
+        if why is None:
+            continue
+        advice, command = parted(mend_of(run.run_id, why))
+        rows.append(
+            StuckRow(
+                run.run_id,
+                run.agent_id,
+                one_line(run.asked, 160),
+                _KINDS[why.kind],
+                why.reason,
+                why.attempt,
+                why.since,
+                advice,
+                command,
+            )
+        )
+    rows.sort(key=lambda row: row.since.timestamp() if row.since else 0.0)
+    return rows[:MOST]
+
+
+_COMMANDS = ("sojourn ", "temporal ", "pip ")
+
+
+def parted(mend: str) -> tuple[str, str]:
+    """What to do in words, and the command in it, which is at its end."""
+    for word in _COMMANDS:
+        if mend.startswith(word):
+            return "", mend
+        before, colon, command = mend.partition(f": {word}")
+        if colon:
+            return f"{before}:", word + command
+    return mend, ""

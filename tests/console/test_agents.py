@@ -1,0 +1,151 @@
+"""The catalogue: what it says of agents, tools, limits and workers, and to whom."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from sojourn import Agent, App, Client, RunPolicy
+from sojourn.console.views.fields import MOST, fields_of
+from sojourn.http import ApiKeys, create_app
+from sojourn.http.locks.key_file import create_key
+from tests.http.conftest import listening
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", ["phone", "desk"])
+async def test_the_list_says_what_each_agent_may_do_and_who_serves_it(console, visit, size, script):
+    """An agent has its description, its tools, what asks people, its child agents and its workers; a queue its processes."""
+    page = await visit(f"{console.url}/agents", size=size, script=script)
+    card = page.locator(".card", has=page.get_by_role("link", name="shop.clerk"))
+    await expect(card).to_contain_text("Does what the first word says.")
+    await expect(card).to_contain_text("6 tools, 1 asks a person")
+    await expect(card.get_by_role("link", name="shop.helper")).to_be_visible()
+    await expect(card).to_contain_text("worker")
+    queue = page.get_by_role("region", name=f"Task queue {console.client.task_queue}")
+    row = queue.get_by_role("row").nth(1)
+    await expect(row).to_contain_text(console.client.temporal.identity)
+    await expect(row).to_contain_text("runs and calls of shop")
+    await expect(row).to_contain_text("0.1.0")
+    await expect(row.locator("time").first).to_have_attribute("title", re.compile("UTC$"))
+    await card.get_by_role("link", name="shop.clerk").click()
+    await expect(page).to_have_url(f"{console.url}/agents/shop.clerk")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_tool_is_shown_with_its_fields_and_a_link_of_its_own(console, visit, script):
+    """The link of a tool unfolds it: its fields with types, its question, what its marks mean, and the schema as it is."""
+    page = await visit(f"{console.url}/agents/shop.clerk#shop.tools.wipe", script=script)
+    tool = page.locator("[id='shop.tools.wipe']")
+    await expect(tool).to_be_visible()
+    await expect(tool).to_contain_text("Wipe disk {disk}?")
+    await expect(tool).to_contain_text("A person is asked before each call.")
+    row = tool.get_by_role("table", name="Fields that shop.tools.wipe takes").get_by_role("row").nth(1)
+    await expect(row).to_contain_text("disk required")
+    await expect(row).to_contain_text("string")
+    await expect(page.locator("[id='shop.tools.add']")).to_be_hidden()
+    await tool.get_by_text("JSON Schema").first.click()
+    await expect(tool.locator(".raw pre").first).to_contain_text('"required"')
+    await expect(tool.get_by_role("heading", name="Example")).to_contain_text("made from the schema")
+
+
+async def test_the_limits_that_an_agent_sets_come_before_those_that_are_everywhere(console, visit):
+    """Each limit has its value and what it means; what is as everywhere is folded."""
+    page = await visit(f"{console.url}/agents/shop.clerk")
+    own = page.get_by_role("table", name="Limits that the agent sets")
+    row = own.get_by_role("row").filter(has_text="Calls of tools")
+    await expect(row).to_contain_text("1,000")
+    await expect(row).to_contain_text("Calls in a run and its child runs.")
+    await expect(own).not_to_contain_text("SR-")
+    usual = page.get_by_role("table", name="Limits that are as everywhere")
+    await expect(usual).to_be_hidden()
+    await page.get_by_text("more, as everywhere").click()
+    await expect(usual.get_by_role("row").filter(has_text="Time of one call")).to_contain_text("2 min")
+
+
+async def test_an_agent_that_no_worker_serves_says_how_to_start_one(shop, temporal_address, visit):
+    """Without a worker the page says so, with the command."""
+    app = App(agents=[Agent("alone.agent", planner=shop.plan, policy=RunPolicy(interrupts_allowed=True))])
+    web = create_app(app, client=await Client.connect(temporal_address))
+    async with listening(web) as url:
+        page = await visit(f"{url}/agents")
+        await expect(page.locator(".card")).to_contain_text("no worker serves it")
+        await page.get_by_role("link", name="alone.agent").click()
+        await expect(page.locator("main")).to_contain_text("sojourn worker MODULE:APP")
+        await expect(page.locator("main")).to_contain_text("It has no tools")
+        page = await visit(f"{url}/agents/alone.nobody")
+        await expect(page.get_by_role("alert")).to_contain_text("the app has no agent 'alone.nobody'")
+
+
+async def test_a_tenant_sees_the_catalogue_and_no_workers(shop, temporal_address, tmp_path, visit):
+    """Task queues, processes, checks and settings are for those who see all tenants."""
+    path = tmp_path / "keys.json"
+    _, key = create_key(path, "ana", tenant="acme", roles=["operator"])
+    web = create_app(shop.app, client=await Client.connect(temporal_address), auth=ApiKeys(path))
+    async with listening(web) as url:
+        page = await visit(f"{url}/sign-in?next=/agents")
+        await page.get_by_label("Key or token").fill(key)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("link", name="shop.clerk")).to_be_visible()
+        await expect(page.locator("main")).not_to_contain_text("worker")
+        await page.get_by_role("link", name="Health").click()
+        await expect(page.locator("#health-checks")).to_contain_text("whoever runs the service")
+        await expect(page.locator("main")).not_to_contain_text("127.0.0.1")
+        await page.close()
+
+
+def rows(schema):
+    return [(row.name, row.depth, row.types, row.is_required) for row in fields_of(schema).rows]
+
+
+def test_the_rows_of_a_schema_are_its_fields_in_their_order():
+    """References are followed, arrays and choices are described, and what is nested is below its field."""
+    schema = {
+        "$defs": {"Line": {"properties": {"sku": {"type": "string"}}, "required": ["sku"], "type": "object"}},
+        "properties": {
+            "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}, "minItems": 1},
+            "main": {"anyOf": [{"$ref": "#/$defs/Line"}, {"type": "null"}], "default": None},
+            "kind": {"enum": ["a", "b"]},
+            "other": {"type": "object", "additionalProperties": {"type": "integer"}},
+        },
+        "required": ["lines"],
+    }
+    assert rows(schema) == [
+        ("lines", 0, "array of object", True),
+        ("sku", 1, "string", True),
+        ("main", 0, "object or null", False),
+        ("sku", 1, "string", True),
+        ("kind", 0, "one of", False),
+        ("other", 0, "object", False),
+        ("any other name", 1, "integer", False),
+    ]
+    assert fields_of(schema).rows[0].rules == ["at least 1 item"]
+    assert fields_of(schema).rows[4].rules == ['"a", "b"']
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        [],
+        "x",
+        {"properties": 5},
+        {"properties": {"a": None, "b": [], "c": {"type": 7, "enum": 3, "anyOf": "x", "items": 1}}},
+        {"$ref": "#"},
+        {"$ref": "#/a/b"},
+        {"properties": {"a": {"$ref": "#"}}},
+        {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#/properties/a"}]}}},
+        {"allOf": [{"$ref": "#"}], "required": 3},
+        {"properties": {"a": {"items": {"$ref": "#/properties/a"}, "type": ["array", None]}}},
+    ],
+)
+def test_what_is_no_schema_makes_a_table_all_the_same(schema):
+    """A schema of a stranger that is none, or that holds itself, has rows that end."""
+    assert len(fields_of(schema).rows) < 50
+
+
+def test_a_table_has_an_end():
+    """A schema of more fields than a page holds says that there are more."""
+    found = fields_of({"properties": {f"f{n}": {"type": "string"} for n in range(5_000)}})
+    assert len(found.rows) == MOST
+    assert not found.is_whole

@@ -1,0 +1,335 @@
+"""Manners of every page: for all eyes, hands and screens, without a script, under a strict policy, and whatever a text says.
+
+A new page is a line of `PAGES`, and where it shows texts of models, tools or people, one of `SHOWING`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
+
+from sojourn import Client, Worker
+from sojourn.console.views.text import one_line, readable
+from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
+from sojourn.core.values.visible import visible
+from sojourn.http import create_app
+from tests.console.axe import violations
+from tests.console.conftest import SIZES
+from tests.console.hostile import HACK, MEGABYTE, TEXTS
+from tests.console.odd_app import app as odd_app
+from tests.console.odd_app import does
+from tests.http.conftest import listening
+
+PAGES = {
+    "runs": "/runs",
+    "no runs": "/runs?q=nothing+is+like+this",
+    "agents": "/agents",
+    "an agent": "/agents/shop.clerk",
+    "health": "/health-checks",
+    "sign in": "/sign-in",
+    "nothing there": "/runs-of-nobody",
+    "a problem": "/runs?label=none",
+}
+"""By name, the path; `{run}` is the id of a run that waits, and has called a tool."""
+
+SHOWING = {
+    "runs": "/runs?children=1",
+    "runs that failed": "/runs?status=failed",
+    "runs that wait": "/runs?status=waiting",
+    "what was looked for": "/runs?q=%3Cscript%3Ewindow.hacked%3D1%3C%2Fscript%3E&label=%22onfocus%3D1&session=%E2%80%AEx",
+    "agents": "/agents",
+    "an agent": "/agents/odd.agent",
+    "an agent that there is not": "/agents/%3Cscript%3Ewindow.hacked=1%3C%2Fscript%3E%E2%80%AE",
+    "health": "/health-checks",
+    "nothing there": "/%3Cscript%3Ewindow.hacked=1%3C%2Fscript%3E%E2%80%AEx",
+    "sign in": "/sign-in?next=%22%3E%3Cscript%3Ewindow.hacked=1%3C/script%3E",
+}
+"""Pages with hostile texts; `{run}` is each of `Odd.shown`, runs with all that a run can have."""
+
+CHECK = Path(__file__).with_name("manners.js").read_text()
+
+MOST_SCRIPT = 100_000
+"""Bytes."""
+
+LONG = 20
+"""Pages of the list that are followed."""
+
+
+@dataclass
+class Place:
+    """A console, and a run to look at."""
+
+    url: str
+    run: str = ""
+
+    def at(self, path: str) -> str:
+        """The URL of a path of the table."""
+        return self.url + path.replace("{run}", self.run)
+
+
+@pytest.fixture(scope="module")
+async def place(shop, temporal_address) -> AsyncIterator[Place]:
+    """The shop's console, with a run that waits."""
+    client = await Client.connect(temporal_address, task_queue="manners")
+    async with (
+        Worker(shop.app, client),
+        listening(create_app(shop.app, client=await Client.connect(temporal_address))) as url,
+    ):
+        run = await client.start("shop.clerk", "wipe", session_id="manners", labels={"desk": "3"})
+        while not (await run.status()).awaits:
+            await asyncio.sleep(0.1)
+        while not [each async for each in client.list_runs(session_id="manners")]:
+            await asyncio.sleep(0.1)
+        yield Place(url, run.id)
+
+
+async def _judge(page: Any) -> list[str]:
+    """Unfold what is folded, but no menus, and look for what no page may have."""
+    await page.evaluate(
+        "for (const each of document.querySelectorAll('details:not(.menu)')) each.open = true"
+    )
+    return await page.evaluate(f"({CHECK})()")
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_is_for_everybody(place, visit, name):
+    """At three sizes, light and dark, folded and unfolded, axe finds nothing, and nothing is wider than the screen."""
+    faults = list[str]()
+    for size in SIZES:
+        page = await visit(place.at(PAGES[name]), size=size)
+        faults += [f"{size}: {each}" for each in await violations(page)]
+        faults += [f"{size}: {each}" for each in await _judge(page)]
+        for scheme in ("dark", "light"):
+            await page.emulate_media(color_scheme=scheme)
+            faults += [f"{size}, {scheme}, unfolded: {each}" for each in await violations(page)]
+        await page.context.close()
+    assert faults == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_says_where_one_is(place, visit, name):
+    """A page has a title and a heading of its own, a language, a sign, and a way past the navigation."""
+    page = await visit(place.at(PAGES[name]))
+    assert (await page.title()).endswith("Sojourn")
+    assert await page.locator("h1").count() == 1
+    assert await page.locator("html").get_attribute("lang") == "en"
+    sign = await page.locator("link[rel=icon]").get_attribute("href")
+    assert (await page.request.get(f"{place.url}{sign}")).ok
+    if name != "sign in":  # where the cursor is in the field at once
+        await page.keyboard.press("Tab")
+        await expect(page.locator(".skip")).to_be_focused()
+        await expect(page.locator(".skip")).to_be_in_viewport()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#main")).to_be_focused()
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_keyboard_shows_where_it_is(place, visit, name):
+    """Whatever has the focus by the keyboard has a ring, and nothing holds it."""
+    page = await visit(place.at(PAGES[name]), size="phone")
+    seen = list[str]()
+    for _ in range(25):
+        await page.keyboard.press("Tab")
+        ring = await page.evaluate(
+            "() => { const at = document.activeElement; if (!at || at === document.body) return null;"
+            " const style = getComputedStyle(at); return [at.outerHTML.slice(0, 80), style.outlineStyle, parseFloat(style.outlineWidth)] }"
+        )
+        if ring is None:
+            break
+        assert ring[1] != "none", ring
+        assert ring[2] >= 1, ring
+        seen.append(ring[0])
+    assert len(set(seen)) >= 4
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_needs_no_script(place, visit, name):
+    """Without a script there is the same text, every link leads somewhere, every form can be sent, and no button does nothing."""
+    page = await visit(place.at(PAGES[name]), script=False)
+    await expect(page.locator("h1")).to_have_count(1)
+    for link in await page.locator("a").all():
+        href = await link.get_attribute("href")
+        assert href is not None
+        assert href.startswith(("/", "#")), href
+        if href.startswith("#"):
+            assert await page.locator(f"[id='{href[1:]}']").count() == 1, href
+    for form in await page.locator("form").all():
+        assert await form.get_attribute("method") in ("get", "post")
+        assert (await form.get_attribute("action") or "").startswith("/")
+        assert await form.locator("button:not([type=button]), input[type=submit]").count() > 0
+    await expect(page.locator("button[type=button]:visible")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_loads_little_and_from_here_only(place, visit, name):
+    """All scripts of a page are at most 100 KB, and nothing comes from anywhere else."""
+    page = await visit("about:blank")
+    answers = list[Any]()
+    page.on("response", answers.append)
+    await page.goto(place.at(PAGES[name]))
+    await page.wait_for_load_state("load")
+    scripts = [await each.body() for each in answers if each.request.resource_type == "script"]
+    assert 0 < sum(map(len, scripts)) <= MOST_SCRIPT
+    assert all(each.url.startswith(place.url) for each in answers)
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_keeps_still_and_can_be_printed(place, visit, name, browser):
+    """Where somebody wants no motion, nothing moves; on paper there is no navigation."""
+    context = await browser.new_context(reduced_motion="reduce")
+    page = await visit(place.at(PAGES[name]), context=context)
+    assert await page.evaluate("document.getAnimations().length") == 0
+    await page.emulate_media(media="print")
+    await expect(page.locator(".top")).to_be_hidden()
+    await expect(page.locator("h1")).to_have_count(1)
+    await context.close()
+
+
+async def test_a_browser_gets_a_page_where_there_is_none_and_a_program_problem_details(place):
+    """What there is not is told to a person as a page, and to a program as a problem; nothing of it is sandboxed away."""
+    async with httpx2.AsyncClient(base_url=place.url) as http:
+        for path in ("/nothing", "/runs/a/b/c/d", "/agents/x/y", "/sign-out"):
+            answer = await http.get(path, headers={"Accept": "text/html,*/*"})
+            assert answer.status_code == 404, path
+            assert answer.headers["content-type"].startswith("text/html")
+            assert "script-src 'self'" in answer.headers["content-security-policy"]
+        for path in ("/nothing", "/v1/nothing"):
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        answer = await http.put("/v1/agents")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
+@dataclass
+class Odd:
+    """A console of hostile texts, and the runs by text."""
+
+    url: str
+    client: Client
+    runs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> list[str]:
+        """Runs to look at one by one: of each deed a few, and that of the long line."""
+        return [self.runs[text] for text in (*TEXTS[:5], *TEXTS[140:145], MEGABYTE)]
+
+
+@pytest.fixture(scope="module")
+async def odd(temporal_address) -> AsyncIterator[Odd]:
+    """A run for each text, which is asked, answered, failed with, asked about, and called with; and workers that announce them."""
+    client = await Client.connect(temporal_address, task_queue="odd")
+    gate = asyncio.Semaphore(16)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(Worker(odd_app, client))
+        web = create_app(odd_app, client=await Client.connect(temporal_address))
+        found = Odd(await stack.enter_async_context(listening(web)), client)
+
+        async def begin(text: str) -> None:
+            async with gate:
+                session = text[:60] if SESSION_ID.match(text[:60]) else ""
+                labels = {"odd": text[:200], text[:100]: "x"}
+                run = await client.start("odd.agent", text, session_id=session, labels=labels)
+                found.runs[text] = run.id
+                while not ((status := await run.status()).awaits or status.closed_at):
+                    await asyncio.sleep(0.2)
+                if status.awaits and TEXTS.index(text) % 2:
+                    await run.answer(text, by=text[:100] or "x")
+
+        await asyncio.gather(*(begin(text) for text in [*TEXTS, MEGABYTE]))
+        polls = [
+            asyncio.create_task(_announce(client, number, text)) for number, text in enumerate(TEXTS[:40])
+        ]
+        query = "WorkflowType = 'AgentRun' AND SojournAgent = 'odd.agent'"
+        while (await client.temporal.count_workflows(query)).count < len(found.runs):
+            await asyncio.sleep(0.2)
+        yield found
+        for poll in polls:
+            poll.cancel()
+        await asyncio.wait(polls)
+
+
+async def _announce(client: Client, number: int, text: str) -> None:
+    """Poll as a worker that says this of itself."""
+    about = {
+        "id": f"odd{number}",
+        "app": text[:100],
+        "queue": "odd",
+        "agents": ["odd.agent"],
+        "process": text[:100],
+    }
+    identity = json.dumps({**about, "build": text[:50]}, ensure_ascii=False).replace("\x00", "")
+    while True:
+        request = PollActivityTaskQueueRequest(
+            namespace="default", task_queue=TaskQueue(name=WORKERS_QUEUE), identity=identity
+        )
+        await client.temporal.workflow_service.poll_activity_task_queue(request)
+
+
+@pytest.mark.parametrize("size", ["phone", "desk"])
+@pytest.mark.parametrize("name", SHOWING)
+async def test_a_hostile_text_is_shown_as_text(odd, visit, name, size):
+    """No script of a text runs, no markup of it becomes the page's, none of it hides, and nothing leaves its box."""
+    asked = list[str]()
+    for run in odd.shown if "{run}" in SHOWING[name] else [""]:
+        page = await visit("about:blank", size=size)
+        page.on("request", lambda request: asked.append(request.url))
+        await page.goto(odd.url + SHOWING[name].replace("{run}", run))
+        for _ in range(LONG):
+            assert await _judge(page) == [], page.url
+            older = page.get_by_role("link", name="Older runs")
+            if not await older.count():
+                break
+            await older.click()
+            await page.wait_for_load_state("load")
+        await page.close()
+    assert [url for url in asked if not url.startswith(odd.url)] == []
+
+
+async def test_every_text_of_a_run_is_the_one_that_was_written(odd, visit):
+    """The list has each message, answer and error word for word, with what is hidden written out."""
+    page = await visit(f"{odd.url}/runs?agent=odd.agent")
+    by_run = {run: text for text, run in odd.runs.items()}
+    seen = 0
+    for _ in range(LONG):
+        for row in await page.locator(".run").all():
+            run = (await row.get_attribute("id") or "").removeprefix("run-")
+            text = by_run[run]
+            if len(text) <= 100:
+                asked = {one_line(text, 160), one_line(visible(text), 160)}  # the store has it as one of them
+                assert (await row.locator(".title").text_content() or run) in {each or run for each in asked}
+                if does(text) in ("answer", "call", "stumble"):
+                    assert await row.locator(".now").text_content() == one_line(text)
+            seen += 1
+        older = page.get_by_role("link", name="Older runs")
+        if not await older.count():
+            break
+        await older.click()
+        await page.wait_for_load_state("load")
+    assert seen == len(odd.runs)
+
+
+async def test_every_text_of_a_tool_is_the_one_that_was_declared(odd, visit):
+    """The page of an agent has the description of each field, and each default, word for word."""
+    page = await visit(f"{odd.url}/agents/odd.agent")
+    cells = set(await page.locator(".fields .meaning > bdi").all_text_contents())
+    missing = [text for text in TEXTS[: len(TEXTS) // 12 * 12] if readable(text[:1_000]) not in cells]
+    assert missing == []
+
+
+async def test_what_is_looked_for_is_in_the_form_and_nowhere_else(odd, visit):
+    """A filter of any text comes back in its field as it was sent."""
+    for text in (TEXTS[0], TEXTS[33], "\u202ex", '" onfocus="' + HACK, "{{ 7 * 7 }}"):
+        page = await visit("about:blank")
+        await page.goto(f"{odd.url}/runs?{httpx2.QueryParams({'q': text, 'session': text, 'agent': text})}")
+        assert await page.locator("[name=q]").input_value() == text
+        assert await page.evaluate("window.hacked") is None
+        await page.context.close()
