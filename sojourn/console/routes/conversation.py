@@ -190,6 +190,9 @@ class _Screen:
         self._values["is_busy"] = status.status in OPEN and status.status != "idle"
         self._values["below"] = status.child_awaits if status.status in OPEN else {}
         html = self._changed_turns()
+        if not self._values["is_open"] and "over" not in self._sent:
+            self._sent["over"] = self._visit.render("talk_over.html", **self._values)
+            html.append(part("composer", self._sent["over"], "outerHTML"))
         for name in self.SMALL:
             made = self._visit.render(f"talk_{name}.html", **self._values)
             if self._sent.get(name) != made:

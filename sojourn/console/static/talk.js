@@ -24,12 +24,12 @@
   // The end of the conversation stays in sight for who looks at it.
   const turns = document.getElementById("turns");
   if (!turns || !document.getElementById("live")) return;
-  const root = document.documentElement;
-  const toEnd = () => scrollTo({ top: root.scrollHeight, behavior: "instant" });
+  const end = document.getElementById("end"); // on a phone, what is about the conversation stands below it
+  const toEnd = () => end.scrollIntoView({ block: "end", behavior: "instant" });
   let isAtEnd = true, last = scrollY;
   if (location.hash === "" || location.hash === "#end") toEnd();
   addEventListener("scroll", () => {
-    if (scrollY + innerHeight >= root.scrollHeight - 80) isAtEnd = true;
+    if (end.getBoundingClientRect().top <= innerHeight + 80) isAtEnd = true;
     else if (scrollY < last - 2) isAtEnd = false; // somebody looks further up; what grows or shrinks does not scroll up so
     last = scrollY;
   }, { passive: true });
