@@ -20,11 +20,11 @@ __all__ = ["HURRY", "LIVE", "OpenWaits"]
 MOST = 50
 """Waits of a page."""
 
-HURRY = 0.15
+HURRY = 0.1
 """Seconds that a page waits for news of what it knows."""
 
-FIRST = 2.0
-"""Seconds that a page waits where it knows nothing yet."""
+FIRST = 1.0
+"""Seconds that a page waits for what it shows, after the first list."""
 
 LIVE = 2.0
 """Seconds that a live page waits: it is in no hurry."""
@@ -89,9 +89,9 @@ class OpenWaits:
         is_first = await self._list(asking, selection, patience)
         listed = self._lists[asking.tenant, selection].runs
         assert listed is not None, "it waits for the first one"
-        left = (FIRST if is_first else patience) - (time.monotonic() - begin)
+        left = FIRST if is_first else max(patience - (time.monotonic() - begin), HURRY / 2)
         return await self._service.inbox.page(
-            listed, fits=fits, newest=False, most=MOST, cursor=cursor or None, patience=max(left, HURRY / 2)
+            listed, fits=fits, newest=False, most=MOST, cursor=cursor or None, patience=left
         )
 
     async def _list(self, asking: Principal, selection: Selection, patience: float) -> bool:

@@ -1,0 +1,152 @@
+"""Forms from schemas, and arguments as tables: what a field is for a value, what is read from it, and what differs between two calls."""
+
+import pytest
+
+from sojourn.console.form import Form
+from sojourn.console.views.arguments import MOST_ROWS, arguments_of
+from sojourn.console.views.schema_form import MISSING, fields_of, read_fields
+
+SCHEMA = {
+    "properties": {
+        "name": {"type": "string", "maxLength": 40},
+        "story": {"type": "string", "maxLength": 4_000},
+        "count": {"type": "integer", "minimum": 1, "maximum": 9},
+        "share": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "day": {"type": "string", "format": "date"},
+        "moment": {"type": "string", "format": "date-time"},
+        "sure": {"type": "boolean"},
+        "size": {"$ref": "#/$defs/Size"},
+        "colour": {"oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]},
+        "days": {"type": "array", "items": {"enum": ["mo", "tu"]}},
+        "rest": {"type": "object"},
+    },
+    "required": ["name", "sure"],
+    "$defs": {"Size": {"enum": [1, 2, None]}},
+}
+KINDS = [
+    *(
+        "text",
+        "lines",
+        "number",
+        "number",
+        "date",
+        "datetime-local",
+        "boolean",
+        "choice",
+        "choice",
+        "choices",
+    ),
+    "json",
+]
+
+
+def test_each_value_has_a_field_of_its_kind():
+    """Texts, numbers, dates, choices and several choices have fields; what has values in it is JSON; required ones are told apart."""
+    fields = fields_of(SCHEMA, "f")
+    assert [field.kind for field in fields] == KINDS
+    assert [field.name for field in fields if field.is_required] == ["name", "sure"]
+    assert (fields[2].minimum, fields[2].maximum, fields[2].step) == (1, 9, "1")
+    assert [word for word, _ in fields[8].choices] == ["Red", "Green"]
+
+
+def test_what_is_sent_becomes_the_values_of_the_schema():
+    """Each field gives the value that its schema means, and one that is empty gives none."""
+    sent = {"f0": ["Ana"], "f2": ["3"], "f3": [" 1e2 "], "f4": ["2026-12-24"], "f5": ["2026-12-24T09:30"]}
+    sent |= {"f6": ["no"], "f7": ["1"], "f8": ["1"], "f9": ["0", "1"], "f10": ['{"a": [1]}'], "f1": [""]}
+    read = read_fields(fields_of(SCHEMA, "f"), Form(sent))
+    assert not read.has_faults
+    assert read.values == {
+        "name": "Ana",
+        "count": 3,
+        "share": 100.0,
+        "day": "2026-12-24",
+        "moment": "2026-12-24T09:30:00Z",
+        "sure": False,
+        "size": 2,
+        "colour": "g",
+        "days": ["mo", "tu"],
+        "rest": {"a": [1]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "fault"),
+    [
+        ("f0", "", MISSING),
+        ("f2", "three", "This is no number."),
+        ("f2", "1.5", "This is a whole number."),
+        ("f3", "nan", "This is no number."),
+        ("f7", "7", "Choose one of the list."),
+        ("f7", "-1", "Choose one of the list."),
+        ("f10", "{", "This is not JSON"),
+        ("f10", "NaN", ""),
+        ("f10", "[" * 100_000, "This is not JSON"),
+    ],
+)
+def test_what_is_no_value_is_told_at_its_field_and_kept(key, text, fault):
+    """A fault is at the field that has it, with what was typed."""
+    read = read_fields(fields_of(SCHEMA, "f"), Form({"f0": ["Ana"], "f6": ["yes"], key: [text]}))
+    (wrong,) = [field for field in read.fields if field.fault]
+    assert (wrong.key, wrong.text, wrong.fault.startswith(fault)) == (key, text, True)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"properties": []},
+        {"properties": {str(n): {} for n in range(61)}},
+        {"oneOf": [], "properties": {"a": {"type": "string"}}},
+    ],
+)
+def test_what_has_no_flat_form_is_left_to_json(schema):
+    """Alternatives, very many fields and schemas that are none have no fields."""
+    assert fields_of(schema, "f") is None
+
+
+def test_a_malformed_schema_of_a_stranger_breaks_nothing():
+    """Whatever stands where a keyword is, there is a field, or JSON."""
+    strange = [
+        None,
+        1,
+        "x",
+        [],
+        {"type": 7},
+        {"type": ["string", 3]},
+        {"enum": "x"},
+        {"enum": []},
+        {"oneOf": [1]},
+    ]
+    strange += [
+        {"type": "string", "maxLength": "x", "pattern": 3},
+        {"type": "array", "items": 3},
+        {"$ref": 3},
+    ]
+    fields = fields_of({"properties": dict(enumerate(strange)), "required": 3}, "f")
+    assert fields is not None
+    read_fields(fields, Form({field.key: ["1"] for field in fields}))
+
+
+def test_a_value_that_could_be_another_is_in_quotes():
+    """A text of digits, an empty one and one with spaces at its ends are told from numbers and from nothing."""
+    rows = {
+        row.name: row.value
+        for row in arguments_of({"a": "7", "b": 7, "c": "", "d": " x", "e": "x y", "f": None}).rows
+    }
+    assert rows == {"a": '"7"', "b": "7", "c": '""', "d": '" x"', "e": "x y", "f": "null"}
+
+
+def test_what_differs_from_another_call_is_marked():
+    """Changed values say what they were, also by their type; new ones and those that are gone are told."""
+    made = arguments_of({"a": 1, "b": {"c": ["x"]}, "d": True}, {"a": 1, "b": {"c": ["y"]}, "d": 1, "e": 2})
+    rows = {row.name: (row.change, row.before) for row in made.rows}
+    assert rows == {"a": ("", ""), "b.c[0]": ("changed", "y"), "d": ("changed", "1"), "e": ("gone", "2")}
+    assert made.changed == 3
+
+
+def test_a_thousand_values_are_cut_and_still_whole():
+    """A table has so many rows; the rest is counted, and all of it is there as JSON."""
+    made = arguments_of({f"k{n}": n for n in range(1_000)})
+    assert (len(made.rows), made.left_out) == (MOST_ROWS, 800)
+    assert '"k999": 999' in made.whole
