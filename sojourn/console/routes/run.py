@@ -58,7 +58,7 @@ async def live(visit: Visit, run_id: str) -> Response:
             while True:
                 at = watched.version
                 html = "".join(_news(visit, watched, seen)) if at != seen else ""
-                moved = [child for child, version in watched.children.items() if version > seen >= 0]
+                moved = _moved(watched, seen)
                 yield News(html, f"{watched.id}.{at}", {"child": moved} if moved else {})
                 seen = at
                 if watched.is_ended and watched.version == seen:
@@ -81,6 +81,13 @@ def _seen(watched: Watched, came: str) -> int:
     """The version that a page has; -1 where it has none of this watching."""
     whose, _, version = came.partition(".")
     return int(version) if whose == watched.id and version.isdecimal() else -1
+
+
+def _moved(watched: Watched, seen: int) -> list[str]:
+    """The child runs in which something has happened since a version; all of them for a page of which nobody knows what it has."""
+    if seen < 0:
+        return [call.child.run_id for call in watched.tree.calls if call.child]
+    return [child for child, version in watched.children.items() if version > seen]
 
 
 def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
