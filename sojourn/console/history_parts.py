@@ -13,6 +13,9 @@ from sojourn.http.service import Service
 
 __all__ = ["HistoryPart", "event_at", "part_of", "tree_of"]
 
+ALL = 100_000
+"""More entries than a part has."""
+
 _PRESENT = "999999999-000000-00000"
 """A place in the present execution of a run, whichever it is."""
 
@@ -64,9 +67,9 @@ async def event_at(service: Service, run_id: str, event_id: str) -> Event | None
     return None
 
 
-async def tree_of(service: Service, run_id: str, before: str = "") -> tuple[RunTree, str]:
-    """The tree of a part, and where the part before it ends; raises as `part_of`."""
-    found, tree = await part_of(service, run_id, before), RunTree(run_id)
+async def tree_of(service: Service, run_id: str, before: str = "", *, most: int = ALL) -> tuple[RunTree, str]:
+    """The tree of a part, with at most so many entries, and where the part before it ends; raises as `part_of`."""
+    found, tree = await part_of(service, run_id, before), RunTree(run_id, most)
     for event in found.events:
         tree.feed(event)
     return tree, found.earlier

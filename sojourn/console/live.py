@@ -21,6 +21,9 @@ RETRY = b"retry: 1000\n\n"
 LONGEST = 300.0
 """Seconds after which a stream ends, and the page comes back: then it is asked again who it is."""
 
+_COME_BACK = ("service_stops", "slow_subscriber")
+"""Problems that end a stream whose page is to come back, to whichever process."""
+
 _LINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -33,7 +36,7 @@ class News:
     mark: str = ""
     """What the page is then; where it comes back, `Last-Event-ID` has it."""
     told: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """By name, events for the page's script, each with its text on one line."""
+    """By name, events for the page's script, each with its text on one line; after `ended` the page does not come back."""
 
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
@@ -68,7 +71,7 @@ class Live(Stream):
             async with aclosing(self._parts()) as found:
                 async for news in found:
                     now = time.monotonic()
-                    if news.html:
+                    if news.html or news.told:
                         await write(_frame(news))
                         beat = now
                     elif now - beat >= HEARTBEAT:
@@ -76,9 +79,10 @@ class Live(Stream):
                         beat = now
                     if now - begin > LONGEST:
                         return True
-            await write(b"event: ended\ndata:\n\n")
         except (Problem, SojournError) as error:
-            problem = self._visit.render("problem_part.html", problem=problem_of(error))
+            if (told := problem_of(error)).code in _COME_BACK:
+                return True
+            problem = self._visit.render("problem_part.html", problem=told)
             notice = part("notice", f'<div id="notice" role="status" aria-live="polite">{problem}</div>')
             await write(_frame(News(notice)))
         except TimeoutError:

@@ -10,12 +10,13 @@ from contextlib import aclosing, asynccontextmanager
 from sojourn.console.about import about_run
 from sojourn.console.history_parts import tree_of
 from sojourn.console.views.about_run import AboutRun
-from sojourn.console.views.run_tree import RunTree
+from sojourn.console.views.run_tree import MOST, RunTree
 from sojourn.console.views.spent import Spent
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
+from sojourn.events.cursor import MAX_OPEN
 from sojourn.events.one_run import totals_in_history
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
@@ -72,7 +73,7 @@ class Watched:
         """Read the run as it is now; raises as `part_of`."""
         client = self._service.client
         (self.tree, self.earlier), self.status, self.about = await asyncio.gather(
-            tree_of(self._service, self.run_id),
+            tree_of(self._service, self.run_id, most=MOST),
             client.get_run(self.run_id).status(),
             about_run(client.temporal, self.run_id),
         )
@@ -85,7 +86,7 @@ class Watched:
     def is_fresh(self, seconds: float) -> bool:
         """Whether it is followed, has ended, or was read a moment ago."""
         is_followed = self._task is not None and not self._task.done()
-        return is_followed or time.monotonic() - self._read_at < seconds
+        return is_followed or self.tree.is_over or time.monotonic() - self._read_at < seconds
 
     def follow(self) -> None:
         """Follow the run from now on, until it ends."""
@@ -106,9 +107,16 @@ class Watched:
             self._task.cancel()
             await asyncio.wait({self._task})
 
+    def _cursor(self) -> Cursor:
+        """How far the tree goes; child runs that are open are read from their beginning."""
+        open_calls = [call for call in self.tree.calls if call.child and call.result is None]
+        below = [f"{call.child.run_id.removeprefix(self.run_id)}=" for call in open_calls if call.child]
+        last = self.tree.last_event_id
+        return Cursor(self.run_id, after=f"{last};{';'.join(below[:MAX_OPEN])}" if last else None)
+
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look())
-        cursor = Cursor(self.run_id, after=self.tree.last_event_id)
+        cursor = self._cursor()
         try:
             with self._service.hub.subscribe(self.run_id, cursor, children=True, deltas=True) as subscription:
                 async with aclosing(subscription.batches(BEAT)) as batches:
@@ -172,11 +180,13 @@ class Watching:
 
         Args:
             run_id: The run, which the visitor may see.
-            fresh: How old, in seconds, what was read may be.
+            fresh: How old, in seconds, what was read may be; with 0 it is read after this request.
         """
         known = self._watched.get(run_id)
         if known is not None and known.is_fresh(fresh):
             return known
+        if not fresh and (earlier := self._reading.get(run_id)):
+            await asyncio.wait({earlier})  # it may have begun before what is asked for
         reading = self._reading.get(run_id)
         if reading is None:
             reading = self._reading[run_id] = asyncio.create_task(self._read(run_id))

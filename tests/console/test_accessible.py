@@ -47,7 +47,7 @@ async def test_axe_finds_nothing(desk, visit, axe, size, scheme):
             await expect(page.locator(".child .tree")).to_have_count(1)
         assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         found += await faults(page, axe)
-    assert found == []
+    assert found == [], "\n".join(found)
 
 
 async def test_the_keyboard_reaches_and_does_everything(desk, visit):

@@ -18,7 +18,7 @@ from sojourn.console.views.run_tree import RunTree
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watching import Watched, Watching
-from sojourn.contracts.ids import EVENT_ID
+from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
 
@@ -58,12 +58,13 @@ async def live(visit: Visit, run_id: str) -> Response:
             while True:
                 at = watched.version
                 html = "".join(_news(visit, watched, seen)) if at != seen else ""
-                moved = [child for child, version in watched.children.items() if version > seen >= 0]
-                yield News(html, f"{watched.id}.{at}", {"child": moved})
+                moved = _moved(watched, seen)
+                yield News(html, f"{watched.id}.{at}", {"child": moved} if moved else {})
                 seen = at
                 if watched.is_ended and watched.version == seen:
                     if watched.failure:
                         raise watched.failure
+                    yield News(told={"ended": ["the run has ended"]})
                     return
                 await asyncio.sleep(PAUSE)
                 await watched.changed(seen, IDLE)
@@ -80,6 +81,13 @@ def _seen(watched: Watched, came: str) -> int:
     """The version that a page has; -1 where it has none of this watching."""
     whose, _, version = came.partition(".")
     return int(version) if whose == watched.id and version.isdecimal() else -1
+
+
+def _moved(watched: Watched, seen: int) -> list[str]:
+    """The child runs in which something has happened since a version; all of them for a page of which nobody knows what it has."""
+    if seen < 0:
+        return [call.child.run_id for call in watched.tree.calls if call.child]
+    return [child for child, version in watched.children.items() if version > seen]
 
 
 def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
@@ -102,7 +110,7 @@ def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
 async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(run.id, 1.0)
+    watched = await watching_of(visit.service).look(run.id, 0)
     return visit.page(
         "run_inside.html",
         **_values(watched),
@@ -122,7 +130,7 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
     """A call with all of its arguments and of its result."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await watching_of(visit.service).look(run.id)
-    found = await call_of(visit, watched, call_id)
+    found = await call_of(visit, watched, call_id, visit.query("at"))
     if found is None:
         raise Problem(
             404,
@@ -134,12 +142,20 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
     return visit.page("call.html", **head_values(watched), entry=found, shown=_SHOWN, whole=whole, tab="call")
 
 
-async def call_of(visit: Visit, watched: Watched, call_id: str) -> Call | None:
-    """A call by its id, from the present part of the run or from those before; raises as `part_of`."""
+async def call_of(visit: Visit, watched: Watched, call_id: str, at: str = "") -> Call | None:
+    """A call by its id; raises as `part_of`.
+
+    Args:
+        visit: Who looks.
+        watched: The run.
+        call_id: The call.
+        at: An event of the part of the run that has the call, if it is known; else all parts are looked through, the newest first.
+    """
     if found := watched.tree.call(call_id):
         return found
-    before = watched.earlier
-    while before:
+    before, is_first = (f"{place_of(at)[0] + 1}-000000-00000" if EVENT_ID.match(at) else ""), True
+    while is_first or before:
+        is_first = False
         tree, before = await tree_of(visit.service, watched.run_id, before)
         if found := tree.call(call_id):
             return found

@@ -106,7 +106,7 @@ async def _arguments(visit: Visit, watched: Watched, event: Event | None) -> str
     if not isinstance(event, ToolEndEvent | AwaitConfirmationEvent):
         return ""
     call_id = event.tool_call_id if isinstance(event, ToolEndEvent) else event.confirmation.tool_call_id
-    call = await call_of(visit, watched, call_id)
+    call = await call_of(visit, watched, call_id, event.event_id)
     return "" if call is None or call.child else json_text(call.call.payload)
 
 

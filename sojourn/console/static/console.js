@@ -46,11 +46,6 @@
     if (event.detail.status === 401) location.reload(); // the key opens no more: to the page to sign in at
     say("lost", "Connecting…");
   });
-  document.addEventListener("ended", (event) => {
-    event.target.removeAttribute?.("hx-sse:connect");
-    say("ended", "");
-  });
-
   // What happens in a child run is shown where its tree is open.
   document.addEventListener("child", (event) => {
     for (const each of document.querySelectorAll(`.child[data-run="${CSS.escape(event.detail.data)}"]`)) {

@@ -126,7 +126,5 @@ def doing(status: RunStatus) -> str:
 
 
 def _below(status: RunStatus) -> str:
-    for child, waits in status.child_awaits.items():
-        if line := wait_line(waits):
-            return f"{one_line(child.rpartition('/')[2], 40)} {line}"
-    return ""
+    lines = [wait_line(waits) for waits in status.child_awaits.values()]
+    return next((f"a child run {line}" for line in lines if line), "")
