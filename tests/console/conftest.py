@@ -14,9 +14,8 @@ from sojourn import Client
 from sojourn.http import create_app
 from tests.console import desk_app
 from tests.http.conftest import listening, shop
-from tests.http.protocols.conftest import node_modules
 
-__all__ = ["node_modules", "shop"]  # fixtures, which are used here as they are there
+__all__ = ["shop"]  # a fixture, which is used here as it is there
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1600, 1000)}
 

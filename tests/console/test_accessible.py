@@ -1,35 +1,16 @@
 """Every page of the console, looked at by axe: in light and dark, on a phone and on a desk, it finds nothing."""
 
-import json
-
 import pytest
 from playwright.async_api import expect
+
+from tests.console.axe import violations
 
 WHY = "Why is site s-4 dark?"
 
 
-@pytest.fixture(scope="session")
-def axe(node_modules):
-    """The program, as a text."""
-    return (node_modules / "node_modules" / "axe-core" / "axe.min.js").read_text()
-
-
-async def faults(page, axe):
-    """What axe finds on a page."""
-    await page.evaluate(axe)
-    found = await page.evaluate(
-        "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']})"
-    )
-    return [
-        f"{page.url}: {each['id']}: {node['html'][:200]} {json.dumps(node['any'] + node['all'])[:300]}"
-        for each in found["violations"]
-        for node in each["nodes"]
-    ]
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["phone", "desk"])
-async def test_axe_finds_nothing(desk, visit, axe, size, scheme):
+async def test_axe_finds_nothing(desk, visit, size, scheme):
     """On the list, on every page of a run, with folds open, and on what an error says."""
     done, asks = await desk.ended(WHY), await desk.waiting("Delete the old work orders of s-4")
     failed = await desk.ended("Break at once")
@@ -46,7 +27,7 @@ async def test_axe_finds_nothing(desk, visit, axe, size, scheme):
         if path == f"/runs/{done.id}":
             await expect(page.locator(".child .tree")).to_have_count(1)
         assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
-        found += await faults(page, axe)
+        found += [f"{path}: {each}" for each in await violations(page)]
     assert found == [], "\n".join(found)
 
 

@@ -39,7 +39,7 @@ async def decided(office, until):
 async def test_a_decision_says_who_what_when_and_by_which_digest(office, decided, visit, size, script):
     """A row has the verdict, the person, the call, the reason and the digest, and leads to the wait with its arguments."""
     money, wait, _ = decided
-    page = await visit(f"{office.url}/decisions?by=ben", size=size, script=script)
+    page = await visit(f"{office.url}/decisions?by=ben&agent=office.clerk", size=size, script=script)
     row = page.locator(".decision", has=page.locator(f"a[href*='{money.id}']"))
     for text in ("Denied", "ben", "Refund 12.5 EUR for order 7314?", "HYPERLINK", wait.payload_digest[:10]):
         await expect(row).to_contain_text(text)

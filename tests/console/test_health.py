@@ -57,6 +57,7 @@ async def test_a_stuck_run_is_listed_with_its_reason_and_its_mend(shop, temporal
         async with Worker(shop.app, client):
             await run.result()
             await expect(row).to_have_count(0, timeout=60_000)
+        await page.close()
 
 
 async def test_two_hundred_viewers_cost_one_look(console):

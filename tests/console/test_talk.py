@@ -226,11 +226,11 @@ async def test_a_turn_is_stopped_and_a_conversation_closed(console, visit, talk,
     await console.status_when(talk.session.run, lambda status: status.status == "completed")
     await page.goto(talk.url)
     await expect(page.get_by_text("This conversation is over")).to_be_visible()
-    await expect(page.locator("#composer")).to_have_count(0)
+    await expect(page.locator("form#composer")).to_have_count(0)
 
 
 async def test_a_conversation_that_is_closed_elsewhere_is_over_here(console, visit, talk):
-    """Where another program closes it, the page says so and offers no message any more."""
+    """Where another program closes it, the page says so, offers no message any more, and does not come back for news."""
     session = await talk("hello")
     page = await visit(talk.url)
     await expect(page.locator("#connection")).to_have_text("Live")
@@ -238,6 +238,7 @@ async def test_a_conversation_that_is_closed_elsewhere_is_over_here(console, vis
     await expect(page.get_by_text("This conversation is over")).to_be_visible()
     await expect(page.locator("#write")).to_have_count(0)
     await expect(page.locator("#state .status")).to_have_text("Completed")
+    await expect(page.locator("#connection")).to_have_attribute("data-state", "ended")
 
 
 async def test_a_form_that_is_sent_twice_is_one_message(console, visit, talk):

@@ -40,6 +40,9 @@ BEAT = 2.0
 PAUSE = 0.1
 """Seconds between two changes of a page: what is written in between comes together."""
 
+ENDED = News(told={"ended": ["the conversation is over"]})
+"""After which the page does not come back."""
+
 MODES = {
     "queue": ("After this turn", "it is answered when this turn has ended"),
     "steer": ("Steer", "the agent reads it at its next step"),
@@ -144,6 +147,7 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
         screen = _Screen(visit, read.conversation, values, is_same=at == read.conversation.last_event_id)
         yield News(screen.changed(status))
         if read.conversation.ended:
+            yield ENDED
             return
         cursor = Cursor(run.id, after=read.conversation.last_event_id)
         with visit.service.hub.subscribe(run.id, cursor, deltas=True) as subscription:
@@ -157,6 +161,8 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
                     if batch:
                         await asyncio.sleep(PAUSE)
         yield News(screen.changed(await run.status()))
+        if read.conversation.ended:
+            yield ENDED
 
     return Live(visit, parts)
 
