@@ -18,6 +18,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
 from sojourn import Client, Worker
+from sojourn.console.views.markdown import spoken
 from sojourn.console.views.text import one_line, readable
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
 from sojourn.core.values.visible import visible
@@ -32,6 +33,13 @@ from tests.http.conftest import listening
 PAGES = {
     "runs": "/runs",
     "no runs": "/runs?q=nothing+is+like+this",
+    "a run": "/runs/{run}",
+    "a run's timeline": "/runs/{run}/timeline",
+    "a run's transcript": "/runs/{run}/transcript",
+    "inbox": "/inbox",
+    "decisions": "/decisions",
+    "talk": "/talk",
+    "a new conversation": "/talk/new",
     "agents": "/agents",
     "an agent": "/agents/shop.clerk",
     "health": "/health-checks",
@@ -46,6 +54,11 @@ SHOWING = {
     "runs that failed": "/runs?status=failed",
     "runs that wait": "/runs?status=waiting",
     "what was looked for": "/runs?q=%3Cscript%3Ewindow.hacked%3D1%3C%2Fscript%3E&label=%22onfocus%3D1&session=%E2%80%AEx",
+    "a run": "/runs/{run}",
+    "a run's transcript": "/runs/{run}/transcript",
+    "inbox": "/inbox",
+    "decisions": "/decisions",
+    "talk": "/talk",
     "agents": "/agents",
     "an agent": "/agents/odd.agent",
     "an agent that there is not": "/agents/%3Cscript%3Ewindow.hacked=1%3C%2Fscript%3E%E2%80%AE",
@@ -174,7 +187,11 @@ async def test_a_page_loads_little_and_from_here_only(place, visit, name):
     """All scripts of a page are at most 100 KB, and nothing comes from anywhere else."""
     page = await visit("about:blank")
     answers = list[Any]()
-    page.on("response", answers.append)
+
+    def answered(answer: Any) -> None:
+        answers.append(answer)
+
+    page.on("response", answered)
     await page.goto(place.at(PAGES[name]))
     await page.wait_for_load_state("load")
     scripts = [await each.body() for each in answers if each.request.resource_type == "script"]
@@ -295,7 +312,7 @@ async def test_a_hostile_text_is_shown_as_text(odd, visit, name, size):
 
 
 async def test_every_text_of_a_run_is_the_one_that_was_written(odd, visit):
-    """The list has each message, answer and error word for word, with what is hidden written out."""
+    """The list has each message and error word for word, and the words of each answer, with what is hidden written out."""
     page = await visit(f"{odd.url}/runs?agent=odd.agent")
     by_run = {run: text for text, run in odd.runs.items()}
     seen = 0
@@ -307,7 +324,7 @@ async def test_every_text_of_a_run_is_the_one_that_was_written(odd, visit):
                 asked = {one_line(text, 160), one_line(visible(text), 160)}  # the store has it as one of them
                 assert (await row.locator(".title").text_content() or run) in {each or run for each in asked}
                 if does(text) in ("answer", "call", "stumble"):
-                    assert await row.locator(".now").text_content() == one_line(text)
+                    assert await row.locator(".now").text_content() == one_line(spoken(text))
             seen += 1
         older = page.get_by_role("link", name="Older runs")
         if not await older.count():

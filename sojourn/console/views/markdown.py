@@ -48,13 +48,14 @@ def rendered(text: str) -> Markup:
 
 
 def spoken(text: str, most: int = 1_000) -> str:
-    """The words of a text without its Markdown, for a line."""
+    """The words of a text without its Markdown, for a line; where it has none, as `#`, the text as it is."""
     blocks = [
         token for token in _markdown().parse(text[:most]) if token.type in ("inline", "fence", "code_block")
     ]
-    return " ".join(
+    words = " ".join(
         "".join(" " if part.type in ("softbreak", "hardbreak") else part.content for part in block.children)
         if block.children
         else block.content
         for block in blocks
     )
+    return words if words.strip() else text[:most]

@@ -100,3 +100,4 @@ def test_markdown_has_what_models_write():
         assert part in made
     assert 'rel="noopener noreferrer nofollow"' in made
     assert spoken("**Site** has `d-3`\n\n| a |\n|---|\n| 1 |") == "Site has d-3 a 1"
+    assert spoken("#") == "#"
