@@ -15,6 +15,7 @@ from sojourn.console.views.markdown import rendered
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
 from sojourn.console.views.text import lines_of, one_line, readable, shown
+from sojourn.console.views.wait_view import question_fields
 
 __all__ = ["render"]
 
@@ -42,6 +43,7 @@ def _templates() -> Environment:
         "money": money,
         "one_line": one_line,
         "parted": parted,
+        "question_fields_of": question_fields,
         "readable": readable,
         "short_number": short_number,
         "shown": shown,

@@ -90,6 +90,40 @@ async def test_the_tree_is_live_and_keeps_what_somebody_does_in_it(desk, visit):
     await expect(page.locator(".the-end")).to_contain_text("Done")
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script):
+    """A call is approved or denied as its arguments are shown, a question of a child run is answered, and the page of the run comes back."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    page = await visit(f"{desk.url}/runs/{run.id}", script=script)
+    side = page.locator("#side .waits")
+    await expect(side.locator("pre")).to_contain_text('"count": 412')
+    await side.get_by_label("Reason").fill("they are old")
+    await side.get_by_role("button", name="Approve", exact=True).click()
+    await expect(page).to_have_url(f"{desk.url}/runs/{run.id}")
+    await desk.status_when(run, lambda status: status.status == "completed")
+    await page.goto(f"{desk.url}/runs/{run.id}")
+    await expect(call(page, "orders.delete")).to_contain_text("Approved by local")
+    parent = await desk.waiting("Fuse of s-9")
+    await page.goto(f"{desk.url}/runs/{parent.id}")
+    await side.get_by_label("Answer").fill("the old one")
+    await side.get_by_role("button", name="Answer").click()
+    await expect(page).to_have_url(f"{desk.url}/runs/{parent.id}")
+    await desk.status_when(parent, lambda status: status.status == "completed")
+
+
+async def test_a_call_that_has_changed_is_not_approved_from_the_page_of_its_run(desk, visit):
+    """What was shown is what is decided on: another digest is refused, and the page of the wait says so."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    page = await visit(f"{desk.url}/runs/{run.id}", script=False)
+    wait = (await run.status()).awaits[0]
+    form = {"do": "approve", "digest": "0" * 64, "back": run.id}
+    async with httpx2.AsyncClient(base_url=desk.url, headers={"Origin": desk.url}) as http:
+        answer = await http.post(f"/inbox/{run.id}/{wait.id}", data=form)
+    assert (answer.status_code, "has changed since you saw it" in answer.text) == (409, True)
+    await expect(page.locator("#side .waits")).to_have_count(1)
+    assert (await run.status()).awaits
+
+
 async def test_what_a_planner_writes_and_a_call_does_is_seen_at_once(desk, visit):
     """The text of a plan that is being made is there before the plan is, and a call says how far it is."""
     writing, rolling = await desk.waiting("Write to me"), await desk.start("Roll out to s-2")

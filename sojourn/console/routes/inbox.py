@@ -178,11 +178,18 @@ async def settle(visit: Visit, path: str) -> Response:
         seen = await _refreshed(visit, seen, read.view, problem)
         return await _again(visit, filters, seen, problem.status)
     _forget(visit, seen)
+    if _is_of(seen.status.run_id, back := form.text("back")):
+        return visit.go(f"/runs/{back}")
     found = await _found(visit, filters, "")
     after = [each for each in found.waits if each.place > seen.place.place]
     to = next(iter([*after, *found.waits]), None)
     done = {"done": form.text("do"), "of": f"{seen.status.run_id}/{seen.wait.id}"}
     return visit.go(_path(to.run_id, to.opened.wait.id) if to else "/inbox", **done, **filters.query)
+
+
+def _is_of(run_id: str, other: str) -> bool:
+    """Whether a run is another one, or below it: the page of which it is answered on."""
+    return run_id == other or (bool(other) and run_id.startswith(f"{other}/"))
 
 
 @pages.get("/live/inbox")

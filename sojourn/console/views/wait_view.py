@@ -17,7 +17,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
 
-__all__ = ["CallForm", "Consequence", "Ended", "WaitView", "wait_view"]
+__all__ = ["CallForm", "Consequence", "Ended", "WaitView", "question_fields", "wait_view"]
 
 MAX_TEXT = 4_000
 """Longest prose, in characters."""
@@ -244,10 +244,7 @@ def _declared(of: Annotations) -> Iterator[Consequence]:
 
 def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitView:
     spec = specs(wait.restrict_to_tool) if wait.restrict_to_tool else None
-    fields = fields_of(wait.form, "field") or ()
-    words = Field("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
-    if wait.form is not None and not fields:
-        words = replace(words, label="Answer, as JSON", kind="json", is_required=True)
+    fields, words = question_fields(wait)
     return replace(
         view,
         title=one_line(wait.question.strip().split("\n")[0], 300) or "A question",
@@ -257,9 +254,18 @@ def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitVie
         tool_title=one_line(spec.title, 120) if spec else "",
         about_tool=_prose(spec.description) if spec else "",
         fields=fields,
-        words=words if wait.tool_call_id is None or not fields else None,
+        words=words,
         example=shown(_json(wait.example_input)) if wait.example_input and not fields else "",
     )
+
+
+def question_fields(wait: AwaitClarification) -> tuple[tuple[Field, ...], Field | None]:
+    """The fields of a question's form, and that of an answer in words where it may be one."""
+    fields = fields_of(wait.form, "field") or ()
+    words = Field("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
+    if wait.form is not None and not fields:
+        words = replace(words, label="Answer, as JSON", kind="json", is_required=True)
+    return fields, words if wait.tool_call_id is None or not fields else None
 
 
 def _json(value: Any) -> str:
