@@ -3,7 +3,7 @@
   const faults = [];
   if (window.hacked !== undefined) faults.push("a script of a text ran");
   const own = new Set(
-    "a b bdi button caption code dd del details div dl dt em fieldset footer form h1 h2 h3 h4 h5 header hr i img input kbd label legend li main nav ol optgroup option output p path polyline line circle rect g text pre progress q s search section select small span strong sub summary svg table tbody td textarea tfoot th thead time tr ul abbr article aside".split(" "),
+    "a b bdi button caption code dd del details div dl dt em fieldset footer form h1 h2 h3 h4 h5 header hr i img input kbd label legend li main nav ol optgroup option output p path polyline line circle rect g text pre progress q s search section select small span strong sub summary svg table tbody td textarea tfoot th thead time tr ul abbr article aside blockquote ins defs pattern".split(" "),
   );
   const where = (node) => `${node.tagName.toLowerCase()}${node.id ? "#" + node.id : ""}.${node.getAttribute("class") || ""}`.slice(0, 120);
   for (const node of document.querySelectorAll("body *")) {

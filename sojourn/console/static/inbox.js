@@ -16,16 +16,18 @@
     if (url === shown) return;
     shown = url;
     history.pushState(null, "", url);
+    page = here();
     document.title = place.dataset.title;
     document.querySelector("#list [aria-current]")?.scrollIntoView({ block: "nearest" });
     scrollTo(0, 0);
     if (document.activeElement === document.body) document.getElementById("wait-title")?.focus({ preventScroll: true });
   };
-  let shown = location.href;
+  const here = () => location.pathname + location.search;
+  let shown = location.href, page = here();
   const first = document.getElementById("place");
   if (first) shown = new URL(first.dataset.url, location.href).href;
   document.querySelector("#list [aria-current]")?.scrollIntoView({ block: "nearest" });
-  addEventListener("popstate", () => location.reload());
+  addEventListener("popstate", () => { if (here() !== page) location.reload(); }); // else somebody goes to a part of this page
   document.addEventListener("htmx:after:swap", () => {
     settled();
     const wrong = document.querySelector("#open [aria-invalid], #open .problem");
