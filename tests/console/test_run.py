@@ -160,6 +160,7 @@ async def test_an_operator_pauses_resumes_and_cancels(desk, visit, script):
     await page.locator("#cancel-reason").fill("no longer needed")
     await page.get_by_role("button", name="Cancel the run").click()
     await desk.status_when(run, lambda status: status.status == "canceled")
+    await asyncio.sleep(0.6)  # a page is shown for half a second as it was read
     await page.goto(f"{desk.url}/runs/{run.id}")
     await expect(page.locator(".the-end")).to_contain_text("no longer needed (by local)")
 
