@@ -569,7 +569,10 @@ class Run:
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn of a run that is a conversation, and return whether there was one; as `Session.interrupt`."""
-        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by, "turn_id": turn_id}))
+        sent = {"reason": reason, "by": by, "turn_id": turn_id}
+        if turn_id == "":  # left out it would be whichever turn is under way
+            raise InvalidInput(f"{self.id}: `turn_id` names a turn, or is left out", run_id=self.id)
+        return bool(await self._send(INTERRUPT, sent))
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End a run that is a conversation, once no message waits; raises as `Session.close`."""

@@ -160,7 +160,7 @@ NO_REASON = ReasonBody()
 class InterruptBody(ReasonBody):
     """Which turn ends, and why."""
 
-    turn_id: Annotated[str, Field(max_length=200)] = ""
+    turn_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """The turn that is meant, as events and the status have it: where another one is under way, the answer is 409. Whichever is, when left out."""
 
 

@@ -258,8 +258,8 @@ def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
     if isinstance(read, Refused):
         return read
     turn_id = _field(values, "turn_id")
-    if turn_id is not None and not (isinstance(turn_id, str) and len(turn_id) <= _MAX_ID_CHARS):
-        return Refused(f"`turn_id` is a text of at most {_MAX_ID_CHARS} characters")
+    if turn_id is not None and not (isinstance(turn_id, str) and 0 < len(turn_id) <= _MAX_ID_CHARS):
+        return Refused(f"`turn_id` is a text of 1 to {_MAX_ID_CHARS} characters")
     return Interruption(*read, turn_id or "")
 
 

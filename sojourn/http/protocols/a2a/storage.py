@@ -19,9 +19,10 @@ from sojourn.http.protocols.a2a.tasks import task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import read, recorded
+from sojourn.http.protocols.past import Delivered
 from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.talking import Said, digest_of, say_in_session
+from sojourn.http.protocols.talking import Said, digest_of, repeated, reused, say_in_session
 from sojourn.http.protocols.verdict import Verdict, verdict_of
 from sojourn.http.service import Service
 
@@ -106,7 +107,10 @@ class RunStorage(Storage[Any]):
         )
         asked, named = reading.asked, given.get("await_id")
         message_id = "" if named is not None else _id_of(message)  # what names its wait is that wait's
-        if message_id in reading.answers:
+        if message_id and message_id == place.message_id:
+            raise reused(message_id, place.run_id)
+        if event := reading.answers.get(message_id):
+            repeated(Delivered(place, event), Said(Words.user(text), message_id))
             return
         if named is not None:
             asked = next((each for each in reading.waits if each.wait.id == named), None)
@@ -121,9 +125,9 @@ class RunStorage(Storage[Any]):
             )
         if isinstance(asked.wait, AwaitConfirmation):
             verdict = _verdict(asked, asked.wait.payload_digest, given, text)
-            await asked.decide(self._service, self._asking, verdict, message_id)
+            await asked.decide(self._service, self._asking, verdict, place.run_id, message_id)
         else:
-            await asked.settle(self._service, self._asking, text, message_id)
+            await asked.settle(self._service, self._asking, text, place.run_id, message_id)
 
     async def _has_answered(self, place: Place, await_id: str, given: dict[str, Any], text: str) -> bool:
         """Whether the principal gave a wait that is closed this answer before: a client that got no reply sends it again."""

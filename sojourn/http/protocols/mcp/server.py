@@ -41,9 +41,10 @@ from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
 from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
 from sojourn.http.protocols.outside import told_of_outside
+from sojourn.http.protocols.past import Delivered
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.talking import Said, ask_once, say_in_session
+from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
 from sojourn.http.protocols.verdict import verdict_of
 from sojourn.http.service import Service
 
@@ -234,7 +235,8 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
 async def _settled(service: Service, asking: Principal, place: Place, text: str, key: str) -> Reading:
     """Answer what a task asks, if it asks anything, once; the reply then goes on."""
     reading = await read(service, place, is_task=True)
-    if key and key in reading.answers:
+    if event := reading.answers.get(key):
+        repeated(Delivered(place, event), Said(Message.user(text), key))
         return reading
     calls = [each for each in reading.waits if each.code]
     asked = next((each for each in reading.waits if not each.code), reading.asked)
@@ -243,7 +245,7 @@ async def _settled(service: Service, asking: Principal, place: Place, text: str,
     verdict = verdict_of(text)
     if asked.code and (verdict.is_approved or not verdict.is_plain):
         raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, place))
-    await asked.settle(service, asking, text, key)
+    await asked.settle(service, asking, text, place.run_id, key)
     return Reading(place, is_task=True)
 
 
