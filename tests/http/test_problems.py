@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import httpx2
 import pytest
@@ -11,6 +12,7 @@ from sojourn import Client
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.http import create_app
 from tests.http.conftest import listening
+from tests.http.test_document import PATHS
 
 CASES = [
     ("GET", "/v1/nothing", None, 404, "not_found"),
@@ -178,3 +180,32 @@ async def test_health_and_metrics(served):
     assert run_id not in text
     await asyncio.gather(*(served.http.get(f"/nothing/{n}") for n in range(5)))
     assert 'method="(any)",path="(none)",status="404"} 5' in (await served.http.get("/metrics")).text
+
+
+async def test_a_parameter_that_a_path_lacks_is_refused(door):
+    """A misspelt parameter selects nothing less than was meant: it is 422, with the name that was perhaps meant, or those that there are."""
+    answer = await door.get("/v1/waits", params={"agent": "x", "limit": "5"})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "invalid_request")
+    (fault,) = problem["faults"]
+    assert fault["place"] == "query/agent"
+    assert "did you mean 'agent_id'? this path has agent_id, cursor, kind, limit, order" in fault["message"]
+    assert "query/agent" in problem["detail"]
+    answer = await door.get("/v1/runs", params={"zzzzzz": "x"})
+    assert "no such parameter; this path has" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("prefix", ["", "/agents"])
+async def test_every_path_of_our_own_refuses_what_it_lacks(shop, temporal_address, prefix):
+    """It does so under any prefix, by each method; other protocols' paths take what their clients add."""
+    web = create_app(shop.app, client=await Client.connect(temporal_address), prefix=prefix)
+    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+        own = [name.split() for name in sorted(PATHS) if " /v1/" in name]
+        for method, path in own:
+            place = re.sub(r"\{\w+\}", "x", path)
+            answer = await http.request(method, f"{prefix}{place}", params={"no_such": "1"}, json={})
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), (method, path)
+            assert answer.json()["faults"][0]["place"] == "query/no_such", (method, path)
+        assert (await http.get(f"{prefix}/health", params={"no_such": "1"})).status_code == 200
+        answer = await http.get(f"{prefix}/openai/v1/models", params={"no_such": "1"})
+        assert answer.status_code == 200

@@ -21,6 +21,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Attending, Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
+from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.service import Service
 from sojourn.http.shown import shown
 
@@ -60,7 +61,7 @@ Status = Literal[
 
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
-routes = APIRouter(prefix="/v1/runs", tags=["runs"])
+routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
 
 
 # A run id has slashes where it is a child run's. So the paths with a word at their end come before the plain one, and the

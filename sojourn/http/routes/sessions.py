@@ -17,6 +17,7 @@ from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AcceptedMessage, Done, Runs
 from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
+from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.routes.settling import settled
 
@@ -29,7 +30,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
     **problems(400, 404, 409, 429),
 }
 
-routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+routes = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownQueryRoute)
 
 
 @routes.get("", response_model=Runs, responses=problems(), summary="List conversations")

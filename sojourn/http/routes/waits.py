@@ -8,11 +8,12 @@ from sojourn.client.listing import Selection
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import Runs, Wait, Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
+from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.waits import PAGE
 
 __all__ = ["routes"]
 
-routes = APIRouter(prefix="/v1/waits", tags=["answers"])
+routes = APIRouter(prefix="/v1/waits", tags=["answers"], route_class=KnownQueryRoute)
 
 
 @routes.get("", response_model=Waits, responses=problems(), summary="List what runs wait for")

@@ -313,3 +313,33 @@ async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals)
         async with httpx2.AsyncClient() as nobody:
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert (await nobody.post(f"{url}/mcp", json=body)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        (
+            "shop_clerk",
+            {"message": "ask", "sesion_id": "s"},
+            "no field sesion_id; did you mean 'session_id'?",
+        ),
+        ("shop_clerk", {"massage": "hello"}, "no field massage; did you mean 'message'?"),
+        ("shop_clerk", {}, "message is missing"),
+        ("shop_clerk", {"message": 3}, "message is not of type string"),
+        ("shop_clerk", {"message": "x", "session_id": "s" * 201}, "session_id is longer than 200 characters"),
+        ("answer", {"answer": "this"}, "task is missing"),
+        ("answer", {"task": "t", "anwser": "this"}, "no field anwser; did you mean 'answer'?"),
+        ("answer", {"task": 3}, "task is not of type string"),
+    ],
+)
+async def test_arguments_that_do_not_fit_the_schema_start_nothing(served, tool, arguments, told):
+    """A call with a wrong or missing field is the tool's error, which names it and what there is, and starts no run."""
+    before = [run.run_id async for run in served.client.list_runs()]
+    async with connect(served.url, mode="legacy") as client:
+        found = await client.session.call_tool(tool, arguments)
+    assert found.is_error
+    text = found.content[0].text
+    assert told in text
+    assert "Call it again with these fields: " in text
+    assert ("task (required)" if tool == "answer" else "message (required)") in text
+    assert [run.run_id async for run in served.client.list_runs()] == before

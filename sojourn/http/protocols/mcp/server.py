@@ -35,6 +35,7 @@ from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import follow, read
+from sojourn.http.protocols.mcp.arguments import check_arguments
 from sojourn.http.protocols.mcp.asking import Context, asking_of, attendance_of, told
 from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
 from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
@@ -113,6 +114,9 @@ class _Answers:
         attending = attendance_of(service, context)
         try:
             require(asking, "user")
+            if params.name == ANSWER or params.name in self._names:
+                schema = _ANSWER if params.name == ANSWER else _MESSAGE
+                check_arguments(params.name, schema, arguments)
             if params.request_state or params.name == ANSWER or not declares_tasks(context):
                 attending.count()
             if params.request_state:
