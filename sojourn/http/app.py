@@ -21,6 +21,7 @@ from sojourn.http.protocols import agui, vercel
 from sojourn.http.protocols.a2a.door import A2aDoor
 from sojourn.http.protocols.mcp.door import McpDoor
 from sojourn.http.protocols.openai import routes as openai
+from sojourn.http.protocols.openai.errors import answer_of
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 
@@ -91,6 +92,7 @@ def create_app(
         locks=locks,
         open_paths=[prefix + path for path in OPEN_PATHS],
         pages=[prefix + path for path in PAGES],
+        shapes={f"{prefix}/openai/": answer_of},
     )
     web.add_middleware(Counted, metrics=service.metrics)
     web.openapi = _document_of(web)

@@ -2,7 +2,7 @@
 
 from starlette.types import Message, Receive, Scope, Send
 
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, shaped
 
 __all__ = ["header_values", "media_type", "path_of", "refuse"]
 
@@ -29,4 +29,4 @@ def path_of(scope: Scope) -> str:
 
 async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request with a problem, and with nothing else."""
-    await problem.response()(scope, receive, send)
+    await shaped(problem, scope)(scope, receive, send)
