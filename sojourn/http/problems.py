@@ -32,6 +32,7 @@ from sojourn.http.shown import shown_text
 
 __all__ = [
     "MEDIA_TYPE",
+    "NOT_JSON",
     "Fault",
     "Problem",
     "ProblemDetails",
@@ -44,6 +45,9 @@ __all__ = [
 ]
 
 MEDIA_TYPE = "application/problem+json"
+
+NOT_JSON = "not_json"
+"""The code of a body that is not said to be JSON, and the type of its fault."""
 
 MAX_DETAIL = 2_000
 """Longest `detail`, in characters."""
@@ -266,6 +270,12 @@ def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return Problem(400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8.")
+    if any(each["type"] == NOT_JSON for each in found):
+        detail, then = (
+            "the body was not sent as JSON",
+            "Send it with the header `Content-Type: application/json`.",
+        )
+        return Problem(415, NOT_JSON, detail, then=then)
     faults = [
         Fault(place="/".join(_escaped(part) for part in each["loc"]), message=str(each["msg"])[:500])
         for each in found[:MAX_FAULTS]

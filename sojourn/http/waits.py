@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -146,7 +146,11 @@ class Inbox:
         known = self._known.pop(run_id, None)
         if known is None or known.version != version:
             read = await waiting_in_history(self._client.temporal, run_id, self._client.storage)
-            known = _Known(version, read)
+            started = (
+                read.status.started_at or described.start_time
+            )  # a history says it only of an execution before
+            status = read.status.model_copy(update={"started_at": started})
+            known = _Known(version, replace(read, status=status))
         known.at = at
         self._known[run_id] = known
         while len(self._known) > MAX_KNOWN:

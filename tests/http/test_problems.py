@@ -209,3 +209,14 @@ async def test_every_path_of_our_own_refuses_what_it_lacks(shop, temporal_addres
         assert (await http.get(f"{prefix}/health", params={"no_such": "1"})).status_code == 200
         answer = await http.get(f"{prefix}/openai/v1/models", params={"no_such": "1"})
         assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])
+@pytest.mark.parametrize(
+    "path", ["/v1/runs", "/v1/runs/x/cancel", "/v1/sessions/shop.clerk/x/messages", "/agui/shop.clerk"]
+)
+async def test_a_body_that_is_not_sent_as_json_is_told_how(door, path, headers):
+    """Without a Content-Type, and with another one, it is 415 with the header to send."""
+    answer = await door.post(path, content=b'{"agent_id": "shop.clerk", "input": "x"}', headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_json"), answer.text
+    assert "`Content-Type: application/json`" in answer.json()["then"]

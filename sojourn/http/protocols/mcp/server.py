@@ -224,7 +224,7 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
     reading = await read(service, place, is_task=True)
     for asked in list(reading.waits):
         response = (params.input_responses or {}).get(key_of(asked))
-        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response):
+        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, place):
             detail = "the form was dismissed; the agent still waits"
             raise Problem(409, "canceled", detail, then=then_of([asked], place))
     return Reading(place, is_task=True)

@@ -67,11 +67,12 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
         asking = asking_of(context)
         require(asking, "user")
-        reading = await read(service, await task_place(service, asking, params.task_id), is_task=True)
+        place = await task_place(service, asking, params.task_id)
+        reading = await read(service, place, is_task=True)
         for asked in reading.waits:
             response = params.input_responses.get(key_of(asked))
             if response is not None:
-                await respond(service, asking, asked, _response(response))
+                await respond(service, asking, asked, _response(response), place)
         return {"resultType": "complete"}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:

@@ -159,8 +159,8 @@ BODIES = [
         422,
         "invalid_request",
     ),
-    row("no Content-Type", "POST", RUNS, 422, "invalid_request", body=b"{}", headers={"Content-Type": ""}),
-    row("a form", "POST", RUNS, 422, "invalid_request", body=b"a=b", headers={"Content-Type": "text/plain"}),
+    row("no Content-Type", "POST", RUNS, 415, "not_json", body=b"{}", headers={"Content-Type": ""}),
+    row("a form", "POST", RUNS, 415, "not_json", body=b"a=b", headers={"Content-Type": "text/plain"}),
     row(
         "a file",
         "POST",
