@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
-from starlette.routing import Route, compile_path
+from starlette.routing import Match, Route, compile_path
+from starlette.types import Scope
 
 from sojourn import __version__
 from sojourn.authoring.app import App
@@ -84,8 +85,8 @@ def create_app(
         web.include_router(router, prefix=prefix)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
-    web.router.routes.append(Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
-    web.router.routes.append(Route(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
+    web.router.routes.append(_Door(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
+    web.router.routes.append(_Door(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
     web.add_middleware(
         Locked,
         auth=auth,
@@ -94,9 +95,18 @@ def create_app(
         pages=[prefix + path for path in PAGES],
         shapes={f"{prefix}/openai/": answer_of},
     )
-    web.add_middleware(Counted, metrics=service.metrics)
+    web.add_middleware(Counted, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
     web.openapi = _document_of(web)
     return web
+
+
+class _Door(Route):
+    """A route of a protocol whose calls have one path; the request knows it, as it does FastAPI's, and is counted by it."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether the route is that of a request."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self} if match is Match.FULL else found
 
 
 def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,7 +18,7 @@ class Metrics:
         self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         """Seconds from a request to its answer's beginning, by method and path of the route."""
         self.streams = 0
-        """Open streams of events."""
+        """Answers that are open streams of events."""
         self.waiting = 0
         """Requests that wait."""
         self.followers = 0
@@ -61,11 +61,18 @@ def _heading(name: str, kind: str, about: str) -> Iterator[str]:
 
 
 class Counted:
-    """Counts the requests of an application, by the path of their route, of which there are few."""
+    """Counts the requests of an application, by the path of their route, of which there are few, and its open streams.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    Args:
+        app: The application.
+        metrics: Where they are counted.
+        waiting: Paths of routes whose answers have the form of a stream, but are one answer that the request waits for.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, waiting: Collection[str] = ()) -> None:
         self._app = app
         self._metrics = metrics
+        self._waiting = frozenset(waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count it when its answer begins."""
@@ -73,14 +80,26 @@ class Counted:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
+        is_stream = False
 
         async def counted(message: Message) -> None:
+            nonlocal is_stream
             if message["type"] == "http.response.start":
                 route = scope.get("route")
                 path: str = getattr(route, "path_format", None) or "(none)"
                 method = scope["method"] if route is not None else "(any)"
                 self._metrics.requests[method, path, message["status"]] += 1
                 self._metrics.seconds[method, path] += time.perf_counter() - began
+                is_stream = _is_stream(message) and path not in self._waiting
+                self._metrics.streams += is_stream
             await send(message)
 
-        await self._app(scope, receive, counted)
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            self._metrics.streams -= is_stream
+
+
+def _is_stream(start: Message) -> bool:
+    named = (value for name, value in start.get("headers", ()) if name.lower() == b"content-type")
+    return any(value.startswith(b"text/event-stream") for value in named)

@@ -178,7 +178,10 @@ def shaped(problem: Problem, scope: Scope) -> Response:
     return problem.response() if told is None else told(problem)
 
 
-_READ_STATUS = "GET /v1/runs/{run_id} tells what the run waits for now."
+_READ_STATUS = (
+    "Where the run has ended or the conversation is closed, start another run or session; "
+    "else GET /v1/runs/{run_id} tells what the run waits for now."
+)
 
 _KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
     ApprovalVoid: (409, "approval_void", "Look at the call as it is now, and decide again with its digest."),

@@ -1,8 +1,10 @@
 """Problems: every error is problem details with a code and what to do next, and shows nothing of the inside."""
 
 import asyncio
+import contextlib
 import json
 import re
+import uuid
 
 import httpx2
 import pytest
@@ -12,6 +14,7 @@ from sojourn import Client
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.http import create_app
 from tests.http.conftest import listening
+from tests.http.requests_that_wait import connected, request_of, streams
 from tests.http.test_document import PATHS
 
 CASES = [
@@ -220,3 +223,42 @@ async def test_a_body_that_is_not_sent_as_json_is_told_how(door, path, headers):
     answer = await door.post(path, content=b'{"agent_id": "shop.clerk", "input": "x"}', headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (415, "not_json"), answer.text
     assert "`Content-Type: application/json`" in answer.json()["then"]
+
+
+async def test_metrics_tell_the_protocols_apart_and_count_only_streams(served, until):
+    """MCP and A2A have paths of their own, and a stream of events is one, while requests that wait are counted as such."""
+    run_id = await served.start("sleep")
+    asked = {kind: request_of(kind, "sleep", run_id=run_id) for kind in ("mcp", "a2a", "output", "chat")}
+    asked["events"] = streams("", run_id)["events"]
+    metrics = served.web.state.service.metrics
+    async with contextlib.AsyncExitStack() as stack:
+        for method, path, headers, body in asked.values():
+            await stack.enter_async_context(connected(served.url, method, path, headers, body))
+        await until(lambda: (metrics.waiting, metrics.streams) == (4, 1))
+    await until(lambda: (metrics.waiting, metrics.streams) == (0, 0))
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    both = {"Accept": "application/json, text/event-stream"}
+    assert (await served.post("/mcp", rpc, headers=both)).status_code == 200
+    assert (await served.post("/a2a/shop.clerk", {"method": "GetTask"})).status_code == 200
+    text = (await served.http.get("/metrics")).text
+    assert 'requests_total{method="POST",path="/mcp",status="200"}' in text
+    assert 'requests_total{method="POST",path="/a2a/{agent_id}{rest}",status="200"}' in text
+    assert 'method="(any)"' not in text
+
+
+async def test_what_is_over_says_to_start_another(served):
+    """A message to a closed conversation, and a decision after the end, say to start another; an unknown conversation names the list of them."""
+    path = f"/v1/sessions/shop.clerk/{uuid.uuid4().hex}"
+    unknown = await served.post(f"{path}/close")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "run_not_found")
+    assert "conversation" in unknown.json()["detail"]
+    assert "GET /v1/sessions" in unknown.json()["then"]
+    await served.post(f"{path}/messages?wait=30", {"text": "hello"})
+    await served.post(f"{path}/close")
+    late = await served.post(f"{path}/messages", {"text": "more"})
+    run_id = await served.start("hello")
+    await served.output(run_id)
+    decided = await served.post(f"/v1/runs/{run_id}/approvals", {"await_id": "w", "approved": False})
+    for answer in (late, decided):
+        assert (answer.status_code, answer.json()["code"]) == (409, "await_closed")
+        assert "start another run or session" in answer.json()["then"]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,7 +89,9 @@ def create(
     else:
         key, text = create_key(file, name, tenant=tenant or "", roles=roles or ["user"])
     if own := [role for role in key.roles if role not in ROLES]:
-        print(f"sojourn: only tools and policy engines know the role {plain(own[0])}", file=sys.stderr)
+        meant = get_close_matches(own[0], ROLES, 1)
+        hint = f": did you mean {meant[0]}?" if meant else ""
+        print(f"sojourn: only tools and policy engines know the role {plain(own[0])}{hint}", file=sys.stderr)
     if as_json:
         print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))
         return OK

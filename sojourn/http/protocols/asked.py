@@ -12,6 +12,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.values.visible import visible
 from sojourn.errors import InvalidInput
+from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.verdict import Verdict, verdict_of
@@ -89,6 +90,7 @@ class Asked:
         if isinstance(self.wait, AwaitConfirmation):
             await self.decide(service, asking, verdict_of(text), run_id, message_id)
             return
+        note_settled(self.run_id, self.wait.id)
         run = await service.run(asking, self.run_id)
         require(asking, "user")
         await run.answer(self.wait.id, text, by=asking.subject, message_id=message_id or None)
@@ -104,8 +106,10 @@ class Asked:
             Problem: The principal is no approver, or means another call.
             RunError: The run does not take it.
         """
-        run, by, wait = await service.run(asking, self.run_id), asking.subject, self.wait
+        wait = self.wait
         assert isinstance(wait, AwaitConfirmation)
+        note_settled(self.run_id, wait.id, approved=verdict.is_approved, digest=wait.payload_digest)
+        run, by = await service.run(asking, self.run_id), asking.subject
         require(asking, "approver")
         if verdict.code and verdict.code != self.code:
             raise Problem(

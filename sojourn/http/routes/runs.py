@@ -16,6 +16,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Outcome, Runs, Started
@@ -107,7 +108,9 @@ async def start_run(
     except RunAlreadyExists:
         if not key or run_id is None or not await _is_same(service, asking, run_id, body):
             raise
+        note(run_id=run_id)
         return json_of(Started(run_id=run_id, agent_id=body.agent_id))
+    note(run_id=run.id)
     return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201)
 
 

@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance
+from sojourn.http.locks.noted import note, note_call, only_calls
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.a2a.alive import answer_alive
@@ -24,6 +25,17 @@ _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
 _CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004}
 _NOT_CANCELABLE = -32002
+_MAX_METHOD = 100
+_READS = (
+    "GetTask",
+    "ListTasks",
+    "SubscribeToTask",
+    "GetExtendedAgentCard",
+    "tasks/get",
+    "tasks/list",
+    "tasks/resubscribe",
+    "agent/getAuthenticatedExtendedCard",
+)
 _STREAMS = ("SendStreamingMessage", "message/stream")
 
 
@@ -44,7 +56,10 @@ class A2aDoor:
         try:
             if request.method == "POST":
                 body = await request.body()
+                only_calls()
                 _check(body)
+                if (method := _asked(body)["method"]) not in _READS:
+                    note_call(method[:_MAX_METHOD])
             app = self._app(request, body)
             inner = {**scope, "path": request.path_params.get("rest") or "/", "root_path": ""}
             inner["raw_path"] = inner["path"].encode()
@@ -182,6 +197,7 @@ def _error(error: Exception, body: bytes) -> JSONResponse:
         code = _NOT_CANCELABLE if problem.code == "task_not_cancelable" else code
     if not body:
         return problem.response()
+    note(code=problem.code)
     id = asked.get("id")
     told = {"code": code, "message": problem.detail, "data": {"code": problem.code, "then": problem.then}}
     answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import Receive, Scope, Send
 
 from sojourn.http.attendance import Attendance
+from sojourn.http.locks.noted import only_calls
 from sojourn.http.service import Service
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Its host and origin, its body and who asks were checked by the locks."""
         manager_of = import_module("mcp.server.streamable_http_manager").StreamableHTTPSessionManager
+        only_calls()
         await self._service.open()
         Attendance(self._service, scope).hold()
         if self._server is None:

@@ -6,6 +6,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.principal import Principal
+from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
@@ -71,14 +72,16 @@ async def respond(
     wait, by, content = asked.wait, asking.subject, dict(response.content or {})
     run = await service.run(asking, asked.run_id)
     if isinstance(wait, AwaitConfirmation):
-        _require_approver(asking, asked, place)
         approved = response.action == "accept" and content.get("decision") == "approve"
+        note_settled(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
+        _require_approver(asking, asked, place)
         if approved:
             await run.approve(wait.id, payload_digest=wait.payload_digest, by=by)
         else:
             reason = str(content.get("reason") or "")[:10_000]
             await run.deny(wait.id, reason, payload_digest=wait.payload_digest, by=by)
         return True
+    note_settled(asked.run_id, wait.id)
     require(asking, "user")
     if response.action == "decline":
         await run.decline(wait.id, by=by)

@@ -31,6 +31,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance, Stopping
+from sojourn.http.locks.noted import note, note_call
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.attempts import attempted
@@ -112,6 +113,8 @@ class _Answers:
         """Start, answer or go on; what goes wrong is the result of the tool, which models read."""
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
         attending = attendance_of(service, context)
+        if params.name != ANSWER or arguments.get("answer"):
+            note_call("tools/call", tool=params.name)
         try:
             require(asking, "user")
             if params.name == ANSWER or params.name in self._names:
@@ -125,12 +128,14 @@ class _Answers:
                 reading = await _answered(service, asking, arguments)
             else:
                 place = await _started(service, asking, _agent(self._names, params.name), arguments)
+                note(run_id=place.run_id)
                 if declares_tasks(context):
                     return created(place)
                 reading = Reading(place, is_task=True)
             return await _result(attending, context, reading)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
+            note(code=problem.code)
             return failed(f"{problem.detail}\n{problem.then}", code=problem.code)
 
     async def list_resources(

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
 from sojourn.http.attendance import Attendance, Stopping
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem, problem_of, stopped
 from sojourn.http.protocols.following import read, read_to_end
@@ -65,6 +66,7 @@ async def complete_chat(
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.named("session_id"))
     reading = Reading(await _place_of_chat(service, asking, body, key))
+    note(run_id=reading.place.run_id)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return Streamed(chunks(service, reading, body.model, usage=usage))
@@ -103,6 +105,7 @@ async def create_response(
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
     reading = Reading(await _place_of_response(service, asking, body, key))
+    note(run_id=reading.place.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
         "previous_response_id": body.previous_response_id,
