@@ -11,6 +11,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.awaits.sent import as_json
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.waits import OpenWait, open_waits, waits_of
@@ -78,6 +79,7 @@ async def _settle_one(
         run_id=run.id,
     )
     if wait is not None:
+        note_settled(wait.run_id, wait.wait.id, **_decided(wait, answer))
         require(asking, "approver" if wait.kind == "approval" else "user")
         try:
             await _give(await service.run(asking, wait.run_id), asking, wait, answer)
@@ -89,6 +91,14 @@ async def _settle_one(
     if key := await _given_by(run, asking, answer):
         return key
     raise closed
+
+
+def _decided(wait: OpenWait, answer: Answer) -> dict[str, Any]:
+    """Of a call to approve, what is decided, and of which arguments as they were shown."""
+    if wait.kind != "approval":
+        return {}
+    approved = False if answer.is_declined else _decision(answer)[0]
+    return {"approved": approved, "digest": getattr(wait.wait, "payload_digest", "")}
 
 
 async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:

@@ -116,3 +116,18 @@ async def test_a_run_that_is_started_or_told_something_is_named(post, lines):
     path = f"/v1/sessions/shop.clerk/{uuid.uuid4().hex}/messages"
     message = (await post(USER, path, {"text": "hello"})).json()
     assert [line["run_id"] for line in lines()] == [run["run_id"], message["run_id"]]
+
+
+async def test_what_a_page_decides_is_told(post, lines):
+    """Over AG-UI too the line has the verdict and the digest of what was shown."""
+    messages = [{"id": "m-0", "role": "user", "content": "wipe"}]
+    body: dict[str, Any] = {"threadId": uuid.uuid4().hex, "runId": "r-1", "messages": messages}
+    told = (await post(USER, "/agui/shop.clerk", body)).text
+    last = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: ")][-1]
+    (interrupt,) = last["outcome"]["interrupts"]
+    answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False}}
+    await post(APPROVER, "/agui/shop.clerk", {**body, "resume": [answer]})
+    line = lines()[-1]
+    assert (line["subject"], line["status"], line["approved"]) == ("bo", 200, False)
+    assert line["digest"] == interrupt["id"].rpartition("#")[2]
+    assert line["await_id"]
