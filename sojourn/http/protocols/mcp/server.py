@@ -117,7 +117,7 @@ class _Answers:
             note_call("tools/call", tool=params.name)
         try:
             require(asking, "user")
-            if params.name == ANSWER or params.name in self._names:
+            if not params.request_state and (params.name == ANSWER or params.name in self._names):
                 schema = _ANSWER if params.name == ANSWER else _MESSAGE
                 check_arguments(params.name, schema, arguments)
             if params.request_state or params.name == ANSWER or not declares_tasks(context):
