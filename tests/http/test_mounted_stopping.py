@@ -99,14 +99,15 @@ async def test_a_mounted_service_answers_who_waits_as_soon_as_uvicorn_is_asked_t
 async def test_openais_client_sends_nothing_again_where_the_mounted_service_stops(served, site, until):
     """A chat without a name is one run, since the answer tells the client not to send it again."""
     process, url = site
-    client = openai.AsyncOpenAI(base_url=f"{url}/openai/v1", api_key="k", max_retries=2)
-    text = f"sleep {uuid.uuid4().hex}"
-    messages = [{"role": "user", "content": text}]
-    asking = asyncio.ensure_future(client.chat.completions.create(model="shop.clerk", messages=messages))
-    await until(lambda: waiting(served, url, 1))
-    process.send_signal(signal.SIGTERM)
-    with pytest.raises(openai.InternalServerError) as refused:
-        await asking
+    base_url = f"{url}/openai/v1"
+    async with openai.AsyncOpenAI(base_url=base_url, api_key="k", max_retries=2) as client:
+        text = f"sleep {uuid.uuid4().hex}"
+        messages = [{"role": "user", "content": text}]
+        asking = asyncio.ensure_future(client.chat.completions.create(model="shop.clerk", messages=messages))
+        await until(lambda: waiting(served, url, 1))
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(openai.InternalServerError) as refused:
+            await asking
     assert refused.value.code == "service_stops"
     assert refused.value.response.headers["x-should-retry"] == "false"
 
