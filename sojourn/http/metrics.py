@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.media_type import is_stream
+
 __all__ = ["Counted", "Metrics"]
 
 
@@ -80,26 +82,21 @@ class Counted:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        is_stream = False
+        streams = 0
 
         async def counted(message: Message) -> None:
-            nonlocal is_stream
+            nonlocal streams
             if message["type"] == "http.response.start":
                 route = scope.get("route")
                 path: str = getattr(route, "path_format", None) or "(none)"
                 method = scope["method"] if route is not None else "(any)"
                 self._metrics.requests[method, path, message["status"]] += 1
                 self._metrics.seconds[method, path] += time.perf_counter() - began
-                is_stream = _is_stream(message) and path not in self._waiting
-                self._metrics.streams += is_stream
+                streams = int(is_stream(message) and path not in self._waiting)
+                self._metrics.streams += streams
             await send(message)
 
         try:
             await self._app(scope, receive, counted)
         finally:
-            self._metrics.streams -= is_stream
-
-
-def _is_stream(start: Message) -> bool:
-    named = (value for name, value in start.get("headers", ()) if name.lower() == b"content-type")
-    return any(value.startswith(b"text/event-stream") for value in named)
+            self._metrics.streams -= streams

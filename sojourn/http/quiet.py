@@ -9,14 +9,17 @@ from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.media_type import is_stream
+
 __all__ = ["Quiet", "quieten"]
 
 LOGGER = "uvicorn.error"
 
 _INCOMPLETE = "ASGI callable returned without completing response"
 
-_is_stream: ContextVar[bool] = ContextVar("sojourn.is_stream", default=False)
-"""Whether the request that is answered here, which uvicorn logs from the same task, is answered by a stream."""
+_is_cut: ContextVar[bool] = ContextVar("sojourn.is_cut", default=False)
+"""Whether the answer to a request, which uvicorn logs from the same task, was a stream that has ended without an exception: without its end
+too that is on purpose."""
 
 
 class Quiet:
@@ -31,21 +34,16 @@ class Quiet:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request."""
-        is_stream = False
+        was_stream = False
 
         async def sent(message: Message) -> None:
-            nonlocal is_stream
+            nonlocal was_stream
             if message["type"] == "http.response.start":
-                named = (
-                    value for name, value in message.get("headers", ()) if name.lower() == b"content-type"
-                )
-                is_stream = any(value.startswith(b"text/event-stream") for value in named)
+                was_stream = is_stream(message)
             await send(message)
 
         await self._app(scope, receive, sent)
-        _is_stream.set(
-            is_stream
-        )  # it has ended without an exception: where its end is missing, that is on purpose
+        _is_cut.set(was_stream)
 
 
 def quieten() -> None:
@@ -54,4 +52,4 @@ def quieten() -> None:
 
 
 def _is_no_cut(record: logging.LogRecord) -> bool:
-    return not (_is_stream.get() and record.getMessage().startswith(_INCOMPLETE))
+    return not (_is_cut.get() and record.getMessage().startswith(_INCOMPLETE))

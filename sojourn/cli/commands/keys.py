@@ -2,7 +2,6 @@
 
 import json
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,6 +78,7 @@ def create(
     sojourn keys create --name ana --tenant acme --role user --role approver --file keys.json
     sojourn keys create --name ana --rotate --file keys.json
     """
+    from sojourn.contracts.declaration import suggestion
     from sojourn.contracts.principal import ROLES
     from sojourn.http.locks.key_file import create_key, rotate_key
 
@@ -89,8 +89,7 @@ def create(
     else:
         key, text = create_key(file, name, tenant=tenant or "", roles=roles or ["user"])
     if own := [role for role in key.roles if role not in ROLES]:
-        meant = get_close_matches(own[0], ROLES, 1)
-        hint = f": did you mean {meant[0]}?" if meant else ""
+        hint = suggestion(own[0], ROLES)
         print(f"sojourn: only tools and policy engines know the role {plain(own[0])}{hint}", file=sys.stderr)
     if as_json:
         print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sojourn.http.locks.noted import Notes, begin
 from sojourn.http.locks.presence import has_presence
 from sojourn.http.locks.principals import principal_of
-from sojourn.http.locks.requests import media_type, path_of
+from sojourn.http.locks.requests import path_of
+from sojourn.http.media_type import media_type
 
 __all__ = ["Audited", "about"]
 

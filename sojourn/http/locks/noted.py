@@ -4,7 +4,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Notes", "begin", "note", "note_call", "note_settled", "only_calls"]
+__all__ = ["Notes", "begin", "note", "note_settled", "only_calls"]
 
 
 @dataclass(slots=True)
@@ -39,14 +39,9 @@ def begin(notes: Notes) -> None:
 
 
 def note(**fields: Any) -> None:
-    """Add fields to the line of the request that is answered here, such as `run_id`, or the `code` of a refusal."""
+    """Add fields to the line of the request that is answered here, such as `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides."""
     if (notes := _notes.get()) is not None:
         notes.fields.update(fields)
-
-
-def note_call(call: str, **fields: Any) -> None:
-    """Note that the request is a call of JSON-RPC that decides."""
-    note(call=call, **fields)
 
 
 def note_settled(run_id: str, await_id: str, **decided: Any) -> None:

@@ -78,9 +78,8 @@ class Presence:
                 return _GONE
             if self._is_let_in is None:
                 return self._seen(await self._receive())
-            if (
-                self._coming is None
-            ):  # else an earlier one was not waited for to the end, as when somebody only looks whether the client is there
+            # Another one may have been left before its end, as when somebody only looks whether the client is there.
+            if self._coming is None:
                 self._coming = asyncio.ensure_future(self._receive())
             while not self._coming.done():
                 is_due = not (await asyncio.wait({self._coming}, timeout=LOOK))[0]

@@ -1,24 +1,16 @@
 """What the locks read of a request, and how they refuse one."""
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from sojourn.http.problems import Problem, shaped
 
-__all__ = ["header_values", "media_type", "path_of", "refuse"]
+__all__ = ["header_values", "path_of", "refuse"]
 
 
 def header_values(scope: Scope, name: str) -> list[str]:
     """The values of a request's header, in their order; the name is in lower case."""
     wanted = name.encode()
     return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
-
-
-def media_type(start: Message) -> str:
-    """The media type of an answer, by its first message; empty where it names none."""
-    for key, value in start.get("headers", ()):
-        if key.lower() == b"content-type":
-            return value.decode("latin-1").partition(";")[0].strip().lower()
-    return ""
 
 
 def path_of(scope: Scope) -> str:

@@ -85,7 +85,8 @@ class Asked:
             message_id: The id of the message that is the answer; empty where it has none.
 
         Raises:
-            As `decide`.
+            Problem: As `decide`.
+            RunError: As `decide`.
         """
         if isinstance(self.wait, AwaitConfirmation):
             await self.decide(service, asking, verdict_of(text), run_id, message_id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sojourn.client.run import Run
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.kinds import wait_in
@@ -95,10 +96,10 @@ async def _settle_one(
 
 def _decided(wait: OpenWait, answer: Answer) -> dict[str, Any]:
     """Of a call to approve, what is decided, and of which arguments as they were shown."""
-    if wait.kind != "approval":
+    if not isinstance(wait.wait, AwaitConfirmation):
         return {}
     approved = False if answer.is_declined else _decision(answer)[0]
-    return {"approved": approved, "digest": getattr(wait.wait, "payload_digest", "")}
+    return {"approved": approved, "digest": wait.wait.payload_digest}
 
 
 async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:

@@ -31,7 +31,7 @@ from sojourn.http.protocols.following import follow, read, recorded
 from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.verdict import verdict_of
+from sojourn.http.protocols.verdict import is_same_answer, verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["Said", "answer", "ask_once", "digest_of", "repeated", "reused", "say", "say_in_session", "stop"]
@@ -206,13 +206,8 @@ def repeated(delivered: Delivered, said: Said) -> Place:
         Problem: It was something else.
     """
     event, place = delivered.event, delivered.place
-    if isinstance(event, MessageReceivedEvent):
-        is_same = event.message == said.message
-    elif event.approved is None:
-        is_same = event.text == said.text
-    else:
-        is_same = event.approved == verdict_of(said.text).is_approved
-    if not is_same:
+    is_message = isinstance(event, MessageReceivedEvent)
+    if not (event.message == said.message if is_message else is_same_answer(event, said.text)):
         raise reused(said.message_id, place.run_id)
     return place
 
@@ -234,7 +229,7 @@ async def _settled_by(
     if delivered := past.delivered.get(said.message_id):
         return repeated(delivered, said)
     for asked, then, event in past.decided:
-        if asked.code == verdict.code and _is_same(event, asked, asking, said):
+        if asked.code == verdict.code and _is_same(event, asking, said):
             return then
     named = [each for each in past.open if each[1].code == verdict.code]
     for before, asked, then in named if verdict.code and named else past.open:
@@ -275,7 +270,7 @@ async def answer(
         return previous
     then = Place(previous.run_id, reading.end)
     closed = await attempted(partial(_closed_or_settled, service, asking, then, asked, said))
-    if closed is None or (isinstance(closed, AwaitAnsweredEvent) and _is_same(closed, asked, asking, said)):
+    if closed is None or (isinstance(closed, AwaitAnsweredEvent) and _is_same(closed, asking, said)):
         return then
     if asked.code and verdict.is_plain:
         raise Problem(
@@ -309,10 +304,8 @@ async def _closed_by(service: Service, then: Place, asked: Asked) -> Event | Non
     return None
 
 
-def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, said: Said) -> bool:
+def _is_same(event: AwaitAnsweredEvent, asking: Principal, said: Said) -> bool:
     """Whether an answer is this one, sent before."""
     if said.answer_id and event.message_id == said.answer_id:
         return True
-    is_decision = isinstance(asked.wait, AwaitConfirmation)
-    same = event.approved == verdict_of(said.text).is_approved if is_decision else event.text == said.text
-    return same and event.by == asking.subject
+    return is_same_answer(event, said.text) and event.by == asking.subject

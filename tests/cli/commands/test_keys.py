@@ -73,7 +73,7 @@ async def test_a_role_that_no_route_knows_is_said(command):
     """It may be one of a tool's; a misspelt one would open less than was meant."""
     done = await command(*CREATE, "--name", "ana", "--role", "aprover")
     assert done.code == 0
-    assert "only tools and policy engines know the role aprover: did you mean approver?" in done.err
+    assert "only tools and policy engines know the role aprover; did you mean 'approver'?" in done.err
 
 
 async def test_a_rotation(command, tmp_path):

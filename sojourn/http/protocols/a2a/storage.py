@@ -12,6 +12,7 @@ from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, ImagePart, Part, TextPart
 from sojourn.contracts.message import Message as Words
 from sojourn.contracts.principal import Principal
+from sojourn.core.run.inbox import MAX_ID_CHARS
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
@@ -23,13 +24,10 @@ from sojourn.http.protocols.past import Delivered
 from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, digest_of, repeated, reused, say_in_session
-from sojourn.http.protocols.verdict import Verdict, verdict_of
+from sojourn.http.protocols.verdict import Verdict, is_same_answer, verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["RunStorage", "place_of_task"]
-
-MAX_ID = 200
-"""Longest id of a message, in characters."""
 
 
 class RunStorage(Storage[Any]):
@@ -134,10 +132,12 @@ class RunStorage(Storage[Any]):
         async with aclosing(recorded(self._service, place)) as events:
             async for event, _ in events:
                 if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
-                    approved = (
-                        given["approved"] is True if "approved" in given else verdict_of(text).is_approved
+                    is_decided = event.approved is not None and "approved" in given
+                    is_same = (
+                        event.approved == (given["approved"] is True)
+                        if is_decided
+                        else is_same_answer(event, text)
                     )
-                    is_same = event.text == text if event.approved is None else event.approved == approved
                     return is_same and event.by == self._asking.subject
         return False
 
@@ -172,9 +172,9 @@ async def place_of_task(service: Service, asking: Principal, task_id: str) -> Pl
 
 
 def _id_of(message: Message) -> str:
-    """The id of a message, as a conversation knows it: at most 200 characters."""
+    """The id of a message, as a conversation knows it."""
     id = message["message_id"]
-    return id if len(id) <= MAX_ID else f"{id[: MAX_ID - 33]}-{digest_of(id)}"
+    return id if len(id) <= MAX_ID_CHARS else f"{id[: MAX_ID_CHARS - 33]}-{digest_of(id)}"
 
 
 def _verdict(asked: Asked, digest: str, given: dict[str, Any], text: str) -> Verdict:

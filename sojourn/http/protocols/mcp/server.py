@@ -31,7 +31,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance, Stopping
-from sojourn.http.locks.noted import note, note_call
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.attempts import attempted
@@ -114,7 +114,7 @@ class _Answers:
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
         attending = attendance_of(service, context)
         if params.name != ANSWER or arguments.get("answer"):
-            note_call("tools/call", tool=params.name)
+            note(call="tools/call", tool=params.name)
         try:
             require(asking, "user")
             if not params.request_state and (params.name == ANSWER or params.name in self._names):

@@ -12,7 +12,7 @@ from mcp_types import ElicitResult, RequestParams
 from pydantic import Field, ValidationError
 
 from sojourn.contracts.principal import Principal
-from sojourn.http.locks.noted import note, note_call
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.following import read
@@ -66,7 +66,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         return {"resultType": "complete", **_detailed(reading)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
-        note_call("tasks/update")
+        note(call="tasks/update")
         asking = asking_of(context)
         require(asking, "user")
         place = await task_place(service, asking, params.task_id)
@@ -78,7 +78,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         return {"resultType": "complete"}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
-        note_call("tasks/cancel")
+        note(call="tasks/cancel")
         asking = asking_of(context)
         place = await task_place(service, asking, params.task_id)
         if (await read(service, place, is_task=True)).state in ("open", "asked"):
