@@ -61,7 +61,7 @@ class A2aDoor:
             if request.method == "POST":
                 body = await request.body()
                 only_calls()
-                asked = {}
+                asked = {} if body else None
                 value = _parsed(body)
                 asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
                 _check(value)
