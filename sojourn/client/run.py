@@ -41,7 +41,17 @@ from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.core.awaits.update_id import update_id_of
-from sojourn.core.run.inbox import CLOSE, INTERRUPT, REMEMBER, SEND, Accepted, Inbox, read_send
+from sojourn.core.run.inbox import (
+    CLOSE,
+    INTERRUPT,
+    MAX_ID_CHARS,
+    REMEMBER,
+    SEND,
+    Accepted,
+    Inbox,
+    is_message_id,
+    read_send,
+)
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -468,6 +478,10 @@ class Run:
         await_id: str | None,
     ) -> str:
         """Send an answer to a wait, which is a message of this id; returns the await's id."""
+        if message_id is not None and not is_message_id(message_id):
+            raise InvalidInput(
+                f"{self.id}: `message_id` is a text of at most {MAX_ID_CHARS} characters", run_id=self.id
+            )
         answered = await self._send(kind, sent, update_id_of(message_id))
         if message_id and await_id and answered != await_id:
             raise AwaitClosed(
@@ -569,7 +583,10 @@ class Run:
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn of a run that is a conversation, and return whether there was one; as `Session.interrupt`."""
-        return bool(await self._send(INTERRUPT, {"reason": reason, "by": by, "turn_id": turn_id}))
+        sent = {"reason": reason, "by": by, "turn_id": turn_id}
+        if turn_id == "":  # left out it would be whichever turn is under way
+            raise InvalidInput(f"{self.id}: `turn_id` names a turn, or is left out", run_id=self.id)
+        return bool(await self._send(INTERRUPT, sent))
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
         """End a run that is a conversation, once no message waits; raises as `Session.close`."""

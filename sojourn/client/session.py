@@ -56,13 +56,19 @@ class SessionTurn:
         """The user turn that took the message; empty until `events` or `result` has seen it begin."""
         self.after = accepted.after
         """An event_id of the run, after which the message's events come."""
-        self.is_answer = accepted.is_answer
-        """Whether the message was given before, as the answer to what the conversation, or a child run of it, asked."""
         self.accepted = accepted
         """What the conversation said of the message."""
-        self.is_repeated = accepted.repeated
-        """Whether the conversation had accepted a message of this id before; a further attempt of the client's own counts too."""
         self._kept = kept
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the conversation had accepted a message of this id before; a further attempt of the client's own counts too."""
+        return self.accepted.repeated
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the message was given before, as the answer to what the conversation, or a child run of it, asked."""
+        return self.accepted.is_answer
 
     def __repr__(self) -> str:
         """The conversation and the message."""

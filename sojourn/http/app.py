@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
-from starlette.routing import Route, compile_path
+from starlette.routing import Match, Route, compile_path
+from starlette.types import Scope
 
 from sojourn import __version__
 from sojourn.authoring.app import App
@@ -24,6 +25,7 @@ from sojourn.http.protocols import agui, vercel
 from sojourn.http.protocols.a2a.door import A2aDoor
 from sojourn.http.protocols.mcp.door import McpDoor
 from sojourn.http.protocols.openai import routes as openai
+from sojourn.http.protocols.openai.errors import answer_of
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 
@@ -91,8 +93,8 @@ def create_app(
         web.include_router(router, prefix=prefix)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
-    web.router.routes.append(Route(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
-    web.router.routes.append(Route(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
+    web.router.routes.append(_Door(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
+    web.router.routes.append(_Door(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
     site: Site | None = None
     if console and find_spec("jinja2"):
         site = import_module(CONSOLE).install(web, service, auth, prefix)
@@ -103,10 +105,20 @@ def create_app(
         open_paths=[prefix + path for path in OPEN_PATHS],
         pages=[prefix + path for path in PAGES],
         site=site,
+        shapes={f"{prefix}/openai/": answer_of},
     )
-    web.add_middleware(Counted, metrics=service.metrics)
+    web.add_middleware(Counted, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
     web.openapi = _document_of(web)
     return web
+
+
+class _Door(Route):
+    """A route of a protocol whose calls have one path; the request knows it, as it does FastAPI's, and is counted by it."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether the route is that of a request."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self} if match is Match.FULL else found
 
 
 def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:

@@ -43,6 +43,10 @@ class Attendance:
         """
         count(self._scope)
 
+    def if_stopped(self, name: str, value: str) -> None:
+        """Add a header to the answer that the request gets where the server ends it since it stops."""
+        presence_of(self._scope).if_stopped[name] = value
+
     def hold(self) -> None:
         """Let a library that cancels its work when the client leaves learn of that only once the request waits, or has sent all."""
         presence_of(self._scope).hold()

@@ -3,10 +3,12 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from sojourn.contracts.message import Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.values.json_fault import json_fault
+from sojourn.http.problems import NOT_JSON
 
 __all__ = [
     "NO_CHANGE",
@@ -40,7 +42,7 @@ class JsonBody(BaseModel):
     @classmethod
     def _is_json(cls, value: Any) -> Any:
         if isinstance(value, bytes):
-            raise ValueError("it was not sent as `Content-Type: application/json`")  # noqa: TRY004 - as below
+            raise PydanticCustomError(NOT_JSON, "it was not sent as `Content-Type: application/json`")
         if fault := json_fault(value, max_bytes=None):
             raise ValueError(fault.message)
         return value
@@ -160,7 +162,7 @@ NO_REASON = ReasonBody()
 class InterruptBody(ReasonBody):
     """Which turn ends, and why."""
 
-    turn_id: Annotated[str, Field(max_length=200)] = ""
+    turn_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """The turn that is meant, as events and the status have it: where another one is under way, the answer is 409. Whichever is, when left out."""
 
 

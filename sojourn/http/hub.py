@@ -87,11 +87,9 @@ class Hub:
         self._subscribers[follower] = self._subscribers.get(follower, 0) + 1
         if leaving := self._leaving.pop(follower, None):
             leaving.cancel()
-        self._metrics.streams += 1
         try:
             yield Subscription(follower, cursor, children=children, deltas=deltas, readings=self._readings)
         finally:
-            self._metrics.streams -= 1
             self._subscribers[follower] -= 1
             if not self._subscribers[follower] and not self._is_closed:
                 loop = asyncio.get_running_loop()

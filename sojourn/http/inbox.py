@@ -4,10 +4,11 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from pydantic import TypeAdapter, ValidationError
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
 from sojourn.client.access import Access
@@ -263,15 +264,18 @@ class Inbox:
             if known is not None and known.version == version:
                 self._keep(run_id, _Known(version, awaiting, known.waiting))
             else:
-                self._keep(run_id, _Known(version, awaiting, await self._waiting(run_id, described.run_id)))
+                self._keep(run_id, _Known(version, awaiting, await self._waiting(described)))
 
-    async def _waiting(self, run_id: str, execution: str) -> Waiting | None:
+    async def _waiting(self, described: WorkflowExecutionDescription) -> Waiting | None:
         try:
-            return await waiting_in_history(
-                self._client.temporal, run_id, self._client.storage, execution=execution
+            read = await waiting_in_history(
+                self._client.temporal, described.id, self._client.storage, execution=described.run_id
             )
         except (RunNotFound, RunUnreadable):
             return None
+        # A history says when its run started only where an execution came before.
+        started = read.status.started_at or described.start_time
+        return replace(read, status=read.status.model_copy(update={"started_at": started}))
 
     def _keep(self, run_id: str, known: _Known) -> None:
         self._known.pop(run_id, None)

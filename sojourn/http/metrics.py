@@ -2,9 +2,11 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.media_type import is_stream
 
 __all__ = ["Counted", "Metrics"]
 
@@ -18,7 +20,7 @@ class Metrics:
         self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         """Seconds from a request to its answer's beginning, by method and path of the route."""
         self.streams = 0
-        """Open streams of events."""
+        """Answers that are open streams of events."""
         self.waiting = 0
         """Requests that wait."""
         self.followers = 0
@@ -61,11 +63,18 @@ def _heading(name: str, kind: str, about: str) -> Iterator[str]:
 
 
 class Counted:
-    """Counts the requests of an application, by the path of their route, of which there are few."""
+    """Counts the requests of an application, by the path of their route, of which there are few, and its open streams.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    Args:
+        app: The application.
+        metrics: Where they are counted.
+        waiting: Paths of routes whose answers have the form of a stream, but are one answer that the request waits for.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, waiting: Collection[str] = ()) -> None:
         self._app = app
         self._metrics = metrics
+        self._waiting = frozenset(waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count it when its answer begins."""
@@ -73,14 +82,21 @@ class Counted:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
+        streams = 0
 
         async def counted(message: Message) -> None:
+            nonlocal streams
             if message["type"] == "http.response.start":
                 route = scope.get("route")
                 path: str = getattr(route, "path_format", None) or "(none)"
                 method = scope["method"] if route is not None else "(any)"
                 self._metrics.requests[method, path, message["status"]] += 1
                 self._metrics.seconds[method, path] += time.perf_counter() - began
+                streams = int(is_stream(message) and path not in self._waiting)
+                self._metrics.streams += streams
             await send(message)
 
-        await self._app(scope, receive, counted)
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            self._metrics.streams -= streams

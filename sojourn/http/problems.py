@@ -1,7 +1,7 @@
 """Problem: what every refused or failed request is answered with, as RFC 9457 tells it, with a code and what to do next."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Scope
 
 from sojourn.errors import (
     ApprovalVoid,
@@ -28,9 +30,24 @@ from sojourn.errors import (
 )
 from sojourn.http.shown import shown_text
 
-__all__ = ["MEDIA_TYPE", "Fault", "Problem", "ProblemDetails", "install", "problem_of", "stopped"]
+__all__ = [
+    "MEDIA_TYPE",
+    "NOT_JSON",
+    "Fault",
+    "Problem",
+    "ProblemDetails",
+    "Shape",
+    "install",
+    "problem_of",
+    "shape",
+    "shaped",
+    "stopped",
+]
 
 MEDIA_TYPE = "application/problem+json"
+
+NOT_JSON = "not_json"
+"""The code of a body that is not said to be JSON, and the type of its fault."""
 
 MAX_DETAIL = 2_000
 """Longest `detail`, in characters."""
@@ -143,7 +160,28 @@ class Problem(Exception):  # noqa: N818 - the RFC's name for it
         return JSONResponse(self.members, self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
-_READ_STATUS = "GET /v1/runs/{run_id} tells what the run waits for now."
+Shape = Callable[[Problem], Response]
+"""Tells a problem as a protocol does."""
+
+_SHAPE = "sojourn.shape"
+"""Where the scope of a request has the shape of its protocol."""
+
+
+def shape(scope: Scope, told: Shape) -> None:
+    """Let the problems of a request be told as its protocol does."""
+    scope[_SHAPE] = told
+
+
+def shaped(problem: Problem, scope: Scope) -> Response:
+    """A problem as the answer to a request: problem details, where its protocol has no other shape."""
+    told: Shape | None = scope.get(_SHAPE)
+    return problem.response() if told is None else told(problem)
+
+
+_READ_STATUS = (
+    "Where the run has ended or the conversation is closed, start another run or session; "
+    "else GET /v1/runs/{run_id} tells what the run waits for now."
+)
 
 _KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
     ApprovalVoid: (409, "approval_void", "Look at the call as it is now, and decide again with its digest."),
@@ -235,6 +273,12 @@ def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return Problem(400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8.")
+    if any(each["type"] == NOT_JSON for each in found):
+        detail, then = (
+            "the body was not sent as JSON",
+            "Send it with the header `Content-Type: application/json`.",
+        )
+        return Problem(415, NOT_JSON, detail, then=then)
     faults = [
         Fault(place="/".join(_escaped(part) for part in each["loc"]), message=str(each["msg"])[:500])
         for each in found[:MAX_FAULTS]
@@ -261,21 +305,21 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
         methods: The methods of its paths.
     """
 
-    async def validation(_request: Request, error: Exception) -> JSONResponse:
+    async def validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _of_validation(error).response()
+        return shaped(_of_validation(error), request.scope)
 
-    async def refused(request: Request, error: Exception) -> JSONResponse:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code != 405:
-            return problem_of(error).response()
+            return shaped(problem_of(error), request.scope)
         path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         allowed = {method for pattern, names in methods if pattern.match(path) for method in names}
         error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette tells those of one route
-        return problem_of(error).response()
+        return shaped(problem_of(error), request.scope)
 
-    async def known(_request: Request, error: Exception) -> JSONResponse:
-        return problem_of(error).response()
+    async def known(request: Request, error: Exception) -> Response:
+        return shaped(problem_of(error), request.scope)
 
     web.add_exception_handler(RequestValidationError, validation)
     web.add_exception_handler(HTTPException, refused)

@@ -28,6 +28,7 @@ from sojourn.http.locks.tenancy import chosen_id, may_see
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
 from sojourn.http.replies import ListedRun, Runs
+from sojourn.http.stopping import Server, signaled_server, until_it_stops
 
 __all__ = ["Service"]
 
@@ -58,6 +59,7 @@ class Service:
         self._inbox: Inbox | None = None
         self._opening = asyncio.Lock()
         self._stopping: asyncio.Future[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Connect, unless that is done.
@@ -72,6 +74,13 @@ class Service:
                 self._hub = Hub(self._client, self.metrics)
                 self._inbox = Inbox(self._client)
                 self._stopping = asyncio.get_running_loop().create_future()
+                if (server := signaled_server()) is not None:
+                    self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
+
+    async def _watch(self, server: Server, stopping: asyncio.Future[None]) -> None:
+        await until_it_stops(server, stopping)
+        if not stopping.done():
+            await self.end_streams()
 
     async def end_streams(self) -> None:
         """End every stream and all waiting; a client goes on at another process, or at this one while it still answers."""

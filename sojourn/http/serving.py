@@ -10,6 +10,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from sojourn.http.quiet import Quiet, quieten
 from sojourn.http.service import Service
 
 __all__ = ["MAX_HEAD", "serve"]
@@ -36,8 +37,9 @@ async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[],
     await service.open()  # here, since uvicorn would print the traceback of an error at its beginning
     if announce is not None:
         announce()
+    quieten()
     config = uvicorn.Config(
-        web,
+        Quiet(web),
         log_config=None,
         access_log=False,
         server_header=False,

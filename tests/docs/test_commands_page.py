@@ -134,10 +134,10 @@ async def test_sessions(served, status_when):
 
 
 async def test_keys(command, tmp_path):
-    """The lines make, list and revoke keys, and print the fields that the page names."""
+    """The lines make, rotate, list and revoke keys, and print the fields that the page names."""
     done = [await command(*words, cwd=tmp_path) for words in lines_of("Keys")]
-    assert [(each.code, each.err) for each in done] == [(0, "")] * 6
-    ana, ci, table, listed, revoked, ids = done
+    assert [(each.code, each.err) for each in done] == [(0, "")] * 8
+    ana, ci, rotated, table, listed, older, revoked, ids = done
     assert re.fullmatch(r"sojourn_[0-9a-f]{12}_[\w-]{43}", ana.out.splitlines()[-1])
     part = PAGE.split("\n## Keys\n")[1].split("\n## ")[0]
     assert all(f"`{field}`" in part for key in listed.objects for field in key)
@@ -147,7 +147,9 @@ async def test_keys(command, tmp_path):
     }
     assert "ana" in table.out
     assert ci.json["key_id"] in ids.json["revoked"]
-    assert listed.objects[0]["key_id"] in revoked.out
+    assert listed.objects[0]["key_id"] in older.out
+    assert listed.objects[2]["key_id"] in revoked.out
+    assert listed.objects[2]["key_id"] in rotated.out
 
 
 async def test_schedules(served):

@@ -28,13 +28,13 @@ async def _until_closed(site: httpx2.AsyncClient, sessions: dict[str, Principal]
 
 
 async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web, monkeypatch):
-    """A key of the page's commands opens the page's service until it is revoked; the examples make what they say."""
+    """A key of the page's commands opens the page's service until it is rotated and revoked; the examples make what they say."""
     tokens, own, again, locks, service = blocks("security.md")
     scope: dict = {}
     for block in (tokens, own, again, locks, service):
         exec(block, scope)
     lines = [shlex.split(line)[1:] for line in re.findall(r"^sojourn keys .*$", PAGE, re.MULTILINE)]
-    create, list_, revoke = lines
+    create, list_, revoke, rotate, _, older = lines
     key = (await command(*create, cwd=tmp_path)).out.splitlines()[-1]
     auth = scope["people_and_programs"]("https://issuer.example", tmp_path / "keys.json")
     assert isinstance(auth, FirstOf)
@@ -43,8 +43,14 @@ async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web,
     assert (await client.get("/me", headers=headers)).json() == "ana"
     assert (await client.get("/me", headers={**headers, "Host": "other.example"})).status_code == 421
     assert "ana" in (await command(*list_, cwd=tmp_path)).out
-    await command(*revoke, cwd=tmp_path)
+    new = (await command(*rotate, cwd=tmp_path)).out.splitlines()[-1]
+    others = {**headers, "Authorization": f"Bearer {new}"}
+    assert [(await client.get("/me", headers=each)).json() for each in (headers, others)] == ["ana"] * 2
+    await command(*older, cwd=tmp_path)
     assert (await client.get("/me", headers=headers)).status_code == 401
+    assert (await client.get("/me", headers=others)).json() == "ana"
+    await command(*revoke, cwd=tmp_path)
+    assert (await client.get("/me", headers=others)).status_code == 401
     behind = await serve_web(auth=scope["by_proxy"])
     assert (await behind.get("/who", headers={"X-Verified-User": "bo"})).json()["subject"] == "bo"
     assert (await behind.get("/who")).status_code == 401

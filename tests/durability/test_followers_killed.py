@@ -152,7 +152,8 @@ class Campaign:
             await asyncio.sleep(0.2)
 
     async def _is_idle(self, port: int) -> bool:
-        return "sojourn_http_streams 0\n" in (await self._http.get(f"http://127.0.0.1:{port}/metrics")).text
+        text = (await self._http.get(f"http://127.0.0.1:{port}/metrics")).text
+        return "sojourn_http_streams 0\n" in text and "sojourn_http_waiting_requests 0\n" in text
 
 
 async def test_each_client_has_the_history(stages, server, capsys):

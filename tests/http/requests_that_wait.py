@@ -149,8 +149,8 @@ async def connected(
             await writer.wait_closed()
 
 
-OF_A_LIBRARY = "_shutdown_watcher"
-"""A task of sse-starlette's, which a process has once, whatever is asked of it."""
+OF_THE_PROCESS = ("_shutdown_watcher", "_watch")
+"""Tasks that a process has once, whatever is asked of it, of sse-starlette and of the service: they look whether the server stops."""
 
 OURS = ("sojourn/http", "sojourn/events", "uvicorn/protocols", "/mcp/", "sse_starlette", "fasta2a")
 
@@ -160,7 +160,7 @@ def answering() -> list[str]:
     found = []
     for task in asyncio.all_tasks():
         code = getattr(task.get_coro(), "cr_code", None) or getattr(task.get_coro(), "ag_code", None)
-        if code and code.co_name != OF_A_LIBRARY and any(each in code.co_filename for each in OURS):
+        if code and code.co_name not in OF_THE_PROCESS and any(each in code.co_filename for each in OURS):
             found.append(f"{task.get_name()}: {task.get_coro().__qualname__}")
     return found
 

@@ -1,7 +1,10 @@
 """Problems: every error is problem details with a code and what to do next, and shows nothing of the inside."""
 
 import asyncio
+import contextlib
 import json
+import re
+import uuid
 
 import httpx2
 import pytest
@@ -11,6 +14,8 @@ from sojourn import Client
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.http import create_app
 from tests.http.conftest import listening
+from tests.http.requests_that_wait import connected, request_of, streams
+from tests.http.test_document import PATHS
 
 CASES = [
     ("GET", "/v1/nothing", None, 404, "not_found"),
@@ -178,3 +183,82 @@ async def test_health_and_metrics(served):
     assert run_id not in text
     await asyncio.gather(*(served.http.get(f"/nothing/{n}") for n in range(5)))
     assert 'method="(any)",path="(none)",status="404"} 5' in (await served.http.get("/metrics")).text
+
+
+async def test_a_parameter_that_a_path_lacks_is_refused(door):
+    """A misspelt parameter selects nothing less than was meant: it is 422, with the name that was perhaps meant, or those that there are."""
+    answer = await door.get("/v1/waits", params={"agent": "x", "limit": "5"})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "invalid_request")
+    (fault,) = problem["faults"]
+    assert fault["place"] == "query/agent"
+    assert "did you mean 'agent_id'? this path has agent_id, cursor, kind, limit, order" in fault["message"]
+    assert "query/agent" in problem["detail"]
+    answer = await door.get("/v1/runs", params={"zzzzzz": "x"})
+    assert "no such parameter; this path has" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("prefix", ["", "/agents"])
+async def test_every_path_of_our_own_refuses_what_it_lacks(shop, temporal_address, prefix):
+    """It does so under any prefix, by each method; other protocols' paths take what their clients add."""
+    web = create_app(shop.app, client=await Client.connect(temporal_address), prefix=prefix)
+    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+        own = [name.split() for name in sorted(PATHS) if " /v1/" in name]
+        for method, path in own:
+            place = re.sub(r"\{\w+\}", "x", path)
+            answer = await http.request(method, f"{prefix}{place}", params={"no_such": "1"}, json={})
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), (method, path)
+            assert answer.json()["faults"][0]["place"] == "query/no_such", (method, path)
+        assert (await http.get(f"{prefix}/health", params={"no_such": "1"})).status_code == 200
+        answer = await http.get(f"{prefix}/openai/v1/models", params={"no_such": "1"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])
+@pytest.mark.parametrize(
+    "path", ["/v1/runs", "/v1/runs/x/cancel", "/v1/sessions/shop.clerk/x/messages", "/agui/shop.clerk"]
+)
+async def test_a_body_that_is_not_sent_as_json_is_told_how(door, path, headers):
+    """Without a Content-Type, and with another one, it is 415 with the header to send."""
+    answer = await door.post(path, content=b'{"agent_id": "shop.clerk", "input": "x"}', headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_json"), answer.text
+    assert "`Content-Type: application/json`" in answer.json()["then"]
+
+
+async def test_metrics_tell_the_protocols_apart_and_count_only_streams(served, until):
+    """MCP and A2A have paths of their own, and a stream of events is one, while requests that wait are counted as such."""
+    run_id = await served.start("sleep")
+    asked = {kind: request_of(kind, "sleep", run_id=run_id) for kind in ("mcp", "a2a", "output", "chat")}
+    asked["events"] = streams("", run_id)["events"]
+    metrics = served.web.state.service.metrics
+    async with contextlib.AsyncExitStack() as stack:
+        for method, path, headers, body in asked.values():
+            await stack.enter_async_context(connected(served.url, method, path, headers, body))
+        await until(lambda: (metrics.waiting, metrics.streams) == (4, 1))
+    await until(lambda: (metrics.waiting, metrics.streams) == (0, 0))
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    both = {"Accept": "application/json, text/event-stream"}
+    assert (await served.post("/mcp", rpc, headers=both)).status_code == 200
+    assert (await served.post("/a2a/shop.clerk", {"method": "GetTask"})).status_code == 200
+    text = (await served.http.get("/metrics")).text
+    assert 'requests_total{method="POST",path="/mcp",status="200"}' in text
+    assert 'requests_total{method="POST",path="/a2a/{agent_id}{rest}",status="200"}' in text
+    assert 'method="(any)"' not in text
+
+
+async def test_what_is_over_says_to_start_another(served):
+    """A message to a closed conversation, and a decision after the end, say to start another; an unknown conversation names the list of them."""
+    path = f"/v1/sessions/shop.clerk/{uuid.uuid4().hex}"
+    unknown = await served.post(f"{path}/close")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "run_not_found")
+    assert "conversation" in unknown.json()["detail"]
+    assert "GET /v1/sessions" in unknown.json()["then"]
+    await served.post(f"{path}/messages?wait=30", {"text": "hello"})
+    await served.post(f"{path}/close")
+    late = await served.post(f"{path}/messages", {"text": "more"})
+    run_id = await served.start("hello")
+    await served.output(run_id)
+    decided = await served.post(f"/v1/runs/{run_id}/approvals", {"await_id": "w", "approved": False})
+    for answer in (late, decided):
+        assert (answer.status_code, answer.json()["code"]) == (409, "await_closed")
+        assert "start another run or session" in answer.json()["then"]

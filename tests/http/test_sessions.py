@@ -149,6 +149,8 @@ async def test_an_interruption_is_of_the_turn_that_is_meant(served, session):
     ended = await served.post(f"{session}/interrupt", {"turn_id": first})
     assert (ended.status_code, ended.json()["done"]) == (200, "no_turn")
     await served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 30})
+    unnamed = await served.post(f"{session}/interrupt", {"turn_id": ""})
+    assert unnamed.status_code == 422  # not whichever turn is under way
     late = await served.post(f"{session}/interrupt", {"turn_id": first})
     assert (late.status_code, late.json()["code"]) == (409, "await_closed")
     present = (await served.http.get(session)).json()

@@ -13,16 +13,17 @@ import pytest
 
 from sojourn import Client, Worker
 from sojourn.http import create_app
+from sojourn.http.locks.key_file import create_key, revoke_key
 from tests import programs
 from tests.http.conftest import SHOP, listening
-from tests.http.requests_that_wait import WAITING, connected, request_of, requests
+from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
 
 
 @contextlib.asynccontextmanager
-async def serving(address: str, queue: str):
+async def serving(address: str, queue: str, *options: str):
     """`sojourn serve` of the shop's app, as a process, with its address."""
     env = {**os.environ, "TEMPORAL_ADDRESS": address, "SOJOURN_TASK_QUEUE": queue}
-    command = ("-m", "sojourn", "serve", "shop_app:app", "--port", "0", "--json")
+    command = ("-m", "sojourn", "serve", "shop_app:app", "--port", "0", "--json", *options)
     with Path(os.devnull).open() as nothing:
         started = await programs.Command.start(*command, stdin=nothing.fileno(), cwd=SHOP.parent, env=env)
     try:
@@ -118,3 +119,23 @@ async def test_a_request_that_is_being_carried_out_is_answered_in_the_end(
     assert answer.headers["retry-after"] == "1"
     assert "Send the same request again" in answer.json()["then"]
     await run.cancel()
+
+
+async def test_a_stream_that_is_cut_is_no_error_in_the_log(served, temporal_address, tmp_path, until):
+    """Where a key is revoked, its streams are cut without their end, and the process logs no error of the application for them."""
+    file = tmp_path / "keys.json"
+    _, key = create_key(file, "ana", roles=["user"])
+    async with serving(temporal_address, served.client.task_queue, "--keys", str(file)) as (command, address):
+        headers = {"Authorization": f"Bearer {key}"}
+        body = {"agent_id": "shop.clerk", "input": "sleep"}
+        run_id = (await served.http.post(f"{address}/v1/runs", json=body, headers=headers)).json()["run_id"]
+        asked = streams(uuid.uuid4().hex, run_id)["events"]
+        async with connected(address, *asked, key=key) as connection:
+            await connection.reader.readuntil(b"run_started")
+            revoke_key(file, "ana")
+            rest = await asyncio.wait_for(connection.reader.read(), 40)
+        assert not rest.endswith(b"0\r\n\r\n")  # the last chunk: the stream has no end
+        command.send_signal(signal.SIGTERM)
+        _, err = await asyncio.wait_for(command.communicate(), 10)
+    assert (b"without completing" in err, b"Traceback" in err) == (False, False), err
+    await served.client.get_run(run_id).cancel()

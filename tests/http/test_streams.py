@@ -278,9 +278,8 @@ async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch)
             frames = await reading.events(path)
             assert recorded(frames) == await history_of(served, run_id)
             async with asyncio.timeout(30):
-                while metrics.dropped < 3:
+                while metrics.dropped < 3 or metrics.streams:
                     await asyncio.sleep(0.05)
-            assert metrics.streams == 0
 
 
 async def test_all_that_is_kept_is_bounded(served):

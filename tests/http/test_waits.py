@@ -2,6 +2,7 @@
 
 import uuid
 from collections import Counter
+from datetime import datetime
 
 import httpx2
 import pytest
@@ -50,6 +51,15 @@ async def test_an_inbox_has_what_an_answer_needs(inbox):
     assert sorted(form["form"]["properties"]) == ["a", "b"]
     assert form["missing_fields"] == ["a", "b"]
     assert weigh["calls"][0]["payload"] == {"disk": "a"}
+
+
+async def test_an_inbox_says_when_each_run_started(inbox, served):
+    """The start is that of the run's status, and before the wait opened."""
+    for wait in await inbox[2]():
+        started = wait["context"]["started_at"]
+        shown = (await served.http.get(f"/v1/runs/{wait['run_id']}")).json()["started_at"]
+        assert started == shown
+        assert datetime.fromisoformat(started) <= datetime.fromisoformat(wait["since"])
 
 
 async def test_an_inbox_is_ordered_and_read_by_pages(inbox, served):

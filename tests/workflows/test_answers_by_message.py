@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from sojourn import AwaitClarification, AwaitClosed, PlanResult, RunPolicy, Toolset
+from sojourn import AwaitClarification, AwaitClosed, InvalidInput, PlanResult, RunPolicy, Toolset
 from tests.workflows.test_endless import short
 
 __all__ = ["short"]
@@ -50,6 +50,8 @@ async def test_a_message_is_one_answer(session):
     """Sent again it is refused for another wait, also while it is on its way, and is no message."""
     turn = await session.send("ask")
     first = await asked(session)
+    with pytest.raises(InvalidInput, match="at most 200 characters"):
+        await session.run.answer(first, "red", message_id="m" * 201)
     given = await asyncio.gather(*[session.run.answer(first, "red", message_id="m-1") for _ in range(5)])
     assert set(given) == {first.id}
     second = await asked(session, first.id)

@@ -349,7 +349,7 @@ async def test_the_next_turn_begins_without_results(serve, traces):
 
 async def test_a_closed_conversation_can_be_interrupted(client, traces):
     """The turn ends, and the conversation with it."""
-    session = client.session("test.agent", "closing")
+    session = client.session("test.agent", "interrupted-closing")
     await held(session, "slow")
     await session.close("done")
     with pytest.raises(AwaitClosed):

@@ -47,9 +47,14 @@ def create(
         ),
     ],
     tenant: Annotated[
-        str,
-        typer.Option("--tenant", metavar="TENANT", help="Whose runs it sees; default: those without one."),
-    ] = "",
+        str | None,
+        typer.Option(
+            "--tenant",
+            metavar="TENANT",
+            help="Whose runs it sees; default: those without one, with --rotate those of the present key.",
+            show_default=False,
+        ),
+    ] = None,
     roles: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,19 +63,34 @@ def create(
             help="viewer, user, approver, operator, or one of your tools' own; can be given several times. Default: user.",
         ),
     ] = None,
+    rotate: Annotated[
+        bool,
+        typer.Option(
+            "--rotate",
+            help="Make a further key beside the present one of this name, with its tenant and roles; both open.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Make a key, and print it, this once, alone on the last line.
 
     \b
     sojourn keys create --name ana --tenant acme --role user --role approver --file keys.json
+    sojourn keys create --name ana --rotate --file keys.json
     """
+    from sojourn.contracts.declaration import suggestion
     from sojourn.contracts.principal import ROLES
-    from sojourn.http.locks.key_file import create_key
+    from sojourn.http.locks.key_file import create_key, rotate_key
 
-    key, text = create_key(file, name, tenant=tenant, roles=roles or ["user"])
+    if rotate and roles:
+        raise typer.BadParameter("a key that is rotated has the roles of the present one; leave out --role")
+    if rotate:
+        key, text = rotate_key(file, name, tenant=tenant)
+    else:
+        key, text = create_key(file, name, tenant=tenant or "", roles=roles or ["user"])
     if own := [role for role in key.roles if role not in ROLES]:
-        print(f"sojourn: only tools and policy engines know the role {plain(own[0])}", file=sys.stderr)
+        hint = suggestion(own[0], ROLES)
+        print(f"sojourn: only tools and policy engines know the role {plain(own[0])}{hint}", file=sys.stderr)
     if as_json:
         print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))
         return OK
@@ -110,22 +130,27 @@ def revoke(
         ),
     ],
     file: File,
+    older: Annotated[
+        bool,
+        typer.Option("--older", help="Of a name: revoke all but the newest key, as after a rotation."),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Revoke a key: it opens nothing from the next request on, in services that run too.
 
     \b
     sojourn keys revoke ana --file keys.json
+    sojourn keys revoke ana --older --file keys.json
     """
     from sojourn.http.locks.key_file import revoke_key
 
-    revoked = revoke_key(file, which)
+    revoked = revoke_key(file, which, older=older)
     if as_json:
         print(json.dumps({"revoked": [key.key_id for key in revoked]}))
     elif revoked:
         print(f"revoked {', '.join(key.key_id for key in revoked)}")
     else:
-        print("it was revoked before")
+        print("there is no older key that opens" if older else "it was revoked before")
     return OK
 
 

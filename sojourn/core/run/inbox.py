@@ -23,6 +23,7 @@ from sojourn.core.values.wire import size_of
 __all__ = [
     "CLOSE",
     "INTERRUPT",
+    "MAX_ID_CHARS",
     "NO_CONVERSATION",
     "REMEMBER",
     "SEND",
@@ -32,6 +33,7 @@ __all__ = [
     "Interruption",
     "Mode",
     "Sent",
+    "is_message_id",
     "read_close",
     "read_interrupt",
     "read_remember",
@@ -63,10 +65,12 @@ MAX_MESSAGE_BYTES = 256_000
 MAX_KNOWN = 10_000
 """Number of the last messages whose ids are known."""
 
-_MAX_ID_CHARS = 200
+MAX_ID_CHARS = 200
+"""Longest id of a message, in characters."""
+
 _ANSWER = "+"
 """Behind the place of a message that was an answer."""
-_NO_ID = Refused(f"`message_id` is a text of at most {_MAX_ID_CHARS} characters")
+_NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
 _FIELDS = ("message_id", "text", "parts", "mode", "by")
 _PARTS = (TextPart, ImagePart, DocumentPart)
 _MAX_REASON_CHARS = 2_000
@@ -200,7 +204,7 @@ def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
     )
     if isinstance(by, Refused):
         return by
-    if message_id is not None and not _is_id(message_id):
+    if message_id is not None and not is_message_id(message_id):
         return _NO_ID
     if isinstance(message, Refused):
         return message
@@ -225,11 +229,12 @@ def read_remember(values: Sequence[Any]) -> str | Refused:
     if isinstance(fields, Refused):
         return fields
     message_id = fields.get("message_id")
-    return message_id if message_id and _is_id(message_id) else _NO_ID
+    return message_id if message_id and is_message_id(message_id) else _NO_ID
 
 
-def _is_id(value: Any) -> TypeIs[str]:
-    return isinstance(value, str) and len(value) <= _MAX_ID_CHARS and is_writable(value)
+def is_message_id(value: Any) -> TypeIs[str]:
+    """Whether a value can be the id of a message."""
+    return isinstance(value, str) and len(value) <= MAX_ID_CHARS and is_writable(value)
 
 
 def _message(text: Any, parts: Any) -> Message | Refused:
@@ -258,8 +263,8 @@ def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
     if isinstance(read, Refused):
         return read
     turn_id = _field(values, "turn_id")
-    if turn_id is not None and not (isinstance(turn_id, str) and len(turn_id) <= _MAX_ID_CHARS):
-        return Refused(f"`turn_id` is a text of at most {_MAX_ID_CHARS} characters")
+    if turn_id is not None and not (isinstance(turn_id, str) and 0 < len(turn_id) <= MAX_ID_CHARS):
+        return Refused(f"`turn_id` is a text of 1 to {MAX_ID_CHARS} characters")
     return Interruption(*read, turn_id or "")
 
 

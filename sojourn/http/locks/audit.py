@@ -1,8 +1,9 @@
 """Audit: one line in the log for each decision: who asked for what, with which body, from where, and what became of it.
 
-A decision is a request that changes something, and any request that is refused. The logger is `sojourn.http.audit`.
+A decision is a request that changes something, and any request that is refused, also inside an answer of JSON-RPC. The logger is `sojourn.http.audit`.
 """
 
+import asyncio
 import hashlib
 import json
 from typing import Any, cast
@@ -11,10 +12,11 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.locks.noted import Notes, begin
 from sojourn.http.locks.presence import has_presence
 from sojourn.http.locks.principals import principal_of
-from sojourn.http.locks.requests import media_type, path_of
-from sojourn.http.problems import MEDIA_TYPE
+from sojourn.http.locks.requests import path_of
+from sojourn.http.media_type import media_type
 
 __all__ = ["Audited", "about"]
 
@@ -53,7 +55,10 @@ class Audited:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        line = _Line(scope)
+        notes = Notes()
+        scope[_KEY] = notes.fields
+        begin(notes)
+        line = _Line(scope, notes)
 
         async def read() -> Message:
             message = await receive()
@@ -69,19 +74,23 @@ class Audited:
         except Exception:
             line.write(500)
             raise
+        except asyncio.CancelledError:
+            line.end()
+            raise
         line.end()
 
 
 class _Line:
     """The line of one request, which is written once."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, notes: Notes) -> None:
         self._scope = scope
+        self._notes = notes
         self._body = hashlib.sha256()
         self._size = 0
         self._status = 0
         self._problem: bytes | None = None
-        """The beginning of an answer that is a problem."""
+        """The beginning of an answer that is a problem, or an error of a protocol."""
         self._is_written = False
 
     def read(self, message: Message) -> None:
@@ -94,23 +103,27 @@ class _Line:
         """Take in a part of the answer."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._problem = b"" if media_type(message) == MEDIA_TYPE else None
+            is_told = self._status >= 400 and media_type(message).endswith("json")
+            self._problem = b"" if is_told else None
         elif message["type"] == "http.response.body" and self._problem is not None:
             self._problem = (self._problem + message.get("body", b""))[:_MAX_PROBLEM]
-        if self._problem is None or (
-            message["type"] == "http.response.body" and not message.get("more_body", False)
-        ):
+        is_early = self._problem is None and not self._notes.only_calls
+        if is_early or (message["type"] == "http.response.body" and not message.get("more_body", False)):
             self.write(self._status)
 
     def end(self) -> None:
-        """Write the line of a request whose client has left before its answer: it may have changed something all the same."""
-        if not self._status and has_presence(self._scope) and self._scope["method"] not in _READS:
+        """Write the line of a request whose client has left before its answer, or before its end: it may have changed something all the same."""
+        if self._status:
+            self.write(self._status)
+        elif has_presence(self._scope) and self._scope["method"] not in _READS:
             self.write(_LEFT)
 
     def write(self, status: int) -> None:
         """Write the line, where the request is a decision."""
         scope = self._scope
         if self._is_written or not (scope["method"] not in _READS or status >= 400):
+            return
+        if status < 400 and not self._notes.is_decision:
             return
         self._is_written = True
         asking, client = principal_of(scope), scope.get("client")
@@ -123,17 +136,19 @@ class _Line:
             "code": _code(self._problem),
             "client": client[0] if client else None,
             "body_digest": f"sha256:{self._body.hexdigest()}" if self._size else None,
-            **scope.get(_KEY, {}),
+            **self._notes.line,
         }
         known = {name: value for name, value in fields.items() if value not in (None, "")}
-        (_log.info if status < 400 else _log.warning)("decision", **known)
+        (_log.info if status < 400 and "code" not in known else _log.warning)("decision", **known)
 
 
 def _code(problem: bytes | None) -> str | None:
-    """The code of a problem."""
+    """The code of a problem, or of an error in OpenAI's shape."""
     try:
         found = json.loads(problem or b"{}")
     except ValueError:
         return None
-    code = cast("dict[str, object]", found).get("code") if isinstance(found, dict) else None
+    told = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    error = told.get("error")
+    code = cast("dict[str, Any]", error if isinstance(error, dict) else told).get("code")
     return code if isinstance(code, str) else None

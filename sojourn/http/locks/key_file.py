@@ -25,7 +25,7 @@ from sojourn.core.run.opening import principal_fault
 from sojourn.errors import DefinitionError, InvalidInput
 from sojourn.private import private_opener
 
-__all__ = ["Key", "change_time", "create_key", "key_of", "read_keys", "revoke_key"]
+__all__ = ["Key", "change_time", "create_key", "key_of", "read_keys", "revoke_key", "rotate_key"]
 
 PREFIX = "sojourn_"
 """What every key begins with, so that scanners find one that was published."""
@@ -70,9 +70,60 @@ def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str])
 
     Raises:
         DefinitionError: The file cannot be read as a key file.
-        InvalidInput: Nobody is called so, or there is such a key.
+        InvalidInput: Nobody is called so, there is such a key, or there is no folder for the file.
         OSError: The file cannot be written.
     """
+    key, text = _made(name, tenant, roles)
+
+    def added(keys: list[Key]) -> list[Key]:
+        if any((each.name, each.tenant) == (name, tenant) and each.revoked_at is None for each in keys):
+            raise InvalidInput(
+                f"there is a key {name!r}; `--rotate` makes a further one beside it, with the same tenant and roles; "
+                "else choose another name, or revoke that one first"
+            )
+        return [*keys, key]
+
+    _change(path, added)
+    return key, text
+
+
+def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key, str]:
+    """Make a further key beside the newest of a name, with its tenant and roles, and return it with its text; both open.
+
+    Args:
+        path: The file.
+        name: Whose key it is.
+        tenant: The tenant of the name; needed where keys of several have this name.
+
+    Raises:
+        DefinitionError: The file cannot be read as a key file.
+        InvalidInput: No key of this name opens, or those of several tenants do.
+        OSError: The file cannot be written.
+    """
+    made: list[tuple[Key, str]] = []
+
+    def added(keys: list[Key]) -> list[Key]:
+        found = [
+            each
+            for each in keys
+            if each.name == name and tenant in (None, each.tenant) and each.revoked_at is None
+        ]
+        if not found:
+            of = f" of {tenant!r}" if tenant else ""
+            raise InvalidInput(f"no key {name!r}{of} opens; make the first one without `--rotate`")
+        if len(tenants := sorted({each.tenant for each in found})) > 1:
+            raise InvalidInput(
+                f"keys {name!r} are of several tenants; say which by `--tenant`: {', '.join(map(repr, tenants))}"
+            )
+        made.append(_made(name, found[-1].tenant, found[-1].roles))
+        return [*keys, made[0][0]]
+
+    _change(path, added)
+    return made[0]
+
+
+def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
+    """A new key with its text."""
     if fault := principal_fault(Principal(subject=name, tenant=tenant, roles=list(roles))):
         raise InvalidInput(fault.replace("principal.subject", "a key's name").replace("principal.", ""))
     key_id = secrets.token_hex(6)
@@ -85,18 +136,16 @@ def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str])
         digest=_digest(text),
         created_at=datetime.now(UTC),
     )
-
-    def added(keys: list[Key]) -> list[Key]:
-        if any((each.name, each.tenant) == (name, tenant) and each.revoked_at is None for each in keys):
-            raise InvalidInput(f"there is a key {name!r}; choose another name, or revoke that one first")
-        return [*keys, key]
-
-    _change(path, added)
     return key, text
 
 
-def revoke_key(path: Path, which: str) -> list[Key]:
+def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
     """Revoke a key by its id, or the keys of a name, and return those that opened until now.
+
+    Args:
+        path: The file.
+        which: The id of a key, or a name.
+        older: Whether the newest key of the name that opens is left, in each tenant; an id is then of no key.
 
     Raises:
         DefinitionError: The file cannot be read as a key file.
@@ -107,11 +156,15 @@ def revoke_key(path: Path, which: str) -> list[Key]:
     now = datetime.now(UTC)
 
     def changed(keys: list[Key]) -> list[Key]:
-        if not any(which in (each.key_id, each.name) for each in keys):
+        meant = [each for each in keys if which == each.name or (which == each.key_id and not older)]
+        if not meant:
+            what = "name" if older else "key"
             raise InvalidInput(
-                f"there is no key {which!r}; `sojourn keys list --file {quote(str(path))}` shows them"
+                f"there is no {what} {which!r}; `sojourn keys list --file {quote(str(path))}` shows them"
             )
-        revoked.extend(each for each in keys if which in (each.key_id, each.name) and each.revoked_at is None)
+        open_ = [each for each in meant if each.revoked_at is None]
+        left = {each.tenant: each.key_id for each in open_} if older else {}
+        revoked.extend(each for each in open_ if left.get(each.tenant) != each.key_id)
         return [each.model_copy(update={"revoked_at": now}) if each in revoked else each for each in keys]
 
     if not path.exists():
@@ -182,6 +235,8 @@ def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
 @contextlib.contextmanager
 def _locked(path: Path) -> Generator[None]:
     """Hold the lock of a file, which is another file beside it: the file itself is replaced."""
+    if not path.parent.is_dir():
+        raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
     with open(path.parent / f".{path.name}.lock", "w", opener=private_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

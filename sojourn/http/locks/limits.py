@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.contracts.principal import Principal
 from sojourn.http.locks.principals import LOCAL, principal_of
-from sojourn.http.locks.requests import media_type, refuse
+from sojourn.http.locks.requests import refuse
+from sojourn.http.media_type import is_stream
 from sojourn.http.problems import Problem
 
 __all__ = ["Limited", "count"]
@@ -87,7 +88,7 @@ class Limited:
             nonlocal is_cut
             if is_cut:
                 return  # a library that has made something of the exception says so
-            if message["type"] == "http.response.start" and media_type(message) == "text/event-stream":
+            if message["type"] == "http.response.start" and is_stream(message):
                 try:
                     lasting.open()
                 except Problem as problem:

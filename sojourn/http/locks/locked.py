@@ -1,6 +1,6 @@
 """Locked: all locks of a service, in their order; nothing reaches a route but through them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,7 +13,9 @@ from sojourn.http.locks.hosts import Hosts
 from sojourn.http.locks.limits import Limited
 from sojourn.http.locks.presence import Present
 from sojourn.http.locks.principals import Auth
+from sojourn.http.locks.requests import path_of
 from sojourn.http.locks.site import Site
+from sojourn.http.problems import Shape, shape
 
 __all__ = ["OPEN_PATHS", "PAGES", "Locked", "Locks"]
 
@@ -58,6 +60,7 @@ class Locked:
         open_paths: Paths that everybody may read.
         pages: Paths of the service's own pages, which load scripts and styles.
         site: Pages for people, on paths of their own.
+        shapes: How problems are told, by what paths begin with; elsewhere as problem details.
 
     Raises:
         DefinitionError: A setting is invalid.
@@ -72,7 +75,9 @@ class Locked:
         open_paths: Collection[str] = OPEN_PATHS,
         pages: Collection[str] = PAGES,
         site: Site | None = None,
+        shapes: Mapping[str, Shape] | None = None,
     ) -> None:
+        self._shapes = dict(shapes or {})
         locks = locks or Locks()
         present = Present(app, auth=auth)
         bounded = Bodies(
@@ -88,4 +93,9 @@ class Locked:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return
+        if scope["type"] == "http":
+            path = path_of(scope)
+            for begin, told in self._shapes.items():
+                if path.startswith(begin):
+                    shape(scope, told)
         await self._app(scope, receive, send)

@@ -43,6 +43,8 @@ class Presence:
         """Whether the sender is let in no longer."""
         self.is_ended = False
         """Whether the answering was ended since the client has left."""
+        self.if_stopped: dict[str, str] = {}
+        """Headers of the answer where the server ends the request since it stops."""
         self._has_left = False
         self._may_be_told = asyncio.Event()
         self._may_be_told.set()
@@ -76,9 +78,8 @@ class Presence:
                 return _GONE
             if self._is_let_in is None:
                 return self._seen(await self._receive())
-            if (
-                self._coming is None
-            ):  # else an earlier one was not waited for to the end, as when somebody only looks whether the client is there
+            # Another one may have been left before its end, as when somebody only looks whether the client is there.
+            if self._coming is None:
                 self._coming = asyncio.ensure_future(self._receive())
             while not self._coming.done():
                 is_due = not (await asyncio.wait({self._coming}, timeout=LOOK))[0]
@@ -161,7 +162,9 @@ class Present:
                 return
             if is_begun:
                 raise
-            await refuse(stopped(), scope, receive, send)  # the server ends its requests: it stops
+            problem = stopped()  # the server ends its requests
+            problem.headers |= presence.if_stopped
+            await refuse(problem, scope, receive, send)
         else:
             if presence.is_refused and not is_begun:
                 await refuse(unauthenticated(), scope, receive, send)

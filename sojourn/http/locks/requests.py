@@ -1,13 +1,10 @@
 """What the locks read of a request, and how they refuse one."""
 
-from typing import Any
+from starlette.types import Receive, Scope, Send
 
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from sojourn.http.problems import Problem, shaped
 
-from sojourn.http.problems import Problem
-
-__all__ = ["SITE", "header_values", "media_type", "path_of", "refuse"]
+__all__ = ["SITE", "header_values", "path_of", "refuse"]
 
 SITE = "sojourn.site"
 """Where the scope of a request for a page has the `Site` that it is of."""
@@ -19,14 +16,6 @@ def header_values(scope: Scope, name: str) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
 
 
-def media_type(start: Message) -> str:
-    """The media type of an answer, by its first message; empty where it names none."""
-    for key, value in start.get("headers", ()):
-        if key.lower() == b"content-type":
-            return value.decode("latin-1").partition(";")[0].strip().lower()
-    return ""
-
-
 def path_of(scope: Scope) -> str:
     """The path of a request within the application, wherever that is mounted."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
@@ -34,7 +23,5 @@ def path_of(scope: Scope) -> str:
 
 
 async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with a problem, and with nothing else; for a page with one that tells it to a person."""
-    site: Any = scope.get(SITE)
-    answer: Response = site.refused(problem, scope) if site else problem.response()
-    await answer(scope, receive, send)
+    """Answer a request with a problem, and with nothing else."""
+    await shaped(problem, scope)(scope, receive, send)

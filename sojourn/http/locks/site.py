@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from sojourn.http.locks.requests import SITE, header_values
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, shape
 
 __all__ = ["Site", "check_form", "has_files", "site_of", "visit"]
 
@@ -45,6 +45,7 @@ def visit(site: Site | None, scope: Scope, path: str) -> Site | None:
     if site is None or scope["type"] != "http" or not site.covers(path):
         return None
     scope[SITE] = site
+    shape(scope, lambda problem: site.refused(problem, scope))
     return site
 
 

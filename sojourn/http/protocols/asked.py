@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.values.visible import visible
+from sojourn.errors import InvalidInput
+from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.verdict import Verdict, verdict_of
@@ -69,27 +72,45 @@ class Asked:
             ]
         )
 
-    async def settle(self, service: Service, asking: Principal, text: str, message_id: str = "") -> None:
-        """Answer the question, or decide on the call as it was shown, by a message of this id; raises as `decide`."""
+    async def settle(
+        self, service: Service, asking: Principal, text: str, run_id: str, message_id: str = ""
+    ) -> None:
+        """Answer the question, or decide on the call as it was shown.
+
+        Args:
+            service: The service.
+            asking: Who answers.
+            text: The answer.
+            run_id: The run that is followed; as a conversation it then knows the message.
+            message_id: The id of the message that is the answer; empty where it has none.
+
+        Raises:
+            Problem: As `decide`.
+            RunError: As `decide`.
+        """
         if isinstance(self.wait, AwaitConfirmation):
-            await self.decide(service, asking, verdict_of(text), message_id)
+            await self.decide(service, asking, verdict_of(text), run_id, message_id)
             return
+        note_settled(self.run_id, self.wait.id)
         run = await service.run(asking, self.run_id)
         require(asking, "user")
         await run.answer(self.wait.id, text, by=asking.subject, message_id=message_id or None)
+        await self._remember(service, run_id, message_id)
 
     async def decide(
-        self, service: Service, asking: Principal, verdict: Verdict, message_id: str = ""
+        self, service: Service, asking: Principal, verdict: Verdict, run_id: str, message_id: str = ""
     ) -> None:
-        """Decide on the call as it was shown, by a message of this id.
+        """Decide on the call as it was shown, by a message; as `settle`.
 
         Raises:
             AwaitClosed: The wait is not open, or the message was delivered before.
             Problem: The principal is no approver, or means another call.
             RunError: The run does not take it.
         """
-        run, by, wait = await service.run(asking, self.run_id), asking.subject, self.wait
+        wait = self.wait
         assert isinstance(wait, AwaitConfirmation)
+        note_settled(self.run_id, wait.id, approved=verdict.is_approved, digest=wait.payload_digest)
+        run, by = await service.run(asking, self.run_id), asking.subject
         require(asking, "approver")
         if verdict.code and verdict.code != self.code:
             raise Problem(
@@ -108,3 +129,10 @@ class Asked:
             await run.approve(wait.id, **bound)
         else:
             await run.deny(wait.id, verdict.reason[:10_000], **bound)
+        await self._remember(service, run_id, message_id)
+
+    async def _remember(self, service: Service, run_id: str, message_id: str) -> None:
+        """Let a conversation know the message that a child run of it got."""
+        if message_id and self.run_id != run_id:
+            with suppress(InvalidInput):  # the run is no conversation, and gets no message
+                await service.client.get_run(run_id).remember(message_id)

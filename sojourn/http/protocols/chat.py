@@ -83,7 +83,7 @@ def _of_user(messages: Sequence[VercelMessage]) -> Chat:
     text = sent[-1].message.text if sent else ""
     if len(asked) == 1 and text:
         opening, seen = _opening(messages, at - 1)
-        answers = [Answer(asked[0], payload=text)]
+        answers = [Answer(asked[0], payload=text, message_id=last.id)]
         return Chat(opening, f"{ANSWER}{asked[0]}", answers, seen=seen, reply=sent[-1])
     return Chat(sent, f"{ANSWER}{last.id}")
 

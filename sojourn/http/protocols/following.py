@@ -44,6 +44,7 @@ async def follow(service: Service, reading: Reading, *, deltas: bool = True) -> 
         async with aclosing(recorded(service, replace(place, after=reading.cursor or place.after))) as past:
             async for event, cursor in past:
                 yield Told(event, reading.take(event, cursor))
+        _check_is_there(reading)
         if reading.state != "open":
             return
     cursor = cursor_of(replace(place, after=reading.cursor or place.after))
@@ -71,7 +72,19 @@ async def read(service: Service, place: Place, *, is_task: bool = False) -> Read
             reading.take(event, cursor)
             if reading.state not in ("open", "asked" if is_task else "open"):
                 break
+    _check_is_there(reading)
     return reading
+
+
+def _check_is_there(reading: Reading) -> None:
+    """Refuse a place that somebody has made up: nothing would ever follow it.
+
+    Raises:
+        RunNotFound: The events have nothing of it.
+    """
+    if not reading.is_there:
+        run_id = reading.place.run_id
+        raise RunNotFound(f"there is no such place in run {run_id!r}", run_id=run_id)
 
 
 async def recorded(service: Service, place: Place) -> AsyncGenerator[tuple[Event, str]]:

@@ -75,16 +75,18 @@ async def begin(
             then="Send the conversation's messages, of which the last one is the user's.",
         )
     session = await service.session(asking, agent_id, session_id)
-    after, message_id = "", None
+    after, message_id, is_new = "", None, False
     if sent and "user" in asking.roles:
         await attend(service.client, session.run)
         for each in sent:
             turn = await session.send(each.message, message_id=each.id, by=asking.subject)
-            after, message_id = turn.after, each.id
+            after, message_id, is_new = turn.after, None if turn.is_answer else each.id, not turn.is_repeated
     run = session.run
     given = [*answers, *(await _from_outside(run, results) if results else ())]
-    settled = await settle(service, asking, run, given)
     had = {*seen, *(each.id for each in answers), *(f"#{each.tool_call_id}" for each in results)}
+    if is_new and had:  # the answers that were given before the message are not among what follows it
+        had &= {each.id for each in open_waits(await run.status())}
+    settled = await settle(service, asking, run, given)
     return Turn(service.hub, run, Begin(after, message_id, frozenset(had)), settled)
 
 

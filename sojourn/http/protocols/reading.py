@@ -54,8 +54,10 @@ class Reading:
     """With `asked`: what it asks, of a task what was asked first and is open."""
     waits: list[Asked] = field(default_factory=list[Asked])
     """Of a task: all that is asked and open."""
-    answers: set[str] = field(default_factory=set[str])
-    """The ids of the messages that were its answers."""
+    answers: dict[str, AwaitAnsweredEvent] = field(default_factory=dict[str, AwaitAnsweredEvent])
+    """Its answers, by the ids of the messages that they were."""
+    is_there: bool = False
+    """Whether the events have anything of it: of its message, if it is the reply to one. A place that somebody has made up has nothing."""
     artifacts: list[Artifact] = field(default_factory=list[Artifact])
     """What the calls of the run have made, by reference."""
     cursor: str = ""
@@ -98,10 +100,12 @@ class Reading:
         self.cursor, self.at = cursor or self.cursor, event.time
         is_own = event.run_id == self.place.run_id
         if isinstance(event, AwaitAnsweredEvent) and event.message_id:
-            self.answers.add(event.message_id)
+            self.answers.setdefault(event.message_id, event)
             self._is_mine = self._is_mine or self.place.message_id == event.message_id
         if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
             self._begin(event)
+        told = getattr(event, "message_id", None) == self.place.message_id
+        self.is_there = self.is_there or self._is_mine or told
         if is_own and event.type in _ENDS:
             self._fail(event)
         elif is_own and isinstance(event, RunCompletedEvent) and not self._is_mine and event.output:

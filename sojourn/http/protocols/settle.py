@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sojourn.client.run import Run
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.awaits.sent import as_json
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.waits import OpenWait, open_waits, waits_of
@@ -32,6 +35,8 @@ class Answer:
     """Whether the client gives no answer: it declines the question, denies the call, has no result."""
     error: str = ""
     """Of a call outside: why it has no result."""
+    message_id: str = ""
+    """The id of the message that is the answer, where one is and names no wait: it is delivered once."""
 
 
 async def settle(
@@ -75,15 +80,26 @@ async def _settle_one(
         run_id=run.id,
     )
     if wait is not None:
+        note_settled(wait.run_id, wait.wait.id, **_decided(wait, answer))
         require(asking, "approver" if wait.kind == "approval" else "user")
         try:
             await _give(await service.run(asking, wait.run_id), asking, wait, answer)
+            if answer.message_id and wait.run_id != run.id:
+                await run.remember(answer.message_id)
             return wait.run_id, wait.wait.id
         except AwaitClosed as error:
             closed = error
     if key := await _given_by(run, asking, answer):
         return key
     raise closed
+
+
+def _decided(wait: OpenWait, answer: Answer) -> dict[str, Any]:
+    """Of a call to approve, what is decided, and of which arguments as they were shown."""
+    if not isinstance(wait.wait, AwaitConfirmation):
+        return {}
+    approved = False if answer.is_declined else _decision(answer)[0]
+    return {"approved": approved, "digest": wait.wait.payload_digest}
 
 
 async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:
@@ -100,7 +116,8 @@ async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> 
     elif answer.is_declined:
         await run.decline(await_id, _reason(answer.payload), by=by)
     elif isinstance(given := answer.payload, (str, dict)):
-        await run.answer(await_id, cast("str | dict[str, Any]", given), by=by)
+        text = cast("str | dict[str, Any]", given)
+        await run.answer(await_id, text, by=by, message_id=answer.message_id or None)
     else:
         raise InvalidInput(
             f"the answer to {answer.id} is a text, or an object with values by field", run_id=run.id
@@ -174,5 +191,16 @@ async def _given_by(run: Run, asking: Principal, answer: Answer) -> tuple[str, s
     if had is None:
         return None
     key, event = had
-    approved = False if answer.is_declined else _decision(answer)[0]
-    return key if event.by == asking.subject and event.approved in (None, approved) else None
+    return key if event.by == asking.subject and _is_same(event, answer) else None
+
+
+def _is_same(event: AwaitAnsweredEvent, answer: Answer) -> bool:
+    """Whether a wait has this answer; of a call outside the event does not tell."""
+    if event.approved is not None:
+        return event.approved == (False if answer.is_declined else _decision(answer)[0])
+    if event.text is None and event.code is None:
+        return True
+    if answer.is_declined or event.code == "declined":
+        return answer.is_declined and event.code == "declined"
+    payload = answer.payload
+    return event.text == (payload if isinstance(payload, str) else as_json(payload))

@@ -20,7 +20,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.core.run.inbox import Accepted
-from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
+from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import StartBody
 from sojourn.http.locks.principals import require
 from sojourn.http.locks.tenancy import chosen_id
@@ -31,10 +31,10 @@ from sojourn.http.protocols.following import follow, read, recorded
 from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.verdict import verdict_of
+from sojourn.http.protocols.verdict import is_same_answer, verdict_of
 from sojourn.http.service import Service
 
-__all__ = ["Said", "answer", "ask_once", "digest_of", "say", "say_in_session", "stop"]
+__all__ = ["Said", "answer", "ask_once", "digest_of", "repeated", "reused", "say", "say_in_session", "stop"]
 
 BEGINS = 5.0
 """Seconds in which the turn of a message that is canceled has to begin."""
@@ -126,12 +126,13 @@ async def ask_once(
         if run_id is None:
             raise
         if not await service.has_started(asking, run_id, body):
-            raise _reused(key, run_id) from None
+            raise reused(key, run_id) from None
         return Place(run_id)
     return Place(run.id)
 
 
-def _reused(key: str, run_id: str) -> Problem:
+def reused(key: str, run_id: str) -> Problem:
+    """The problem of a request whose id another one had."""
     return Problem(
         409,
         "idempotency_key_reused",
@@ -190,29 +191,24 @@ async def _reply_to(service: Service, run_id: str, accepted: Accepted, said: Sai
         return place
     if accepted.is_answer:
         delivered = (await past_of(service, run_id)).delivered.get(accepted.message_id)
-        return _repeated(delivered, said) if delivered else Place(run_id, accepted.after)
+        return repeated(delivered, said) if delivered else Place(run_id, accepted.after)
     async with aclosing(recorded(service, place)) as events:
         async for event, _ in events:
             if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
-                return _repeated(Delivered(place, event), said)
+                return repeated(Delivered(place, event), said)
     return place
 
 
-def _repeated(delivered: Delivered, said: Said) -> Place:
+def repeated(delivered: Delivered, said: Said) -> Place:
     """The place of the reply to what was delivered before under the id of this message.
 
     Raises:
         Problem: It was something else.
     """
     event, place = delivered.event, delivered.place
-    if isinstance(event, MessageReceivedEvent):
-        is_same = event.message == said.message
-    elif event.approved is None:
-        is_same = event.text == said.text
-    else:
-        is_same = event.approved == verdict_of(said.text).is_approved
-    if not is_same:
-        raise _reused(said.message_id, place.run_id)
+    is_message = isinstance(event, MessageReceivedEvent)
+    if not (event.message == said.message if is_message else is_same_answer(event, said.text)):
+        raise reused(said.message_id, place.run_id)
     return place
 
 
@@ -231,16 +227,16 @@ async def _settled_by(
         return None
     past = await past_of(service, run.id)
     if delivered := past.delivered.get(said.message_id):
-        return _repeated(delivered, said)
+        return repeated(delivered, said)
     for asked, then, event in past.decided:
-        if asked.code == verdict.code and _is_same(event, asked, asking, said):
+        if asked.code == verdict.code and _is_same(event, asking, said):
             return then
     named = [each for each in past.open if each[1].code == verdict.code]
     for before, asked, then in named if verdict.code and named else past.open:
         is_call = isinstance(asked.wait, AwaitConfirmation)
         if is_call and not (named and verdict.code and (approves or not verdict.is_approved)):
             return before
-        await _settle(service, asking, run.id, asked, said)
+        await asked.settle(service, asking, said.text, run.id, said.answer_id)
         return then
     return None
 
@@ -274,7 +270,7 @@ async def answer(
         return previous
     then = Place(previous.run_id, reading.end)
     closed = await attempted(partial(_closed_or_settled, service, asking, then, asked, said))
-    if closed is None or (isinstance(closed, AwaitAnsweredEvent) and _is_same(closed, asked, asking, said)):
+    if closed is None or (isinstance(closed, AwaitAnsweredEvent) and _is_same(closed, asking, said)):
         return then
     if asked.code and verdict.is_plain:
         raise Problem(
@@ -293,16 +289,8 @@ async def _closed_or_settled(
     """The event by which what was asked is closed; None where it was open, and is settled now."""
     closed = await _closed_by(service, then, asked)
     if closed is None:
-        await _settle(service, asking, then.run_id, asked, said)
+        await asked.settle(service, asking, said.text, then.run_id, said.answer_id)
     return closed
-
-
-async def _settle(service: Service, asking: Principal, run_id: str, asked: Asked, said: Said) -> None:
-    """Settle what a conversation or a child run of it asks; the conversation then knows the message."""
-    await asked.settle(service, asking, said.text, said.answer_id)
-    if said.answer_id and asked.run_id != run_id:
-        with suppress(InvalidInput):  # the run is no conversation, and gets no message
-            await service.client.get_run(run_id).remember(said.answer_id)
 
 
 async def _closed_by(service: Service, then: Place, asked: Asked) -> Event | None:
@@ -316,10 +304,8 @@ async def _closed_by(service: Service, then: Place, asked: Asked) -> Event | Non
     return None
 
 
-def _is_same(event: AwaitAnsweredEvent, asked: Asked, asking: Principal, said: Said) -> bool:
+def _is_same(event: AwaitAnsweredEvent, asking: Principal, said: Said) -> bool:
     """Whether an answer is this one, sent before."""
     if said.answer_id and event.message_id == said.answer_id:
         return True
-    is_decision = isinstance(asked.wait, AwaitConfirmation)
-    same = event.approved == verdict_of(said.text).is_approved if is_decision else event.text == said.text
-    return same and event.by == asking.subject
+    return is_same_answer(event, said.text) and event.by == asking.subject

@@ -3,7 +3,9 @@
 import re
 from dataclasses import dataclass
 
-__all__ = ["Verdict", "verdict_of"]
+from sojourn.contracts.event import AwaitAnsweredEvent
+
+__all__ = ["Verdict", "is_same_answer", "verdict_of"]
 
 YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
 """The word of an approval, in any case; nothing is beside it but the code, and perhaps a full stop."""
@@ -41,6 +43,11 @@ def verdict_of(text: str) -> Verdict:
         return Verdict(is_approved=True)
     is_plain = _plain(text.partition(" ")[0].rstrip(",:;")) in NO
     return Verdict(is_approved=False, reason="" if plain in NO else text, is_plain=is_plain)
+
+
+def is_same_answer(event: AwaitAnsweredEvent, text: str) -> bool:
+    """Whether a text says what a wait was answered with: of a call the verdict, of a question the text."""
+    return event.text == text if event.approved is None else event.approved == verdict_of(text).is_approved
 
 
 def _plain(text: str) -> str:

@@ -6,10 +6,11 @@ from sojourn.authoring.app import App
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AgentCard, Agents, WholeAgent
 from sojourn.http.routes.answering import AgentId, Serving, json_of, problems
+from sojourn.http.routes.known_query import KnownQueryRoute
 
 __all__ = ["routes"]
 
-routes = APIRouter(prefix="/v1/agents", tags=["agents"])
+routes = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=KnownQueryRoute)
 
 
 @routes.get("", response_model=Agents, responses=problems(), summary="List the agents")

@@ -32,6 +32,7 @@ _TITLES = {
     403: "The role is missing.",
     404: "It does not exist, or is not for whoever asks.",
     409: "It does not fit what is so now.",
+    415: "The body was not sent as JSON.",
     422: "A value breaks a rule.",
     429: "Too much at once; `Retry-After` says when.",
     502: "The records cannot be decoded here.",
@@ -72,11 +73,11 @@ Cursor = Annotated[str | None, Query(max_length=4_000, description="The `cursor`
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems of a path for the OpenAPI document: these, and those that every path has."""
+    """The problems of a path for the OpenAPI document: these, those that every path has, and with 400 that of a body that is not JSON."""
     schema = {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}
     return {
         status: {"description": _TITLES[status], "content": {MEDIA_TYPE: schema}}
-        for status in sorted({*statuses, *_USUAL})
+        for status in sorted({*statuses, *_USUAL, *((415,) if 400 in statuses else ())})
     }
 
 

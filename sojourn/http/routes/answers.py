@@ -15,10 +15,11 @@ from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done
 from sojourn.http.routes.answering import RunId, Serving, json_of, problems
+from sojourn.http.routes.known_query import KnownQueryRoute
 
 __all__ = ["answer", "decide", "provide", "routes"]
 
-routes = APIRouter(prefix="/v1/runs", tags=["answers"])
+routes = APIRouter(prefix="/v1/runs", tags=["answers"], route_class=KnownQueryRoute)
 
 
 @routes.post(

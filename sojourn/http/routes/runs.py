@@ -16,11 +16,13 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Attending, Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
+from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.service import Service
 from sojourn.http.shown import shown
 
@@ -60,7 +62,7 @@ Status = Literal[
 
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
-routes = APIRouter(prefix="/v1/runs", tags=["runs"])
+routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
 
 
 # A run id has slashes where it is a child run's. So the paths with a word at their end come before the plain one, and the
@@ -106,7 +108,9 @@ async def start_run(
     except RunAlreadyExists:
         if not key or run_id is None or not await _is_same(service, asking, run_id, body):
             raise
+        note(run_id=run_id)
         return json_of(Started(run_id=run_id, agent_id=body.agent_id))
+    note(run_id=run.id)
     return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201)
 
 

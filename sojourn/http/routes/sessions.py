@@ -5,20 +5,25 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from sojourn.client.listing import Selection
+from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
-from sojourn.errors import RunFailed
+from sojourn.errors import RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.attendance import Attendance
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Done, Runs
 from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
+from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.routes.settling import settled
+from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
@@ -29,7 +34,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
     **problems(400, 404, 409, 429),
 }
 
-routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+routes = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownQueryRoute)
 
 
 @routes.get("", response_model=Runs, responses=problems(), summary="List conversations")
@@ -91,7 +96,7 @@ async def get_events(
 ) -> Response:
     """The events of all turns, as `/v1/runs/{run_id}/events`."""
     require(asking, "viewer")
-    run = await service.conversation(asking, agent_id, session_id)
+    run = await _conversation(service, asking, agent_id, session_id)
     return await events_answer(
         service, run, request, after=after, children=children, deltas=deltas, most=limit
     )
@@ -112,7 +117,7 @@ async def interrupt(
 ) -> Response:
     """End the present turn, if there is one, and it is the one that is meant; the messages that wait open the turns that follow."""
     require(asking, "user")
-    run = await service.conversation(asking, agent_id, session_id)
+    run = await _conversation(service, asking, agent_id, session_id)
     had_turn = await run.interrupt(body.reason, by=asking.subject, turn_id=body.turn_id)
     done = "interrupted" if had_turn else "no_turn"
     return json_of(Done(run_id=run.id, done=done, by=asking.subject))
@@ -129,7 +134,7 @@ async def close(
 ) -> Response:
     """End the conversation once no message waits."""
     require(asking, "user")
-    run = await service.conversation(asking, agent_id, session_id)
+    run = await _conversation(service, asking, agent_id, session_id)
     await run.close(body.reason, by=asking.subject)
     return json_of(Done(run_id=run.id, done="closed", by=asking.subject))
 
@@ -143,7 +148,7 @@ async def close(
 async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving) -> Response:
     """The status of the conversation; `idle` between two turns."""
     require(asking, "viewer")
-    run = await service.conversation(asking, agent_id, session_id)
+    run = await _conversation(service, asking, agent_id, session_id)
     return json_of(status_of(await run.status()))
 
 
@@ -170,12 +175,27 @@ async def begin_session(
     return await _send(attending, session, body, asking, wait)
 
 
+async def _conversation(service: Service, asking: Principal, agent_id: str, session_id: str) -> Run:
+    """The run of a conversation; raises as `Service.conversation`, but a problem where there is none."""
+    try:
+        return await service.conversation(asking, agent_id, session_id)
+    except RunNotFound as error:
+        raise Problem(
+            404,
+            "run_not_found",
+            f"{agent_id} has no conversation {session_id!r}",
+            then="GET /v1/sessions lists the conversations that you may see; the first message starts one.",
+            run_id=error.run_id,
+        ) from error
+
+
 async def _send(
     attending: Attendance, session: Session, body: MessageBody, asking: Principal, wait: float
 ) -> Response:
     if wait:
         attending.count()
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
+    note(run_id=session.run.id)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
     told = sent.model_copy(update=await _told(attending, turn, wait) if wait else {})
     return json_of(told, 200 if turn.is_repeated else 201)

@@ -9,10 +9,11 @@ from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done, Started
 from sojourn.http.routes.answering import RunId, Serving, json_of, problems
+from sojourn.http.routes.known_query import KnownQueryRoute
 
 __all__ = ["routes"]
 
-routes = APIRouter(prefix="/v1/runs", tags=["runs"])
+routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
 
 
 @routes.post(

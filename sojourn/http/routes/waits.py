@@ -9,11 +9,12 @@ from sojourn.http.inbox import FoundWait
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
+from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.waits import fields_of, wait_of
 
 __all__ = ["routes"]
 
-routes = APIRouter(prefix="/v1/waits", tags=["answers"])
+routes = APIRouter(prefix="/v1/waits", tags=["answers"], route_class=KnownQueryRoute)
 
 
 @routes.get("", response_model=Waits, responses=problems(), summary="List what runs wait for")

@@ -50,7 +50,9 @@ async def test_for_machines(command, tmp_path):
         ((*CREATE, "--name", "a", "--tenant", "it's"), 2, "tenant holds no quotes"),
         (("keys", "create", "--name", "a"), 2, "--file"),
         ((*CREATE,), 2, "--name"),
-        (("keys", "create", "--name", "a", "--file", "none/keys.json"), 1, "No such file"),
+        (("keys", "create", "--name", "a", "--file", "none/keys.json"), 2, "no folder none for keys.json"),
+        ((*CREATE, "--name", "a", "--rotate"), 2, "no key 'a' opens"),
+        ((*CREATE, "--name", "a", "--rotate", "--role", "user"), 2, "leave out --role"),
         (("keys", "list", "--file", "none.json"), 2, "cannot read the keys of none.json"),
         (("keys", "revoke", "a", "--file", "none.json"), 2, "no file none.json"),
         (("keys", "revoke", "a", "--file", "other.json"), 2, "is no file of `sojourn keys`"),
@@ -71,4 +73,23 @@ async def test_a_role_that_no_route_knows_is_said(command):
     """It may be one of a tool's; a misspelt one would open less than was meant."""
     done = await command(*CREATE, "--name", "ana", "--role", "aprover")
     assert done.code == 0
-    assert "only tools and policy engines know the role aprover" in done.err
+    assert "only tools and policy engines know the role aprover; did you mean 'approver'?" in done.err
+
+
+async def test_a_rotation(command, tmp_path):
+    """A second key of a name has the tenant and roles of the first, both open, and `revoke --older` ends the first."""
+    first = (await command(*CREATE, "--name", "ana", "--tenant", "acme", "--role", "viewer", "--json")).json
+    refused = await command(*CREATE, "--name", "ana", "--tenant", "acme")
+    assert (refused.code, refused.out) == (2, "")
+    assert "`--rotate`" in refused.err
+    second = (await command(*CREATE, "--name", "ana", "--rotate", "--json")).json
+    assert (second["tenant"], second["roles"]) == ("acme", ["viewer"])
+    keys = read_keys(tmp_path / "keys.json")
+    assert all(key_of(keys, each["key"]) for each in (first, second))
+    revoked = await command("keys", "revoke", "ana", "--older", "--file", "keys.json", "--json")
+    assert revoked.json == {"revoked": [first["key_id"]]}
+    keys = read_keys(tmp_path / "keys.json")
+    assert key_of(keys, first["key"]) is None
+    assert key_of(keys, second["key"])
+    again = await command("keys", "revoke", "ana", "--older", "--file", "keys.json")
+    assert (again.code, again.out) == (0, "there is no older key that opens\n")

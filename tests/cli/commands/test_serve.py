@@ -9,7 +9,9 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import DESK
-from tests.http.locks.issuer import Issuer
+from tests.http.locks.issuer import bearer, issuer
+
+__all__ = ["issuer"]
 
 
 @pytest.fixture
@@ -114,18 +116,6 @@ async def test_with_keys_only_who_has_one_is_let_in(start_serve, command, tmp_pa
         assert (await http.get("/v1/agents", headers=elsewhere)).status_code == 421
         await command("keys", "revoke", "ana", "--file", file)
         assert (await http.get("/v1/agents", headers=headers)).status_code == 401
-
-
-@pytest.fixture
-def issuer():
-    """A provider of tokens on the loopback interface."""
-    made = Issuer()
-    yield made
-    made.close()
-
-
-def bearer(text: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {text}"}
 
 
 async def test_with_a_provider_its_tokens_let_in(start_serve, issuer):

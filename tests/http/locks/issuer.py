@@ -3,13 +3,15 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 from joserfc.jws import JWSRegistry
 
-__all__ = ["Issuer"]
+__all__ = ["Issuer", "bearer", "issuer"]
 
 
 class Lax(JWSRegistry):
@@ -68,3 +70,16 @@ class Issuer:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    """A provider of tokens on the loopback interface."""
+    made = Issuer()
+    yield made
+    made.close()
+
+
+def bearer(text: str) -> dict[str, str]:
+    """The header of a token or a key."""
+    return {"Authorization": f"Bearer {text}"}

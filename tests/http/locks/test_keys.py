@@ -12,7 +12,7 @@ from datetime import datetime
 import pytest
 
 from sojourn import DefinitionError, InvalidInput
-from sojourn.http.locks.key_file import Key, create_key, key_of, read_keys, revoke_key
+from sojourn.http.locks.key_file import Key, create_key, key_of, read_keys, revoke_key, rotate_key
 from sojourn.http.locks.keys import ApiKeys
 
 
@@ -207,8 +207,64 @@ def test_a_key_is_compared_whole_whether_it_is_known_or_not(monkeypatch):
     assert compared == [(64, 64)] * 4
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(path):
-    """Making a key in a folder that does not exist raises an OSError, and prints no key."""
-    with pytest.raises(OSError, match="No such file"):
+def test_a_folder_that_is_missing_is_named(path):
+    """Making a key in a folder that does not exist says which it is and what to do, and makes nothing."""
+    why = r"there is no folder .*none for keys\.json; make it, or name another file"
+    with pytest.raises(InvalidInput, match=why):
         create_key(path.parent / "none" / "keys.json", "ana", roles=["user"])
     assert os.listdir(path.parent) == []
+
+
+async def test_a_key_is_rotated_without_a_gap(path, serve_web):
+    """The old key and the new one let in the same principal until the old one is revoked, and the new one after it too."""
+    old, first = create_key(path, "ana", tenant="acme", roles=["user", "approver"])
+    client = await serve_web(auth=ApiKeys(path))
+    new, second = rotate_key(path, "ana")
+    assert new.key_id != old.key_id
+    for text in (first, second):
+        seen = await client.get("/who", headers=bearer(text))
+        assert seen.json() == {"subject": "ana", "tenant": "acme", "roles": ["user", "approver"]}
+    assert [key.key_id for key in revoke_key(path, "ana", older=True)] == [old.key_id]
+    assert (await client.get("/who", headers=bearer(first))).status_code == 401
+    assert (await client.get("/who", headers=bearer(second))).status_code == 200
+    assert revoke_key(path, "ana", older=True) == []
+    text = path.read_text()
+    assert not any(each.rpartition("_")[2] in text for each in (first, second))
+
+
+def test_only_a_key_that_opens_is_rotated(path):
+    """A name that has no such key in the tenant is refused, and one of several tenants has to say which."""
+    with pytest.raises(InvalidInput, match="no key 'ana' opens; make the first one without `--rotate`"):
+        rotate_key(path, "ana")
+    create_key(path, "ana", tenant="acme", roles=["viewer"])
+    create_key(path, "ana", roles=["user"])
+    with pytest.raises(InvalidInput, match="say which by `--tenant`: '', 'acme'"):
+        rotate_key(path, "ana")
+    assert rotate_key(path, "ana", tenant="acme")[0].roles == ["viewer"]
+    assert rotate_key(path, "ana", tenant="")[0].roles == ["user"]
+    revoke_key(path, "ana")
+    with pytest.raises(InvalidInput, match="no key 'ana' of 'acme' opens"):
+        rotate_key(path, "ana", tenant="acme")
+    assert len(read_keys(path)) == 4
+
+
+def test_the_newest_that_opens_is_left_in_each_tenant(path):
+    """What is revoked as older is every key of a name but the newest of those that open; an id is no name."""
+    for tenant in ("acme", "globex"):
+        create_key(path, "ana", tenant=tenant, roles=["user"])
+        for _ in range(2):
+            rotate_key(path, "ana", tenant=tenant)
+    keys = read_keys(path)
+    revoke_key(path, keys[5].key_id)
+    assert {key.key_id for key in revoke_key(path, "ana", older=True)} == {
+        keys[place].key_id for place in (0, 1, 3)
+    }
+    with pytest.raises(InvalidInput, match="there is no name"):
+        revoke_key(path, keys[0].key_id, older=True)
+
+
+def test_a_second_key_of_a_name_is_meant(path):
+    """A name that has a key is refused without a word of rotation, and the refusal names the option."""
+    create_key(path, "ana", roles=["user"])
+    with pytest.raises(InvalidInput, match="`--rotate` makes a further one beside it"):
+        create_key(path, "ana", roles=["user"])

@@ -12,19 +12,9 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from sojourn import DefinitionError
 from sojourn.http.locks import jwks
 from sojourn.http.locks.oidc import Oidc
-from tests.http.locks.issuer import Issuer
+from tests.http.locks.issuer import Issuer, bearer, issuer
 
-
-@pytest.fixture
-def issuer():
-    """A provider on the loopback interface."""
-    made = Issuer()
-    yield made
-    made.close()
-
-
-def bearer(text: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {text}"}
+__all__ = ["issuer"]
 
 
 async def test_a_token_lets_in_whom_it_names(issuer, serve_web):

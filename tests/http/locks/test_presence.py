@@ -12,25 +12,15 @@ from sojourn.http import ApiKeys, FirstOf, Oidc
 from sojourn.http.locks import presence
 from sojourn.http.locks.key_file import create_key, revoke_key
 from sojourn.http.locks.locked import Locked
-from tests.http.locks.issuer import Issuer
+from tests.http.locks.issuer import bearer, issuer
+
+__all__ = ["issuer"]
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """Look again after a moment."""
     monkeypatch.setattr(presence, "LOOK", 0.1)
-
-
-@pytest.fixture
-def issuer():
-    """A provider on the loopback interface."""
-    made = Issuer()
-    yield made
-    made.close()
-
-
-def bearer(text: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {text}"}
 
 
 async def cut(client: httpx2.AsyncClient, headers: dict[str, str], *, after: int = 0, then=None) -> int:

@@ -40,7 +40,9 @@ async def test_a_thread_is_a_conversation(served, person, thread):
     assert roles(known) == ["user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
     calls = known["messages"][1]["toolCalls"]
     assert [call["function"]["name"] for call in calls] == ["shop.tools.add"] * 2
-    assert [message.get("content") for message in known["messages"][2:5]] == ["1", "2", "1 2"]
+    results = [message["content"] for message in known["messages"][2:4]]
+    assert sorted(results) == ["1", "2"]  # as the calls ended, which run side by side
+    assert known["messages"][4]["content"] == "1 2"
     assert known["messages"][-1]["content"] == "hello"
     assert known["outcomes"] == [{"type": "success"}] * 2
     assert (known["state"]["status"], known["state"]["turns"]) == ("idle", 2)

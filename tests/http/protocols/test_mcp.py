@@ -313,3 +313,65 @@ async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals)
         async with httpx2.AsyncClient() as nobody:
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert (await nobody.post(f"{url}/mcp", json=body)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        (
+            "shop_clerk",
+            {"message": "ask", "sesion_id": "s"},
+            "no field sesion_id; did you mean 'session_id'?",
+        ),
+        ("shop_clerk", {"massage": "hello"}, "no field massage; did you mean 'message'?"),
+        ("shop_clerk", {}, "message is missing"),
+        ("shop_clerk", {"message": 3}, "message is not of type string"),
+        ("shop_clerk", {"message": "x", "session_id": "s" * 201}, "session_id is longer than 200 characters"),
+        ("answer", {"answer": "this"}, "task is missing"),
+        ("answer", {"task": "t", "anwser": "this"}, "no field anwser; did you mean 'answer'?"),
+        ("answer", {"task": 3}, "task is not of type string"),
+    ],
+)
+async def test_arguments_that_do_not_fit_the_schema_start_nothing(served, tool, arguments, told):
+    """A call with a wrong or missing field is the tool's error, which names it and what there is, and starts no run."""
+    before = [run.run_id async for run in served.client.list_runs()]
+    async with connect(served.url, mode="legacy") as client:
+        found = await client.session.call_tool(tool, arguments)
+    assert found.is_error
+    text = found.content[0].text
+    assert told in text
+    assert "Call it again with these fields: " in text
+    assert ("task (required)" if tool == "answer" else "message (required)") in text
+    assert [run.run_id async for run in served.client.list_runs()] == before
+
+
+async def test_who_may_not_approve_by_a_form_is_told_who_may(served, shop, principals, until):
+    """The error names the run, the wait, the role and how the call goes on, and the wait stays open; of a task too."""
+
+    async def elicit(_context, _params):
+        return ElicitResult(action="accept", content={"decision": "approve"})
+
+    async with listening(create_app(shop.app, client=served.client, auth=principals)) as url:
+        async with connect(url, key="ana@acme", elicitation_callback=elicit) as ana:
+            refused = await call(ana, "wipe")
+        assert refused.is_error
+        text = refused.content[0].text
+        assert "ana does not have the role approver" in text
+        ((await_id, run_id),) = re.findall(r"role `approver`, as `(\S+)` of the run `(\S+)`", text)
+        (wait,) = (await served.client.get_run(run_id).status()).awaits
+        assert wait.id == await_id
+        task_id = text.rpartition("with task ")[2].rstrip(".")
+        async with connect(url, key="ana@acme", mode="legacy") as ana:
+            looked = await ana.call_tool("answer", {"task": task_id})
+            assert f"`{await_id}` of the run `{run_id}`" in looked.content[0].text
+        async with connect(url, key="ana@acme", extensions=[TakesTasks()]) as ana:
+            task_id = await start(ana, "wipe")
+
+            async def asks() -> bool:
+                return (await task(ana, task_id)).status == "input_required"
+
+            await until(asks)
+            (key,) = (await task(ana, task_id)).input_requests
+            response = {"action": "accept", "content": {"decision": "approve"}}
+            with pytest.raises(MCPError, match=r"role approver, which `\S+` of the run `\S+` waits for"):
+                await send(ana, "tasks/update", Done, task_id=task_id, input_responses={key: response})

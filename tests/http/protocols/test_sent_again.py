@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from sojourn.http.protocols.place import Place
+
 MODEL = "shop.clerk"
 Say = Callable[..., Awaitable[str]]
 """Say a text with a message id in the conversation; returns all that comes back, as text."""
@@ -140,3 +142,133 @@ async def test_the_tool_answer_of_mcp_answers_once(served):
         assert "Question 2?" in await answer("red", "r-1")
     for _ in range(2):
         assert "red blue" in await answer("blue", "r-2")
+
+
+def person(message_id: str, text: str) -> dict[str, Any]:
+    """A message of a chat of the AI SDK."""
+    return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def answered(reply: str) -> dict[str, Any]:
+    """The assistant's message that a stream of the AI SDK makes, with its question."""
+    told = [json.loads(line[6:]) for line in reply.splitlines() if line.startswith("data: {")]
+    asked = [
+        {key: each[key] for key in ("type", "id", "data")} for each in told if each["type"] == "data-question"
+    ]
+    (begun,) = [each["messageId"] for each in told if each["type"] == "start"]
+    return {"id": begun, "role": "assistant", "parts": asked}
+
+
+@pytest.mark.parametrize("word", ["interview", "interview_below"])
+async def test_the_message_of_an_answer_is_known_to_every_protocol(served, word):
+    """What answered a question in a chat of the AI SDK is no message, and no answer, whichever way it is sent again."""
+    session = uuid.uuid4().hex
+
+    async def vercel(*messages: dict[str, Any]) -> str:
+        answer = await served.post("/vercel/shop.clerk", {"id": session, "messages": list(messages)})
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    opening = person("m-0", f"{word} 2")
+    first = answered(await vercel(opening))
+    history = [opening, first, person("m-1", "red")]
+    second = answered(await vercel(*history))
+    assert second["parts"]
+    assert "Question 2?" in await vercel(*history)
+    await vercel(opening, first, person("m-1", "zap"))  # its text is not read
+    await vercel(person("m-1", "red"))
+    await served.post(f"/v1/sessions/shop.clerk/{session}/messages", {"message_id": "m-1", "text": "red"})
+    for ask in (chat, response, context, tool):
+        await ask(served, session, "red", "m-1")
+    status = await served.client.session(MODEL, session).status()
+    assert (status.turns, status.queued) == (0, 0)
+    assert "red blue" in await vercel(*history, second, person("m-2", "blue"))
+    status = await served.client.session(MODEL, session).status()
+    assert (status.turns, status.status) == (1, "idle")
+
+
+async def test_an_answer_to_a_task_is_known_to_its_conversation(served):
+    """Also where a child run got it; another text with the id is refused, and so is the id of the message that opened the task."""
+    session = uuid.uuid4().hex
+    opened = {
+        "role": "ROLE_USER",
+        "messageId": "m-0",
+        "contextId": session,
+        "parts": [{"text": "interview_below 2"}],
+    }
+    task_id = (await a2a(served, opened)).json()["result"]["task"]["id"]
+
+    async def answer(text: str, message_id: str) -> Any:
+        named = {"messageId": message_id, "taskId": task_id}
+        return (await a2a(served, {"role": "ROLE_USER", **named, "parts": [{"text": text}]})).json()
+
+    assert "Question 2?" in json.dumps(await answer("red", "m-1"))
+    for text, message_id in (("zap", "m-1"), ("zap", "m-0"), ("interview_below 2", "m-0")):
+        assert "error" in await answer(text, message_id)
+    sent = await served.post(
+        f"/v1/sessions/shop.clerk/{session}/messages", {"message_id": "m-1", "text": "red"}
+    )
+    assert sent.status_code == 200
+    assert "red blue" in json.dumps(await answer("blue", "m-2"))
+    status = await served.client.session(MODEL, session).status()
+    assert (status.turns, status.queued) == (1, 0)
+
+
+async def test_another_answer_with_the_id_of_one_is_refused_by_the_tool_of_mcp(served):
+    """The model that sends it learns that it was not taken."""
+    asked = (await mcp(served, "shop_clerk", message="interview 2")).text
+    task_id = asked.rpartition("with task ")[2].partition(".")[0].partition('"')[0]
+    await mcp(served, "answer", task=task_id, answer="red", request_id="r-1")
+    refused = (await mcp(served, "answer", task=task_id, answer="zap", request_id="r-1")).text
+    assert "another request had the id" in refused
+
+
+async def test_a_place_that_was_made_up_has_nothing(served):
+    """An id of a task or response that names a place which is none, in a conversation of one's own, is not found at once."""
+    session = uuid.uuid4().hex
+    await context(served, session, "hello", "m-0")
+    run_id = served.client.session(MODEL, session).run.id
+    for place in (
+        Place(run_id, "9-999999-99999", "m-0"),
+        Place(run_id, "9-999999-99999"),
+        Place(run_id, "", "m-9"),
+    ):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": place.token}}
+        assert "error" in (await served.post("/a2a/shop.clerk/", body)).json()
+        assert 'isError":true' in (await mcp(served, "answer", task=place.token)).text
+        for query in ({}, {"stream": "true"}):
+            found = await served.http.get(f"/openai/v1/responses/resp_{place.token}", params=query)
+            assert found.status_code == 404, found.text
+
+
+async def test_an_answer_to_what_somebody_else_has_answered_is_refused(served):
+    """Over AG-UI, where it names its interrupt: another answer is refused with 409, the same one is passed over."""
+    session = uuid.uuid4().hex
+
+    async def agui(text: str, message_id: str, *resume: dict[str, Any]) -> Any:
+        messages = [{"id": message_id, "role": "user", "content": text}]
+        body = {"threadId": session, "runId": uuid.uuid4().hex, "messages": messages}
+        return await served.post("/agui/shop.clerk", {**body, **({"resume": list(resume)} if resume else {})})
+
+    opened = (await agui("interview 2", "m-0")).text
+    last = [json.loads(line[6:]) for line in opened.splitlines() if line.startswith("data: ")][-1]
+    (interrupt,) = last["outcome"]["interrupts"]
+    run = served.client.session(MODEL, session).run
+    (wait,) = await run.until_waiting()
+    await run.answer(wait, "red", by="local")
+    given = {"interruptId": interrupt["id"], "status": "resolved", "payload": "zap"}
+    assert (await agui("interview 2", "m-0", given)).status_code == 409
+    assert (await agui("interview 2", "m-0", {**given, "status": "cancelled"})).status_code == 409
+    same = await agui("interview 2", "m-0", {**given, "payload": "red"})
+    assert "Question 2?" in same.text
+    await run.answer(await _next_wait(run, wait.id), "blue")
+    late = await agui("hello", "m-1", {**given, "payload": "red"})  # with a new message
+    assert "hello" in late.text
+
+
+async def _next_wait(run, await_id: str):
+    while True:
+        waits = (await run.status()).awaits
+        if waits and waits[0].id != await_id:
+            return waits[0]
+        await asyncio.sleep(0.02)

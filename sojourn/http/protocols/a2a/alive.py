@@ -2,9 +2,9 @@
 
 import asyncio
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.media_type import is_stream
 from sojourn.http.stream import BEAT, HEARTBEAT, STALL, until_one_ends
 
 __all__ = ["answer_alive"]
@@ -42,8 +42,7 @@ class _Answer:
             TimeoutError: It is a part of a stream, and the client takes nothing.
         """
         if message["type"] == "http.response.start":
-            kind = Headers(raw=message["headers"]).get("content-type", "")
-            self._is_stream = kind.startswith("text/event-stream")
+            self._is_stream = is_stream(message)
         await self._send(message)
         if message["type"] == "http.response.body":
             self._is_begun = message.get("more_body", False)

@@ -20,6 +20,7 @@ from fasta2a.schema import (
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.attendance import Attendance
+from sojourn.http.locks.noted import note
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
 from sojourn.http.protocols.a2a.tasks import state_of, status_of, task_of
@@ -103,6 +104,7 @@ class RunBroker(Broker):
     async def run_task(self, params: TaskSendParams) -> None:
         """Wait for a task that goes on by itself, where that is asked for."""
         place = await place_of_task(self._service, self._asking, params["id"])
+        note(run_id=place.run_id)
         if not self._waits:
             return
         reading = Reading(place, is_task=True)

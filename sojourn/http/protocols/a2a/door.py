@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance
+from sojourn.http.locks.noted import note, only_calls
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.a2a.alive import answer_alive
@@ -24,6 +25,20 @@ _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
 _CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004}
 _NOT_CANCELABLE = -32002
+_MAX_METHOD = 100
+_READS = (
+    "GetTask",
+    "ListTasks",
+    "SubscribeToTask",
+    "GetExtendedAgentCard",
+    "tasks/get",
+    "tasks/list",
+    "tasks/resubscribe",
+    "agent/getAuthenticatedExtendedCard",
+)
+_Asked = dict[str, Any] | None
+"""A request of JSON-RPC, as far as it can be read; None where a request has no body, and is none of JSON-RPC."""
+
 _STREAMS = ("SendStreamingMessage", "message/stream")
 
 
@@ -41,19 +56,26 @@ class A2aDoor:
         """Answer one request, which has passed the locks."""
         await self._service.open()
         request, body = Request(scope, receive), b""
+        asked: _Asked = None
         try:
             if request.method == "POST":
                 body = await request.body()
-                _check(body)
-            app = self._app(request, body)
+                only_calls()
+                asked = {} if body else None
+                value = _parsed(body)
+                asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+                _check(value)
+                if (method := asked["method"]) not in _READS:
+                    note(call=method[:_MAX_METHOD])
+            app = self._app(request, asked)
             inner = {**scope, "path": request.path_params.get("rest") or "/", "root_path": ""}
             inner["raw_path"] = inner["path"].encode()
             async with app.task_manager:
                 await _answer(app, inner, _again(body, receive), send)
         except _KNOWN as error:
-            await _error(error, body)(scope, receive, send)
+            await _error(error, asked)(scope, receive, send)
 
-    def _app(self, request: Request, body: bytes) -> Any:
+    def _app(self, request: Request, asked: _Asked) -> Any:
         agent_id = request.path_params["agent_id"]
         asking = principal_of(request.scope)
         if asking is None:
@@ -63,9 +85,9 @@ class A2aDoor:
             self._service, asking, agent_id
         )
         rooms = import_module("sojourn.http.protocols.a2a.broker")
-        attending, waits = Attendance(self._service, request.scope), _waits(body)
+        attending, waits = Attendance(self._service, request.scope), _waits(asked or {})
         attending.hold()
-        if waits or _asked(body).get("method") in _STREAMS:
+        if waits or (asked or {}).get("method") in _STREAMS:
             attending.count()
         broker = rooms.RunBroker(attending, asking, storage, waits=waits)
         about = agent.description or f"The agent {agent_id}."
@@ -80,8 +102,8 @@ class A2aDoor:
             skills=[{**skill, **modes}],
             docs_url=None,
             exception_handlers={
-                **dict.fromkeys((*_KNOWN, Exception), _answering(body)),
-                HTTPException: _answering(b""),  # of a path or a method, not of the protocol
+                **dict.fromkeys((*_KNOWN, Exception), _answering(asked)),
+                HTTPException: _answering(None),  # of a path or a method, not of the protocol
             },
             default_input_modes=_MODES,
             default_output_modes=_MODES,
@@ -93,18 +115,26 @@ def _address(request: Request) -> str:
     return str(request.url.replace(query="", fragment="")).removesuffix(rest).removesuffix("/") + "/"
 
 
-def _check(body: bytes) -> None:
-    """Check that a body is a request of JSON-RPC: the library takes that for granted.
+def _parsed(body: bytes) -> Any:
+    """The value of a body.
 
     Raises:
-        Problem: It is none.
+        Problem: It is no JSON.
     """
     try:
-        asked: Any = json.loads(body)
+        return json.loads(body)
     except ValueError:
         raise Problem(
             400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8."
         ) from None
+
+
+def _check(asked: Any) -> None:
+    """Check that a value is a request of JSON-RPC: the library takes that for granted.
+
+    Raises:
+        Problem: It is none.
+    """
     if fault := json_fault(asked, max_bytes=None):
         raise Problem(422, "invalid_request", fault.message, then="Correct it.")
     told = cast("dict[str, Any]", asked) if isinstance(asked, dict) else dict[str, Any]()
@@ -112,9 +142,8 @@ def _check(body: bytes) -> None:
         raise Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
 
 
-def _waits(body: bytes) -> bool:
+def _waits(asked: dict[str, Any]) -> bool:
     """Whether a message that is sent is answered once its task has ended, or asks."""
-    asked = _asked(body)
     try:
         params: Any = asked.get("params") or {}
         settings: Any = params.get("configuration") or {}
@@ -163,38 +192,29 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-def _answering(body: bytes) -> Any:
-    """A handler of exceptions for a request with this body."""
+def _answering(asked: _Asked) -> Any:
+    """A handler of exceptions for a request."""
 
     async def handled(_request: Request, error: Exception) -> JSONResponse:
-        return _error(error, body)
+        return _error(error, asked)
 
     return handled
 
 
-def _error(error: Exception, body: bytes) -> JSONResponse:
-    asked = _asked(body)
+def _error(error: Exception, asked: _Asked) -> JSONResponse:
     if isinstance(error, ValidationError):
-        problem, code = _misunderstood(str(asked.get("method")))
+        problem, code = _misunderstood(str((asked or {}).get("method")))
     else:
         problem = problem_of(error)
         code = _CODES.get(problem.status, -32603 if problem.status >= 429 else -32602)
         code = _NOT_CANCELABLE if problem.code == "task_not_cancelable" else code
-    if not body:
+    if asked is None:
         return problem.response()
+    note(code=problem.code)
     id = asked.get("id")
     told = {"code": code, "message": problem.detail, "data": {"code": problem.code, "then": problem.then}}
     answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told}
     return JSONResponse(answer, headers=problem.headers)
-
-
-def _asked(body: bytes) -> dict[str, Any]:
-    """The request, as far as it can be read."""
-    try:
-        asked = json.loads(body or b"{}")
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
 
 
 def _misunderstood(method: str) -> tuple[Problem, int]:

@@ -12,6 +12,7 @@ from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, ImagePart, Part, TextPart
 from sojourn.contracts.message import Message as Words
 from sojourn.contracts.principal import Principal
+from sojourn.core.run.inbox import MAX_ID_CHARS
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
@@ -19,16 +20,14 @@ from sojourn.http.protocols.a2a.tasks import task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import read, recorded
+from sojourn.http.protocols.past import Delivered
 from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.talking import Said, digest_of, say_in_session
-from sojourn.http.protocols.verdict import Verdict, verdict_of
+from sojourn.http.protocols.talking import Said, digest_of, repeated, reused, say_in_session
+from sojourn.http.protocols.verdict import Verdict, is_same_answer, verdict_of
 from sojourn.http.service import Service
 
 __all__ = ["RunStorage", "place_of_task"]
-
-MAX_ID = 200
-"""Longest id of a message, in characters."""
 
 
 class RunStorage(Storage[Any]):
@@ -106,7 +105,10 @@ class RunStorage(Storage[Any]):
         )
         asked, named = reading.asked, given.get("await_id")
         message_id = "" if named is not None else _id_of(message)  # what names its wait is that wait's
-        if message_id in reading.answers:
+        if message_id and message_id == place.message_id:
+            raise reused(message_id, place.run_id)
+        if event := reading.answers.get(message_id):
+            repeated(Delivered(place, event), Said(Words.user(text), message_id))
             return
         if named is not None:
             asked = next((each for each in reading.waits if each.wait.id == named), None)
@@ -121,19 +123,21 @@ class RunStorage(Storage[Any]):
             )
         if isinstance(asked.wait, AwaitConfirmation):
             verdict = _verdict(asked, asked.wait.payload_digest, given, text)
-            await asked.decide(self._service, self._asking, verdict, message_id)
+            await asked.decide(self._service, self._asking, verdict, place.run_id, message_id)
         else:
-            await asked.settle(self._service, self._asking, text, message_id)
+            await asked.settle(self._service, self._asking, text, place.run_id, message_id)
 
     async def _has_answered(self, place: Place, await_id: str, given: dict[str, Any], text: str) -> bool:
         """Whether the principal gave a wait that is closed this answer before: a client that got no reply sends it again."""
         async with aclosing(recorded(self._service, place)) as events:
             async for event, _ in events:
                 if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
-                    approved = (
-                        given["approved"] is True if "approved" in given else verdict_of(text).is_approved
+                    is_decided = event.approved is not None and "approved" in given
+                    is_same = (
+                        event.approved == (given["approved"] is True)
+                        if is_decided
+                        else is_same_answer(event, text)
                     )
-                    is_same = event.text == text if event.approved is None else event.approved == approved
                     return is_same and event.by == self._asking.subject
         return False
 
@@ -168,9 +172,9 @@ async def place_of_task(service: Service, asking: Principal, task_id: str) -> Pl
 
 
 def _id_of(message: Message) -> str:
-    """The id of a message, as a conversation knows it: at most 200 characters."""
+    """The id of a message, as a conversation knows it."""
     id = message["message_id"]
-    return id if len(id) <= MAX_ID else f"{id[: MAX_ID - 33]}-{digest_of(id)}"
+    return id if len(id) <= MAX_ID_CHARS else f"{id[: MAX_ID_CHARS - 33]}-{digest_of(id)}"
 
 
 def _verdict(asked: Asked, digest: str, given: dict[str, Any], text: str) -> Verdict:

@@ -10,6 +10,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
@@ -55,6 +56,7 @@ def told(
             return await handle(context, params)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
+            note(code=problem.code)
             code = INTERNAL_ERROR if problem.status >= 500 else INVALID_PARAMS
             raise MCPError(code, problem.detail, {"code": problem.code, "then": problem.then}) from error
 

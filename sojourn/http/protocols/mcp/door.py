@@ -1,15 +1,16 @@
 """The door of MCP: an ASGI application that answers one request with a server of the SDK's."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from sojourn.http.attendance import Attendance
+from sojourn.http.locks.noted import only_calls
 from sojourn.http.service import Service
-
-if TYPE_CHECKING:
-    from mcp.server.lowlevel.server import Server
 
 __all__ = ["McpDoor"]
 
@@ -23,15 +24,22 @@ class McpDoor:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._server: Server[Any] | None = None
+        self._made: Callable[[], Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Its host and origin, its body and who asks were checked by the locks."""
-        manager_of = import_module("mcp.server.streamable_http_manager").StreamableHTTPSessionManager
+        only_calls()
         await self._service.open()
         Attendance(self._service, scope).hold()
-        if self._server is None:
-            self._server = import_module("sojourn.http.protocols.mcp.server").server_of(self._service)
-        manager = manager_of(self._server, stateless=True)
+        if self._made is None:
+            self._made = await asyncio.to_thread(_maker_of, self._service)  # other requests and streams go on
+        manager = self._made()
         async with manager.run():
             await manager.handle_request(scope, receive, send)
+
+
+def _maker_of(service: Service) -> Callable[[], Any]:
+    """What makes the SDK's manager of one request, with the server of a service."""
+    managers = import_module("mcp.server.streamable_http_manager")
+    server = import_module("sojourn.http.protocols.mcp.server").server_of(service)
+    return partial(managers.StreamableHTTPSessionManager, server, stateless=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.place import Place
 
-__all__ = ["ANSWER", "looks_of", "then_of", "told_of"]
+__all__ = ["ANSWER", "decided_of", "looks_of", "then_of", "told_of"]
 
 ANSWER = "answer"
 """The tool by which a client that shows no forms answers a question."""
@@ -16,7 +16,7 @@ ANSWER = "answer"
 
 def told_of(waits: Sequence[Asked], place: Place) -> str:
     """What is asked, who settles it, and how the call goes on."""
-    told = [f"{asked.shown}\n\n{_decided(asked)}" if asked.code else asked.shown for asked in waits]
+    told = [f"{asked.shown}\n\n{decided_of(asked)}" if asked.code else asked.shown for asked in waits]
     return "\n\n".join([*told, then_of(waits, place)])
 
 
@@ -35,7 +35,7 @@ def looks_of(place: Place) -> str:
     return f"To look whether it goes on, call the tool `{ANSWER}` without an answer, with task {place.token}."
 
 
-def _decided(asked: Asked) -> str:
+def decided_of(asked: Asked) -> str:
     """Who decides on a call, and how."""
     return (
         f"It waits for somebody with the role `approver`, as `{asked.wait.id}` of the run `{asked.run_id}`. It is approved by "

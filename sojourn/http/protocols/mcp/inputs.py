@@ -6,8 +6,12 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.principal import Principal
+from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.mcp.formless import decided_of, looks_of
+from sojourn.http.protocols.place import Place
 from sojourn.http.service import Service
 
 __all__ = ["key_of", "request_of", "respond"]
@@ -47,8 +51,17 @@ def request_of(asked: Asked) -> ElicitRequest:
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
-async def respond(service: Service, asking: Principal, asked: Asked, response: ElicitResult) -> bool:
+async def respond(
+    service: Service, asking: Principal, asked: Asked, response: ElicitResult, place: Place
+) -> bool:
     """Settle what is asked by a response; whether it did, since a dismissed form settles nothing.
+
+    Args:
+        service: The service.
+        asking: Who responds.
+        asked: What is asked.
+        response: The response.
+        place: The place of the task that asks.
 
     Raises:
         Problem: It is a call, and the principal is no approver.
@@ -59,14 +72,16 @@ async def respond(service: Service, asking: Principal, asked: Asked, response: E
     wait, by, content = asked.wait, asking.subject, dict(response.content or {})
     run = await service.run(asking, asked.run_id)
     if isinstance(wait, AwaitConfirmation):
-        require(asking, "approver")
         approved = response.action == "accept" and content.get("decision") == "approve"
+        note_settled(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
+        _require_approver(asking, asked, place)
         if approved:
             await run.approve(wait.id, payload_digest=wait.payload_digest, by=by)
         else:
             reason = str(content.get("reason") or "")[:10_000]
             await run.deny(wait.id, reason, payload_digest=wait.payload_digest, by=by)
         return True
+    note_settled(asked.run_id, wait.id)
     require(asking, "user")
     if response.action == "decline":
         await run.decline(wait.id, by=by)
@@ -77,6 +92,16 @@ async def respond(service: Service, asking: Principal, asked: Asked, response: E
     else:
         await run.answer(wait.id, str(content.get("answer") or ""), by=by)
     return True
+
+
+def _require_approver(asking: Principal, asked: Asked, place: Place) -> None:
+    """Check that who responds may decide on a call; else say which call it is, who may, and how the task goes on."""
+    try:
+        require(asking, "approver")
+    except Problem as problem:
+        detail = f"{problem.detail}, which `{asked.wait.id}` of the run `{asked.run_id}` waits for"
+        then = f"{decided_of(asked)} {looks_of(place)}"
+        raise Problem(problem.status, problem.code, detail, then=then, run_id=asked.run_id) from None
 
 
 def _form_of(wait: AwaitClarification) -> dict[str, Any] | None:

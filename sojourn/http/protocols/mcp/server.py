@@ -31,19 +31,22 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance, Stopping
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.following import follow, read
+from sojourn.http.protocols.mcp.arguments import check_arguments
 from sojourn.http.protocols.mcp.asking import Context, asking_of, attendance_of, told
 from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
 from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
 from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
 from sojourn.http.protocols.outside import told_of_outside
+from sojourn.http.protocols.past import Delivered
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.talking import Said, ask_once, say_in_session
+from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
 from sojourn.http.protocols.verdict import verdict_of
 from sojourn.http.service import Service
 
@@ -110,8 +113,13 @@ class _Answers:
         """Start, answer or go on; what goes wrong is the result of the tool, which models read."""
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
         attending = attendance_of(service, context)
+        if params.name != ANSWER or arguments.get("answer"):
+            note(call="tools/call", tool=params.name)
         try:
             require(asking, "user")
+            if not params.request_state and (params.name == ANSWER or params.name in self._names):
+                schema = _ANSWER if params.name == ANSWER else _MESSAGE
+                check_arguments(params.name, schema, arguments)
             if params.request_state or params.name == ANSWER or not declares_tasks(context):
                 attending.count()
             if params.request_state:
@@ -120,12 +128,14 @@ class _Answers:
                 reading = await _answered(service, asking, arguments)
             else:
                 place = await _started(service, asking, _agent(self._names, params.name), arguments)
+                note(run_id=place.run_id)
                 if declares_tasks(context):
                     return created(place)
                 reading = Reading(place, is_task=True)
             return await _result(attending, context, reading)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
+            note(code=problem.code)
             return failed(f"{problem.detail}\n{problem.then}", code=problem.code)
 
     async def list_resources(
@@ -219,7 +229,7 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
     reading = await read(service, place, is_task=True)
     for asked in list(reading.waits):
         response = (params.input_responses or {}).get(key_of(asked))
-        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response):
+        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, place):
             detail = "the form was dismissed; the agent still waits"
             raise Problem(409, "canceled", detail, then=then_of([asked], place))
     return Reading(place, is_task=True)
@@ -234,7 +244,8 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
 async def _settled(service: Service, asking: Principal, place: Place, text: str, key: str) -> Reading:
     """Answer what a task asks, if it asks anything, once; the reply then goes on."""
     reading = await read(service, place, is_task=True)
-    if key and key in reading.answers:
+    if event := reading.answers.get(key):
+        repeated(Delivered(place, event), Said(Message.user(text), key))
         return reading
     calls = [each for each in reading.waits if each.code]
     asked = next((each for each in reading.waits if not each.code), reading.asked)
@@ -243,7 +254,7 @@ async def _settled(service: Service, asking: Principal, place: Place, text: str,
     verdict = verdict_of(text)
     if asked.code and (verdict.is_approved or not verdict.is_plain):
         raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, place))
-    await asked.settle(service, asking, text, key)
+    await asked.settle(service, asking, text, place.run_id, key)
     return Reading(place, is_task=True)
 
 

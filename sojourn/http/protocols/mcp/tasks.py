@@ -12,6 +12,7 @@ from mcp_types import ElicitResult, RequestParams
 from pydantic import Field, ValidationError
 
 from sojourn.contracts.principal import Principal
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.following import read
@@ -65,16 +66,19 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         return {"resultType": "complete", **_detailed(reading)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
+        note(call="tasks/update")
         asking = asking_of(context)
         require(asking, "user")
-        reading = await read(service, await task_place(service, asking, params.task_id), is_task=True)
+        place = await task_place(service, asking, params.task_id)
+        reading = await read(service, place, is_task=True)
         for asked in reading.waits:
             response = params.input_responses.get(key_of(asked))
             if response is not None:
-                await respond(service, asking, asked, _response(response))
+                await respond(service, asking, asked, _response(response), place)
         return {"resultType": "complete"}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
+        note(call="tasks/cancel")
         asking = asking_of(context)
         place = await task_place(service, asking, params.task_id)
         if (await read(service, place, is_task=True)).state in ("open", "asked"):
@@ -102,6 +106,7 @@ async def task_place(service: Service, asking: Principal, task_id: str) -> Place
             f"there is no task {task_id[:80]!r}",
             then="Use the id of a task's creation.",
         )
+    note(run_id=place.run_id)
     await service.run(asking, place.run_id)
     return place
 

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 
-__all__ = ["OpenAIRoute", "error_of", "refused"]
+__all__ = ["OpenAIRoute", "answer_of", "error_of", "refused"]
 
 _log = structlog.get_logger("sojourn.http")
 
@@ -40,7 +40,11 @@ class OpenAIRoute(APIRoute):
 
 
 def _answer(error: Exception) -> JSONResponse:
-    problem = problem_of(error)
+    return answer_of(problem_of(error))
+
+
+def answer_of(problem: Problem) -> JSONResponse:
+    """A problem as the answer."""
     return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
 
 
@@ -51,12 +55,15 @@ def refused(
     return Problem(status, code, message, then="Correct the request.", param=param)
 
 
+_NO_PATH = "this service has only models, chat/completions and responses of OpenAI's API"
+
+
 def error_of(problem: Problem) -> dict[str, Any]:
     """The body of an error."""
     kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
     usual = "server_error" if problem.status >= 500 else "invalid_request_error"
     told = {
-        "message": problem.detail,
+        "message": _NO_PATH if problem.code == "not_found" else problem.detail,
         "type": kinds.get(problem.status, usual),
         "param": problem.more.get("param"),
         "code": problem.code,

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
 from sojourn.http.attendance import Attendance, Stopping
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem, problem_of, stopped
 from sojourn.http.protocols.following import read, read_to_end
@@ -63,11 +64,13 @@ async def complete_chat(
     _require_model(service, body.model)
     attending.count()
     key = key or body.named("message_id")
+    is_once = _is_once(attending, key or body.named("session_id"))
     reading = Reading(await _place_of_chat(service, asking, body, key))
+    note(run_id=reading.place.run_id)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return Streamed(chunks(service, reading, body.model, usage=usage))
-    await _end_of(attending, reading, is_once=bool(key or body.named("session_id")))
+    await _end_of(attending, reading, is_once=is_once)
     if reading.state == "failed":
         raise failure(reading)
     return JSONResponse(completion(reading, body.model))
@@ -100,7 +103,9 @@ async def create_response(
     if body.stream or not body.background:
         attending.count()
     key = key or body.named("message_id")
+    is_once = _is_once(attending, key or body.previous_response_id)
     reading = Reading(await _place_of_response(service, asking, body, key))
+    note(run_id=reading.place.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
         "previous_response_id": body.previous_response_id,
@@ -110,7 +115,7 @@ async def create_response(
     if body.stream:
         return Streamed(response_events(service, reading, body.model, **more))
     if not body.background:
-        await _end_of(attending, reading, is_once=bool(key or body.previous_response_id))
+        await _end_of(attending, reading, is_once=is_once)
     return JSONResponse(response(reading, body.model, **more))
 
 
@@ -171,6 +176,18 @@ async def cancel_response(
     return JSONResponse(response(reading, reading.agent_id))
 
 
+_NOT_AGAIN = {"X-Should-Retry": "false"}
+"""The header by which OpenAI's own clients do not send a request again by themselves."""
+
+
+def _is_once(attending: Attendance, name: str | None) -> bool:
+    """Whether the same request, sent again, is delivered once, by what it is named; else it is not sent again where the server ends it."""
+    if not name:
+        for header in _NOT_AGAIN.items():
+            attending.if_stopped(*header)
+    return bool(name)
+
+
 async def _end_of(attending: Attendance, reading: Reading, *, is_once: bool) -> None:
     """Read a reply to its end.
 
@@ -187,7 +204,7 @@ async def _end_of(attending: Attendance, reading: Reading, *, is_once: bool) -> 
     except (Problem, SojournError) as error:
         problem = problem_of(error)
         if not is_once:
-            problem.headers["X-Should-Retry"] = "false"  # which OpenAI's own clients read
+            problem.headers |= _NOT_AGAIN
         raise problem from error
 
 
