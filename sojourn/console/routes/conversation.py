@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from starlette.responses import HTMLResponse, Response
 
 from sojourn.client.run import OPEN, Run
+from sojourn.console import settling
 from sojourn.console.conversing import Read, Statuses, read_part
 from sojourn.console.files import form_with_files
 from sojourn.console.form import Form
@@ -17,12 +18,11 @@ from sojourn.console.live import Live, News, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.talk import form_page
-from sojourn.console.settling import settle
 from sojourn.console.views.attachments import MOST_BYTES, File
 from sojourn.console.views.conversation import Conversation
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.run import RunStatus
-from sojourn.errors import InvalidInput, RunNotFound, SojournError
+from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound, SojournError
 from sojourn.events import Cursor
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
@@ -89,8 +89,9 @@ async def _page(
     *,
     problem: Problem | None = None,
     form: Form | None = None,
+    refused: settling.Refused | None = None,
 ) -> Response:
-    before = _event_id(visit, "before") if problem is None else ""
+    before = _event_id(visit, "before") if visit.request.method == "GET" else ""
     read, status = await asyncio.gather(
         read_part(visit.service.client, run.id, before=before), _status(visit, run)
     )
@@ -98,13 +99,15 @@ async def _page(
         **_values(visit, agent_id, session_id, run, read, status),
         "before": before,
         "problem": problem,
+        "refused": refused.seen.view if refused else None,
         "text": form.text("text") if form else "",
         "mode": form.text("mode") if form else "queue",
         "message_id": (form.text("message_id") if form else "") or uuid.uuid4().hex,
         "focus": False,
     }
     name = "talk_earlier.html" if before and visit.is_part else "conversation.html"
-    return visit.page(name, http_status=problem.status if problem else 200, **values)
+    status = problem.status if problem else refused.status if refused else 200
+    return visit.page(name, http_status=status, **values)
 
 
 def _values(
@@ -117,6 +120,7 @@ def _values(
         "run_id": run.id,
         "here": visit.url(f"/talk/{agent_id}/{session_id}"),
         "about": agent.description if agent else "",
+        "refused": None,
         "found": read.conversation,
         "earlier": read.earlier,
         "state": status,
@@ -235,14 +239,18 @@ async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
     form, files = await form_with_files(visit.request)
     try:
         done = await _do(visit, agent_id, session_id, form, files)
+    except ApprovalVoid:
+        done = ""  # the call is asked about again, with what has changed
     except (Problem, SojournError) as error:
         return await _refused(visit, agent_id, session_id, form, problem_of(error))
+    if isinstance(done, Response):
+        return done
     if not visit.is_part:
         return visit.go(f"/talk/{agent_id}/{session_id}")
     return HTMLResponse(part("notice", '<div id="notice" role="status" aria-live="polite"></div>') + done)
 
 
-async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
+async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str | Response:
     if form.text("do") == "send":
         return await _send(visit, agent_id, session_id, form, files)
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
@@ -258,8 +266,27 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
     run_id = form.text("run_id") or run.id
     if run_id != run.id and not run_id.startswith(f"{run.id}/"):
         raise InvalidInput("the question is of another conversation", run_id=run.id)
-    await settle(visit, run_id, form)
-    return ""
+    seen = await settling.seen(visit, run_id, form.text("await_id"))
+    refused = await settling.settle(visit, seen, form)
+    return await _not_settled(visit, agent_id, session_id, run, refused) if refused else ""
+
+
+async def _not_settled(
+    visit: Visit, agent_id: str, session_id: str, run: Run, refused: settling.Refused
+) -> Response:
+    """The form again, with what was typed and what is wrong; what is no longer open has none."""
+    seen = refused.seen
+    if seen.place is None:
+        raise Problem(409, "await_closed", "this is no longer open", then="The conversation has how it ended.")
+    if not visit.is_part:
+        return await _page(visit, run, agent_id, session_id, refused=refused)
+    html = visit.render(
+        "talk_refused.html",
+        wait=seen.wait,
+        refused=seen.view,
+        here=visit.url(f"/talk/{agent_id}/{session_id}"),
+    )
+    return HTMLResponse(part(seen.view.anchor, html, "outerHTML"), refused.status)
 
 
 async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
