@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import re
 import uuid
+from collections import Counter
 
 import httpx2
 import pytest
 from playwright.async_api import expect
 
+from sojourn.console import watched_talk
+from sojourn.console.page import Visit
 from workflows import room
 
 PICTURE = bytes.fromhex(
@@ -453,3 +457,77 @@ async def test_a_conversation_of_an_agent_that_nobody_knows_is_not_found(console
             assert answer.status_code == 404, path
         answer = await http.post("/talk/new", data={"agent": "shop.nobody", "text": "x", "made": "a"})
         assert (answer.status_code, json.dumps(answer.text).count("shop.nobody") > 0) == (404, True)
+
+
+async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, monkeypatch, until):
+    """Thirty streams of a conversation are fed by one follower from one reading of its history, and a turn is made once for all of them."""
+    made, read = Counter[str](), Counter[str]()
+    render, read_part = Visit.render, watched_talk.read_part
+
+    def counted(visit, template, **values):
+        made[template] += 1
+        return render(visit, template, **values)
+
+    async def reads(client, run_id, **options):
+        read[run_id] += 1
+        return await read_part(client, run_id, **options)
+
+    monkeypatch.setattr(Visit, "render", counted)
+    monkeypatch.setattr(watched_talk, "read_part", reads)
+    session = await talk(*(f"say {n}" for n in range(3)))
+    address = f"/live/talk/shop.clerk/{session.session_id}?since=none"
+    limits = httpx2.Limits(max_connections=40)
+    async with httpx2.AsyncClient(base_url=console.url, timeout=60, limits=limits) as http:
+        opened = asyncio.Semaphore(0)
+
+        async def look() -> str:
+            text = ""
+            async with http.stream("GET", address) as answer:
+                async for part in answer.aiter_text():
+                    if not text:
+                        opened.release()
+                    text += part
+            return text
+
+        looking = [asyncio.create_task(look()) for _ in range(30)]
+        for _ in looking:
+            await opened.acquire()
+        metrics = console.web.state.service.metrics
+        await until(lambda: _is(metrics.followers > 0))
+        assert (metrics.followers, metrics.streams, read[session.run.id]) == (1, 30, 1)
+        assert made["talk_turn.html"] == 3
+        await talk("rounds 1")
+        await session.close("done")
+        texts = await asyncio.gather(*looking)
+    assert all("rounds 1" in text and "This conversation is over" in text for text in texts)
+    changes = made["talk_turn.html"] - 3
+    assert 1 <= changes <= 12, "each change of the last turn, and not once for each who looks"
+    assert max(made.values()) <= 30, made
+    assert (metrics.followers, read[session.run.id]) == (1, 1)
+
+
+async def test_a_page_that_comes_back_has_all_its_turns_again(console, talk):
+    """A page whose first turn is before those that others look at gets the turns from its first one on, each once and in order."""
+    session = await talk(*(f"say {n}" for n in range(24)))
+    from sojourn.console.conversing import read_part
+
+    last = await read_part(console.client, session.run.id)
+    early = await read_part(console.client, session.run.id, before=last.turns[2].key)
+    begin = early.turns[-1].key
+    async with httpx2.AsyncClient(base_url=console.url, timeout=60) as http:
+
+        async def first(address: str) -> str:
+            async with http.stream("GET", f"/live/talk/shop.clerk/{session.session_id}{address}") as answer:
+                async for part in answer.aiter_text():
+                    if "turn-" in part:
+                        return part
+            raise AssertionError("nothing came")
+
+        assert len(re.findall(r'id="turn-', await first("?since=none"))) == 20
+        found = re.findall(r'id="turn-([0-9-]+)"', await first(f"?since=none&begin={begin}"))
+    assert found == sorted(set(found))
+    assert (found[0], found[-1]) == (begin, last.turns[-1].key)
+
+
+async def _is(fact: bool) -> bool:
+    return fact

@@ -126,9 +126,7 @@ def fields_of(
         if field is None:
             return None
         given_as = "" if (value := (example or {}).get(name)) is None else _word(value)
-        found.append(
-            replace(field, is_optional=bool(required) and name not in required, example=given_as)
-        )
+        found.append(replace(field, is_optional=bool(required) and name not in required, example=given_as))
     return tuple(found)
 
 
