@@ -11,8 +11,12 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn.console import watched_talk
+from sojourn.console.conversing import read_part
 from sojourn.console.page import Visit
+from tests.console.office import office
 from workflows import room
+
+__all__ = ["office"]
 
 PICTURE = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -418,6 +422,26 @@ async def test_a_run_is_started_by_the_fields_of_a_tool(console, visit):
     assert (await console.client.get_run(made).result()).text == "added"
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_what_does_not_fit_a_tool_is_told_at_its_field(office, visit, script):
+    """The form that starts a run by a tool's fields says what is wrong at each, keeps what was typed, and starts nothing until it fits."""
+    page = await visit(f"{office.url}/start?agent=office.packer&way=office.packing.pack", script=script)
+    parcels = page.get_by_label("Parcels")
+    await expect(parcels).to_have_attribute("max", "9")
+    await page.get_by_label("Note").fill("fragile")
+    await parcels.fill("12")
+    await parcels.evaluate("field => field.removeAttribute('max')")  # as another browser may
+    await page.get_by_role("button", name="Start the run").click()
+    await expect(page.locator(".field .fault", has_text="9")).to_be_visible()
+    await expect(parcels).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("Note")).to_have_value("fragile")
+    await parcels.fill("3")
+    made = await page.locator("[name=made]").input_value()
+    await page.get_by_role("button", name="Start the run").click()
+    await page.wait_for_url(f"{office.url}/runs/{made}")
+    assert (await office.client.get_run(made).result()).text == "Pack 3: fragile"
+
+
 async def test_who_may_read_only_is_offered_nothing_else(shop, serve, visit, tmp_path, desk):
     """A viewer sees a conversation and no form; a form that it sends all the same is refused, and so is another tenant's page."""
     from sojourn.http import ApiKeys, create_app
@@ -462,7 +486,7 @@ async def test_a_conversation_of_an_agent_that_nobody_knows_is_not_found(console
 async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, monkeypatch, until):
     """Thirty streams of a conversation are fed by one follower from one reading of its history, and a turn is made once for all of them."""
     made, read = Counter[str](), Counter[str]()
-    render, read_part = Visit.render, watched_talk.read_part
+    render = Visit.render
 
     def counted(visit, template, **values):
         made[template] += 1
@@ -509,8 +533,6 @@ async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, mo
 async def test_a_page_that_comes_back_has_all_its_turns_again(console, talk):
     """A page whose first turn is before those that others look at gets the turns from its first one on, each once and in order."""
     session = await talk(*(f"say {n}" for n in range(24)))
-    from sojourn.console.conversing import read_part
-
     last = await read_part(console.client, session.run.id)
     early = await read_part(console.client, session.run.id, before=last.turns[2].key)
     begin = early.turns[-1].key
