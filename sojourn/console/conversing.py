@@ -5,29 +5,24 @@ them, and what is before them only where somebody asks for it.
 """
 
 import asyncio
-import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from temporalio.service import RPCError
 
 from sojourn.client.access import Access
-from sojourn.client.run import Run
 from sojourn.connection.rpc_errors import translated
 from sojourn.console.views.conversation import Conversation
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
-from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.events.cursor import Position
 from sojourn.events.one_run import execution_after, present_execution, records_of
 from sojourn.events.stream import stream
 
-__all__ = ["TURNS", "Read", "Statuses", "read_part"]
+__all__ = ["MOST", "TURNS", "read_part"]
 
 TURNS = 20
 """Turns of a page."""
@@ -38,28 +33,13 @@ ENOUGH = 4
 MOST = 200
 """Most turns that a page grows to; those before are on a page of their own again."""
 
-FRESH = 0.3
-"""Seconds for which a status is shown to others as it was read."""
-
-MAX_KNOWN = 1_000
-"""Most conversations whose status is remembered."""
-
 MAX_STEPS = 4
 """Most executions that are read for a page."""
 
 _Records: TypeAlias = AsyncGenerator[tuple[HistoryRecord, list[Event]]]
 
 
-@dataclass(slots=True)
-class Read:
-    """A part of a conversation."""
-
-    conversation: Conversation
-    earlier: str
-    """The event before which the turns before this part are; empty where it begins with the conversation."""
-
-
-async def read_part(client: Access, run_id: str, *, before: str = "", begin: str = "") -> Read:
+async def read_part(client: Access, run_id: str, *, before: str = "", begin: str = "") -> Conversation:
     """A part of a conversation: by default the last turns.
 
     Args:
@@ -78,7 +58,7 @@ async def read_part(client: Access, run_id: str, *, before: str = "", begin: str
     try:
         found, began = await _from(client, run_id, chain, before)
         for _ in range(MAX_STEPS):
-            if began <= 0 or begin or sum(turn.is_whole for turn in found.conversation.turns) >= ENOUGH:
+            if began <= 0 or begin or sum(turn.is_whole for turn in found.turns) >= ENOUGH:
                 break
             if chain is not None and began > chain:  # what was before is deleted, and perhaps archived
                 found = await _from_the_beginning(client, run_id, before)
@@ -87,18 +67,15 @@ async def read_part(client: Access, run_id: str, *, before: str = "", begin: str
             found, began = await _from(client, run_id, chain, before)
     except RPCError as error:
         raise translated(error, run_id) from error
-    conversation = found.conversation
     if begin:
-        kept = [turn for turn in conversation.turns if place_of(turn.key) >= place_of(begin)]
-        conversation.keep_last(min(len(kept) or TURNS, MOST))
+        kept = [turn for turn in found.turns if place_of(turn.key) >= place_of(begin)]
+        found.keep_last(min(len(kept) or TURNS, MOST))
     else:
-        conversation.keep_last(TURNS)
-    is_begin = conversation.is_begin or not conversation.turns
-    found.earlier = "" if is_begin else conversation.turns[0].key
+        found.keep_last(TURNS)
     return found
 
 
-async def _from(client: Access, run_id: str, chain: int | None, before: str) -> tuple[Read, int]:
+async def _from(client: Access, run_id: str, chain: int | None, before: str) -> tuple[Conversation, int]:
     """What an execution and those after it have, to an event; and the number of that execution."""
     temporal = client.temporal
     execution = (
@@ -115,15 +92,15 @@ async def _from(client: Access, run_id: str, chain: int | None, before: str) -> 
                 if began < 0:
                     began = place_of(event.event_id)[0]
                 if until and place_of(event.event_id) >= until:
-                    return Read(conversation, ""), began
+                    return conversation, began
                 conversation.feed(event)
             await asyncio.sleep(0)  # others are served between two records of a long history
     conversation.memory = fold.state.memory
     conversation.spent(fold.totals())
-    return Read(conversation, ""), began
+    return conversation, began
 
 
-async def _from_the_beginning(client: Access, run_id: str, before: str) -> Read:
+async def _from_the_beginning(client: Access, run_id: str, before: str) -> Conversation:
     """What all of the run has, to an event; with what is archived."""
     conversation = Conversation(run_id)
     events = stream(
@@ -136,22 +113,4 @@ async def _from_the_beginning(client: Access, run_id: str, before: str) -> Read:
             conversation.feed(event)
             if len(conversation.turns) > 2 * TURNS:
                 conversation.keep_last(TURNS)
-    return Read(conversation, "")
-
-
-class Statuses:
-    """The statuses of conversations, each asked once for everybody who looks at the same time."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[float, asyncio.Task[RunStatus]]] = OrderedDict()
-
-    async def of(self, run: Run, *, fresh: float = FRESH) -> RunStatus:
-        """The status of a conversation, as it was at most so many seconds ago; raises as `Run.status`."""
-        now = time.monotonic()
-        known = self._known.pop(run.id, None)
-        if known is None or now - known[0] > fresh or (known[1].done() and known[1].exception()):
-            known = now, asyncio.ensure_future(run.status())
-        self._known[run.id] = known
-        while len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
-        return await asyncio.shield(known[1])
+    return conversation

@@ -1,14 +1,14 @@
 """Opening: what a form gives to an agent: a message with its files, or what one of its tools takes; and the labels of a run."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
 from sojourn.console.form import Form
-from sojourn.console.views.answer_form import PREFIX, AnswerField, fields_in, values_in
+from sojourn.console.reading_answers import read_value
 from sojourn.console.views.attachments import MOST_BYTES, File, part_of
+from sojourn.console.views.schema_form import Field, fields_of, whole_field
 from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -41,24 +41,26 @@ class Way:
         return self.tool.spec.description
 
     @property
-    def fields(self) -> Sequence[AnswerField]:
-        """What it takes."""
-        return fields_in(self.tool.spec.payload.json_schema, [], self.tool.declared.example or {})
+    def fields(self) -> tuple[Field, ...]:
+        """What it takes: a field for each value, or one for all of them as JSON."""
+        schema, example = self.tool.spec.payload.json_schema, self.tool.declared.example
+        return fields_of(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
 
-    def message_in(self, form: Form) -> str:
-        """The message that another agent's call would be, of the fields that a form sends.
+    def read(self, form: Form) -> tuple[tuple[Field, ...], dict[str, Any]]:
+        """The fields with what a form sends in them and what is wrong with it, and the payload."""
+        is_flat = self.fields[0].key != "whole"
+        return read_value(self.fields, self.tool.spec.payload.json_schema, form, is_flat=is_flat)
+
+    def message_of(self, payload: dict[str, Any]) -> str:
+        """The message that another agent's call with a payload would be.
 
         Raises:
-            InvalidInput: They do not fit the tool.
+            InvalidInput: It does not fit the tool.
         """
-        given = {
-            each.removeprefix(PREFIX): form.text(each) for each in form.names() if each.startswith(PREFIX)
-        }
-        call = ToolRequest(name=self.id, payload=values_in(self.fields, given))
-        payload = self.tool.check(call)
-        if isinstance(payload, ToolResult):
-            raise InvalidInput(str(payload.error))
-        return self.tool.messages(payload)[-1].text
+        checked = self.tool.check(ToolRequest(name=self.id, payload=payload))
+        if isinstance(checked, ToolResult):
+            raise InvalidInput(str(checked.error))
+        return self.tool.messages(checked)[-1].text
 
 
 def ways_of(app: App, agent_id: str) -> list[Way]:

@@ -69,6 +69,11 @@ class Visit:
         """Whether the visitor has signed in here, and so can sign out."""
         return cookie_name(self.request.scope) in self.request.cookies
 
+    @property
+    def audience(self) -> tuple[str, ...]:
+        """What a part of a page depends on beside what it shows: where the site is, and what the visitor may do."""
+        return self.url.base, *sorted(self.asking.roles)
+
     def may(self, role: Role) -> bool:
         """Whether the visitor has a role; a page offers nothing else."""
         return role in self.asking.roles

@@ -1,6 +1,6 @@
 """Reading answers: what the form of a wait sends, as the body of an answer by the API; or the form again, with what is wrong at each field."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from sojourn.core.schema.validate import Validator
 from sojourn.core.values.pointer import to_tokens
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 
-__all__ = ["DONE", "Read", "read_answer"]
+__all__ = ["DONE", "Body", "Read", "read_answer", "read_value"]
 
 DONE = {
     "approve": "Approved",
@@ -29,6 +29,7 @@ DONE = {
 """What the buttons of the forms do, as it is told afterwards."""
 
 Body = AnswerBody | ApprovalBody | ToolResultsBody
+"""What a wait is answered by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,9 @@ def _results(view: WaitView, form: Form) -> Read:
             kept = tuple(replace(each, fault="") for each in read_fields(call.fields, form).fields)
             calls.append(replace(call, fields=kept, error=replace(call.error, texts=(error,))))
             continue
-        sent = read_fields(call.fields, form)
-        value: Any = dict(sent.values) if call.is_flat else next(iter(sent.values.values()), None)
-        sent = sent if sent.has_faults else replace(sent, fields=_fitting(call, sent, value))
+        fields, value = read_value(call.fields, call.schema, form, is_flat=call.is_flat)
         results.append({**of_call, "result": value})
-        calls.append(replace(call, fields=sent.fields))
+        calls.append(replace(call, fields=fields))
     view = replace(view, calls=tuple(calls))
     if any(field.fault for call in calls for field in call.fields):
         return Read(None, view)
@@ -147,21 +146,32 @@ def _results(view: WaitView, form: Form) -> Read:
     return Read(ToolResultsBody(await_id=view.await_id, results=results), view)
 
 
-def _fitting(call: CallForm, sent: Sent, value: Any) -> tuple[Field, ...]:
-    """The fields with what the tool's schema says of them."""
-    if call.schema is None:
-        return sent.fields
+def read_value(
+    fields: Sequence[Field], schema: Mapping[str, Any] | None, form: Form, *, is_flat: bool
+) -> tuple[tuple[Field, ...], Any]:
+    """A value of a schema that was filled in, and its fields, with what the form and the schema say of each.
+
+    Args:
+        fields: The fields, as they were shown.
+        schema: What the value has to fit; None where nobody knows.
+        form: What was sent.
+        is_flat: Whether there is a field for each value of an object; else one for all of it.
+    """
+    sent = read_fields(fields, form)
+    value: Any = dict(sent.values) if is_flat else next(iter(sent.values.values()), None)
+    if sent.has_faults or schema is None:
+        return sent.fields, value
     faults: dict[str, str] = {}
-    for issue in Validator(dict(call.schema)).issues(value):
+    for issue in Validator(dict(schema)).issues(value):
         tokens = to_tokens(issue.field) if issue.field.startswith("/") else ()
-        name = str(tokens[0]) if call.is_flat and tokens else ""
-        where = f"{issue.field} " if issue.field and (not call.is_flat or len(tokens) > 1) else ""
+        name = str(tokens[0]) if is_flat and tokens else ""
+        where = f"{issue.field} " if issue.field and (not is_flat or len(tokens) > 1) else ""
         faults.setdefault(name, _sentence(f"{where}{phrase(issue)}"))
     other = faults.pop("", "")
-    fields = [replace(each, fault=faults.get(each.name, "")) for each in sent.fields]
-    if other and fields:
-        fields[0] = replace(fields[0], fault=fields[0].fault or other)
-    return tuple(fields)
+    told = [replace(each, fault=faults.get(each.name, "")) for each in sent.fields]
+    if other and told:
+        told[0] = replace(told[0], fault=told[0].fault or other)
+    return tuple(told), value
 
 
 def _sentence(clause: str) -> str:

@@ -1,99 +1,163 @@
-"""Settling: what a person's form says to a question, an approval or calls that are carried out elsewhere, told to the run."""
+"""Settling: what somebody's form says to a wait, on whichever page it stands, told to the run; or the wait as it is now, and why it was not told."""
 
-import json
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from sojourn.client.run import Run
+from sojourn.console.arounds import Arounds
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
-from sojourn.console.views.answer_form import PREFIX, answer_of
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
-from sojourn.errors import AwaitClosed, InvalidInput
-from sojourn.http.locks.audit import about
-from sojourn.http.locks.principals import require
-from sojourn.http.problems import Problem
+from sojourn.console.reading_answers import Body, read_answer
+from sojourn.console.views.wait_view import WaitView, wait_view
+from sojourn.contracts.awaits import Await
+from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, NoWorker, ServerUnavailable
+from sojourn.http.bodies import AnswerBody, ApprovalBody
+from sojourn.http.inbox import FoundWait
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.routes import answers
+from sojourn.http.service import Service
 
-__all__ = ["settle"]
+__all__ = ["Refused", "Seen", "no_wait", "seen", "settle"]
 
-
-async def settle(visit: Visit, run_id: str, form: Form) -> None:
-    """Settle a wait of a run that the visitor may see, as the fields `do` and `await_id` of a form say.
-
-    Raises:
-        Problem: The role is missing; or the call is another one than the form shows.
-        InvalidInput: The form says nothing that can be told.
-        SojournError: As the methods of `Run`.
-    """
-    run = await visit.service.run(visit.asking, run_id)
-    await_id, by, reason = form.text("await_id"), visit.asking.subject, form.text("reason").strip()
-    do = form.text("do")
-    about(visit.request, await_id=await_id)
-    if do in ("approve", "approve_tool", "deny"):
-        require(visit.asking, "approver")
-        await _decide(visit, run, form, do, await_id, reason)
-        return
-    require(visit.asking, "user")
-    if do == "decline":
-        await run.decline(await_id, reason, by=by)
-    elif do == "answer":
-        await run.answer(await_id, await _answer(run, await_id, form), by=by)
-    elif do == "provide":
-        await run.provide_tool_results(await_id, _results(form), by=by)
-    else:
-        raise InvalidInput("the form does not say what to do", run_id=run.id)
+_AROUNDS: WeakKeyDictionary[Service, Arounds] = WeakKeyDictionary()
 
 
-async def _decide(visit: Visit, run: Run, form: Form, do: str, await_id: str, reason: str) -> None:
-    by, digest, is_approved = visit.asking.subject, form.text("digest"), do != "deny"
-    scope = "tool" if do == "approve_tool" else "call"
-    about(visit.request, approved=is_approved, approval_scope=scope, digest=digest)
-    if not digest:
-        raise InvalidInput("the form does not say which call it shows", run_id=run.id)
-    try:
-        if is_approved:
-            for_run = scope == "tool"
-            await run.approve(await_id, payload_digest=digest, by=by, reason=reason, for_run=for_run)
-        else:
-            await run.deny(await_id, reason, payload_digest=digest, by=by)
-    except InvalidInput as error:
-        waits = [wait for wait in (await run.status()).awaits if wait.id == await_id]
-        if any(isinstance(wait, AwaitConfirmation) and wait.payload_digest != digest for wait in waits):
-            raise Problem(
-                409,
-                "stale_digest",
-                "the call is another one than you have seen: its arguments were changed meanwhile",
-                then="Look at it as it is now, and decide again.",
-                run_id=run.id,
-            ) from error
-        raise
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A wait of a run that the visitor may see."""
+
+    wait: Await
+    status: RunStatus
+    view: WaitView
+    place: FoundWait | None
+    """Where it is among the open ones; None where it is not open."""
 
 
-async def _answer(run: Run, await_id: str, form: Form) -> str | dict[str, Any]:
-    """The answer: a text, or by field where the question has a form."""
-    given = {name.removeprefix(PREFIX): form.text(name) for name in form.names() if name.startswith(PREFIX)}
-    if not given:
-        text = form.text("answer")
-        if not text.strip():
-            raise InvalidInput("there is no answer", run_id=run.id)
-        return text
-    waits = [wait for wait in (await run.status()).awaits if wait.id == await_id]
-    for wait in waits:
-        if isinstance(wait, AwaitClarification):
-            return answer_of(wait, given)
-    raise AwaitClosed(
-        f"{run.id} does not ask this any more: somebody has answered it, or it is over", run_id=run.id
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What was not told."""
+
+    seen: Seen
+    """The wait as it is now, with what was typed, and with what is wrong."""
+    status: int
+    """Of HTTP."""
+
+
+def no_wait(name: str) -> Problem:
+    """There is no wait of a name."""
+    return Problem(
+        404,
+        "wait_not_found",
+        f"no run waits, or has waited, for {name!r}",
+        then="The inbox lists what is open.",
     )
 
 
-def _results(form: Form) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in form.names():
-        if name.startswith("result.") and (text := form.text(name).strip()):
-            try:
-                value = json.loads(text)
-            except ValueError:
-                value = text
-            found.append({"tool_call_id": name.removeprefix("result."), "result": value})
-    if not found:
-        raise InvalidInput("there is no result")
-    return found
+async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
+    """A wait, open or not; raises as `Service.run`, and `no_wait` where the run has none of this id."""
+    await visit.service.run(visit.asking, run_id)
+    waiting = await visit.service.inbox.of_run(run_id)
+    opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
+    arounds = _AROUNDS.setdefault(visit.service, Arounds(visit.service.client))
+    around = await arounds.of(run_id, await_id, is_open=bool(opened))
+    wait = opened[0].wait if opened else around.wait
+    if wait is None:
+        raise no_wait(f"{run_id}/{await_id}")
+    status = waiting.status if waiting else RunStatus(run_id=run_id)
+    view = wait_view(
+        wait,
+        status,
+        around,
+        lambda tool: _spec(visit.service, status.agent_id, tool),
+        asked=waiting.asked if waiting and opened else "",
+        said=waiting.said if waiting and opened else "",
+        is_open=bool(opened),
+    )
+    return Seen(wait, status, view, FoundWait(waiting, opened[0]) if waiting and opened else None)
+
+
+def _spec(service: Service, agent_id: str, tool_id: str) -> ToolSpec | None:
+    tool = service.app.tools_of(agent_id).get(tool_id)
+    return tool.spec if tool else service.app.tool_spec(tool_id)
+
+
+async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
+    """Tell the run what a form says; None where that is done.
+
+    Args:
+        visit: Who says it.
+        seen: The wait that the form names, as it is now.
+        form: What was sent.
+
+    Raises:
+        ApprovalVoid: The tool was changed since it was shown; the call is asked about again.
+        Problem: The role is missing.
+    """
+    if seen.place is None:
+        return Refused(seen, 409)
+    read = read_answer(seen.wait, seen.view, form)
+    if read.body is None:
+        return Refused(replace(seen, view=read.view), 422)
+    run_id = seen.status.run_id
+    try:
+        await _send(visit, run_id, read.body)
+    except ApprovalVoid:
+        raise
+    except (AwaitClosed, InvalidInput, NoWorker, ServerUnavailable, Problem) as error:
+        if (problem := problem_of(error)).status == 403:
+            raise
+        return Refused(await _refreshed(visit, seen, read.view, problem), problem.status)
+    return None
+
+
+async def _send(visit: Visit, run_id: str, body: Body) -> None:
+    """Send an answer as the API does, under its roles, to its log."""
+    asking, service, request = visit.asking, visit.service, visit.request
+    try:
+        if isinstance(body, ApprovalBody):
+            await answers.decide(run_id, body, asking, service, request)
+        elif isinstance(body, AnswerBody):
+            await answers.answer(run_id, body, asking, service, request)
+        else:
+            await answers.provide(run_id, body, asking, service, request)
+    finally:
+        service.inbox.forget(run_id)
+
+
+async def _refreshed(visit: Visit, was: Seen, typed: WaitView, problem: Problem) -> Seen:
+    """The wait as it is now, with what somebody typed, and with why that was not taken."""
+    run_id = was.status.run_id
+    try:
+        now = await seen(visit, run_id, was.wait.id)
+    except Problem:
+        now = replace(was, place=None)
+    detail, then = problem.detail.removeprefix(f"{run_id}: "), problem.then
+    if problem.code == "stale_digest":
+        detail, then = (
+            "The call has changed since you saw it. It has not run.",
+            "Look at it as it is now, and decide again.",
+        )
+    elif now.place is None:
+        detail, then = "It is no longer open.", ""
+    elif problem.code == "invalid_input":
+        then = "Correct it, and send it again."
+    kept = replace(
+        now.view,
+        fields=_at_fields(typed, detail),
+        words=typed.words,
+        calls=typed.calls,
+        reason=typed.reason,
+        fault=detail,
+        then=then,
+    )
+    return replace(now, view=kept)
+
+
+def _at_fields(view: WaitView, detail: str) -> Any:
+    """The fields of a question, with what the worker says at the one that it names."""
+    named = [each for each in view.fields if f" {each.name} " in f" {detail} "]
+    return tuple(
+        replace(each, fault=detail) if each in named[:1] and not each.fault else each for each in view.fields
+    )

@@ -8,14 +8,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
-from sojourn.console.views.answer_form import fields_of
 from sojourn.console.views.conversation import items_shown, json_text
 from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
 from sojourn.console.views.text import lines_of, one_line, readable, shown
-from sojourn.console.views.wait_view import question_fields
+from sojourn.console.views.wait_view import wait_form
 
 __all__ = ["render"]
 
@@ -32,7 +31,6 @@ def _templates() -> Environment:
     )
     words: dict[str, Any] = {
         "ago": ago,
-        "answer_fields_of": fields_of,
         "doing": doing,
         "exact": exact,
         "items_shown": items_shown,
@@ -43,12 +41,12 @@ def _templates() -> Environment:
         "money": money,
         "one_line": one_line,
         "parted": parted,
-        "question_fields_of": question_fields,
         "readable": readable,
         "short_number": short_number,
         "shown": shown,
         "size": size,
         "status_word": word_of,
+        "wait_form": wait_form,
     }
     made.filters.update(words)
     cast("dict[str, Any]", made.globals)["asset"] = name_of

@@ -1,92 +1,140 @@
-"""Watching: one tree a run, fed by the one follower that the hub has of it, however many people look at the run in this process."""
+"""Watching: what pages show of runs, fed by the one follower that the hub has of each, however many people look at it in this process."""
 
 import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from sojourn.console.about import about_run
-from sojourn.console.history_parts import tree_of
-from sojourn.console.views.about_run import AboutRun
-from sojourn.console.views.run_tree import MOST, RunTree
-from sojourn.console.views.spent import Spent
+from sojourn.console.live import News
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
-from sojourn.events.cursor import MAX_OPEN
-from sojourn.events.one_run import totals_in_history
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
 
-__all__ = ["Watched", "Watching"]
-
-BEAT = 5.0
-"""Seconds between two looks at the status of a run in which nothing happens."""
+__all__ = ["Changes", "Made", "Told", "Watched", "Watching"]
 
 SOON = 0.5
 """Seconds between two looks at it while much happens."""
 
+IDLE = 10.0
+"""Seconds after which a stream without news tells that it is there."""
+
 LINGER = 10.0
 """Seconds for which a run is watched after the last who looked has left: most come back at once."""
 
+Changes = tuple[str, Mapping[str, Sequence[str]]]
+"""What has changed on a page, as `News` has it: its HTML, and what its script is told."""
 
-class Watched:
-    """A run that is watched: its tree and its status, and who waits for news of them.
+
+_NOTHING: Changes = "", {}
+
+
+class Told(Protocol):
+    """What is told of a run."""
+
+    version: int
+    """Grows with every change of what is shown."""
+
+
+class Made(NamedTuple):
+    """A part of pages, made once for everybody whose page has the same."""
+
+    of: int
+    """The version of what it shows."""
+    since: int
+    """The version of what is told when it was last another one."""
+    html: str
+
+
+class Watched(ABC):
+    """A run that is watched: what is told of it and its status, and who waits for news of them.
 
     Args:
         service: The service.
         run_id: The run.
     """
 
+    CHILDREN: ClassVar[bool] = False
+    """Whether the events of child runs are wanted."""
+
+    BEAT: ClassVar[float] = 5.0
+    """Seconds between two looks at the status while nothing happens."""
+
+    PAUSE: ClassVar[float] = 0.3
+    """Seconds between two changes of a page: what happens in between comes together."""
+
+    LAST_WORD: ClassVar[str]
+    """What a page is told at the end; then it does not come back."""
+
     def __init__(self, service: Service, run_id: str) -> None:
         self._service = service
         self.run_id = run_id
         self.id = uuid.uuid4().hex[:8]
-        """Of this watching: versions of another one say nothing of this tree."""
-        self.tree = RunTree(run_id)
-        self.earlier = ""
-        """Where the part of the run before the tree ends; empty where the tree begins with the run."""
+        """Of this watching: versions of another one say nothing of this one."""
         self.status = RunStatus(run_id=run_id)
-        self.about = AboutRun()
-        self.status_version = 0
         self.failure: Problem | None = None
         """Why there is no news any more, though the run goes on."""
         self.is_ended = False
         self.viewers = 0
-        self.children: dict[str, int] = {}
-        """By child run, the version of the tree when something happened in it."""
-        self.rendered: dict[tuple[str, ...], tuple[int, str]] = {}
-        """Parts of pages that were made, with the version of what they show, so that they are made once for everybody."""
+        self._made: dict[tuple[str, ...], Made] = {}
         self._read_at = 0.0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
+    @abstractmethod
+    def told(self) -> Told:
+        """What is told of the run."""
+
+    @property
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether the run has ended, as far as it is told."""
+
+    @abstractmethod
+    async def load(self) -> None:
+        """Read what is told, and the status, as they are now."""
+
+    @abstractmethod
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+
+    @abstractmethod
+    def cursor(self) -> Cursor:
+        """How far what is told goes."""
+
+    @property
     def version(self) -> int:
         """Grows with every change of what is shown."""
-        return self.tree.version
+        return self.told.version
+
+    @property
+    def mark(self) -> str:
+        """What a page shows: this watching, and its version."""
+        return f"{self.id}.{self.version}"
 
     async def read(self) -> None:
-        """Read the run as it is now; raises as `part_of`."""
-        client = self._service.client
-        (self.tree, self.earlier), self.status, self.about = await asyncio.gather(
-            tree_of(self._service, self.run_id, most=MOST),
-            client.get_run(self.run_id).status(),
-            about_run(client.temporal, self.run_id),
-        )
-        if self.earlier:
-            totals = await totals_in_history(client.temporal, self.run_id)
-            self.tree.spent = Spent.of(totals)
+        """Read the run as it is now; raises as `load`."""
+        await self.load()
         self._read_at = time.monotonic()
-        self.is_ended = self.tree.is_over
+        self.is_ended = self.is_over
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether what happens is taken as it happens."""
+        return self._task is not None and not self._task.done()
 
     def is_fresh(self, seconds: float) -> bool:
         """Whether it is followed, has ended, or was read a moment ago."""
-        is_followed = self._task is not None and not self._task.done()
-        return is_followed or self.tree.is_over or time.monotonic() - self._read_at < seconds
+        if self.failure:
+            return False
+        return self.is_followed or self.is_over or time.monotonic() - self._read_at < seconds
 
     def follow(self) -> None:
         """Follow the run from now on, until it ends."""
@@ -101,33 +149,69 @@ class Watched:
             async with asyncio.timeout(patience):
                 await self._news.wait()
 
+    async def news(self, came: str, changes: Callable[[int], Changes]) -> AsyncGenerator[News]:
+        """What changes on a page, until the run ends.
+
+        Args:
+            came: The mark of what the page has.
+            changes: Makes what has changed since a version; since -1, where nobody knows what the page has.
+
+        Raises:
+            Problem: There is no news any more, though the run goes on.
+        """
+        whose, _, version = came.partition(".")
+        seen = int(version) if whose == self.id and version.isdecimal() else -1
+        while True:
+            at = self.version
+            html, told = changes(seen) if at != seen else _NOTHING
+            yield News(html, f"{self.id}.{at}", told)
+            seen = at
+            if self.is_ended and self.version == seen:
+                if self.failure:
+                    raise self.failure
+                yield News(told={"ended": [self.LAST_WORD]})
+                return
+            await asyncio.sleep(self.PAUSE)
+            await self.changed(seen, IDLE)
+
+    def once(self, place: tuple[str, ...], of: int, make: Callable[[], str]) -> Made:
+        """A part of pages, made once for everybody.
+
+        Args:
+            place: Which, with all that it depends on beside what is told and the status.
+            of: The version of what it shows.
+            make: Makes it.
+        """
+        known = self._made.get(place)
+        if known is None or known.of != of:
+            html = make()
+            since = known.since if known and known.html == html else self.version
+            known = self._made[place] = Made(of, since, html)
+        return known
+
+    def forget_parts(self) -> None:
+        """Make each part anew."""
+        self._made.clear()
+
     async def close(self) -> None:
         """Follow it no longer."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def _cursor(self) -> Cursor:
-        """How far the tree goes; child runs that are open are read from their beginning."""
-        open_calls = [call for call in self.tree.calls if call.child and call.result is None]
-        below = [f"{call.child.run_id.removeprefix(self.run_id)}=" for call in open_calls if call.child]
-        last = self.tree.last_event_id
-        return Cursor(self.run_id, after=f"{last};{';'.join(below[:MAX_OPEN])}" if last else None)
-
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look())
-        cursor = self._cursor()
         try:
-            with self._service.hub.subscribe(self.run_id, cursor, children=True, deltas=True) as subscription:
-                async with aclosing(subscription.batches(BEAT)) as batches:
+            with self._service.hub.subscribe(
+                self.run_id, self.cursor(), children=self.CHILDREN, deltas=True
+            ) as subscription:
+                async with aclosing(subscription.batches(self.BEAT)) as batches:
                     async for batch in batches:
                         for each in batch:
-                            self._feed(each.event)
+                            self.feed(each.event)
                         if batch:
                             self._tell()
-            self.status = await self._service.client.get_run(self.run_id).status()
-            self.tree.version += 1
-            self.status_version = self.tree.version
+            await self._ask()
         except (Problem, SojournError) as error:
             self.failure = problem_of(error)
         finally:
@@ -136,47 +220,47 @@ class Watched:
             self.is_ended = True
             self._tell()
 
-    def _feed(self, event: Event) -> None:
-        if event.run_id == self.run_id:
-            self.tree.feed(event)
-        else:
-            self.tree.version += 1
-            self.children[event.run_id] = self.tree.version
-
     async def _look(self) -> None:
         """Look at the status again and again: limits that are left, hints, and whom child runs wait for."""
-        seen = -1
+        seen = self.version
         while True:
-            if seen != self.version or time.monotonic() - self._read_at >= BEAT:
-                seen, self._read_at = self.version, time.monotonic()
-                with contextlib.suppress(SojournError):
-                    status = await self._service.client.get_run(self.run_id).status()
-                    if status != self.status:
-                        self.status = status
-                        self.tree.version += 1
-                        self.status_version = seen = self.version
-                        self._tell()
+            await self.changed(seen, self.BEAT)
+            with contextlib.suppress(SojournError):
+                await self._ask()
+            seen = self.version
             await asyncio.sleep(SOON)
+
+    async def _ask(self) -> None:
+        status = await self._service.client.get_run(self.run_id).status()
+        if status != self.status:
+            self.status = status
+            self.told.version += 1
+            self._tell()
 
     def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
 
-class Watching:
+W = TypeVar("W", bound=Watched)
+
+
+class Watching(Generic[W]):
     """The runs that are watched in this process.
 
     Args:
         service: The service.
+        kind: What is watched of each.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, kind: Callable[[Service, str], W]) -> None:
         self._service = service
-        self._watched: dict[str, Watched] = {}
-        self._reading: dict[str, asyncio.Task[Watched]] = {}
+        self._kind = kind
+        self._watched: dict[str, W] = {}
+        self._reading: dict[str, asyncio.Task[W]] = {}
 
-    async def look(self, run_id: str, fresh: float = 0.5) -> Watched:
-        """The run as it is now; raises as `part_of`.
+    async def look(self, run_id: str, fresh: float = 0.5) -> W:
+        """The run as it is now; raises as `Watched.load`.
 
         Args:
             run_id: The run, which the visitor may see.
@@ -193,8 +277,8 @@ class Watching:
             reading.add_done_callback(lambda _: self._reading.pop(run_id, None))
         return await asyncio.shield(reading)
 
-    async def _read(self, run_id: str) -> Watched:
-        watched = Watched(self._service, run_id)
+    async def _read(self, run_id: str) -> W:
+        watched = self._kind(self._service, run_id)
         await watched.read()
         known = self._watched.get(run_id)
         if known is None or not known.viewers:
@@ -203,8 +287,8 @@ class Watching:
         return watched
 
     @asynccontextmanager
-    async def follow(self, run_id: str) -> AsyncGenerator[Watched]:
-        """The run, followed during the body; raises as `part_of`."""
+    async def follow(self, run_id: str) -> AsyncGenerator[W]:
+        """The run, followed during the body; raises as `look`."""
         watched = self._watched[run_id] = await self.look(run_id, LINGER)
         watched.viewers += 1
         watched.follow()
@@ -214,7 +298,18 @@ class Watching:
             watched.viewers -= 1
             asyncio.get_running_loop().call_later(LINGER, self._leave, watched)
 
-    def _leave(self, watched: Watched) -> None:
+    def hearing(self, run_id: str) -> Callable[[], Awaitable[None]]:
+        """Waits, at most a second, until `look` gives something of a run that has happened after this."""
+        known = self._watched.get(run_id)
+        seen = known.version if known else 0
+
+        async def heard() -> None:
+            if known and known.is_followed:
+                await known.changed(seen, 1.0)
+
+        return heard
+
+    def _leave(self, watched: W) -> None:
         if watched.viewers or self._watched.get(watched.run_id) is not watched:
             return
         del self._watched[watched.run_id]

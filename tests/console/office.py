@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.http import create_app
 from tests.console.conftest import Console
 from tests.http.conftest import listening
@@ -110,14 +110,30 @@ async def plan(turn: Turn) -> PlanResult:
     return PlanResult.final(turn.messages[-1].text)
 
 
+class Packing(BaseModel):
+    """What to pack."""
+
+    note: str
+    parcels: int = Field(ge=1, le=9)
+
+
+async def pack(turn: Turn) -> PlanResult:
+    """Say what was asked."""
+    return PlanResult.final(turn.messages[-1].text)
+
+
+packer = Agent("office.packer", description="Packs.", planner=pack)
+packing = packer.export(
+    "office.packing", tools=[AgentTool("pack", args=Packing, user="Pack {parcels}: {note}")]
+)
 clerk = Agent(
     "office.clerk",
     description="Handles orders.",
     planner=plan,
-    uses=[orders, scale],
+    uses=[orders, scale, packing],
     policy=RunPolicy(interrupts_allowed=True),
 )
-app = App(agents=[clerk], name="office")
+app = App(agents=[clerk, packer], name="office")
 
 
 class Office(Console):

@@ -90,6 +90,20 @@ def test_what_is_no_value_is_told_at_its_field_and_kept(key, text, fault):
     assert (wrong.key, wrong.text, wrong.fault.startswith(fault)) == (key, text, True)
 
 
+def test_what_an_input_could_not_show_is_shown_as_text():
+    """A number or a date that is none stays in a field of text, since an input of its kind would be empty."""
+    typed = {"f2": ["three"], "f3": ["1e2"], "f4": ["tomorrow"], "f5": ["2026-12-24T09:30"]}
+    fields = read_fields(fields_of(SCHEMA, "f"), Form(typed)).fields
+    assert [field.input_type for field in fields[2:6]] == ["text", "number", "text", "datetime-local"]
+
+
+def test_an_example_is_shown_where_nothing_is_filled_in():
+    """The values of an example stand beside the fields, and are not sent as an answer."""
+    fields = fields_of(SCHEMA, "f", {"name": "Ana", "count": 3})
+    assert [field.example for field in fields[:3]] == ["Ana", "", "3"]
+    assert read_fields(fields, Form({})).values == {}
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -106,7 +106,7 @@ async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script)
     parent = await desk.waiting("Fuse of s-9")
     await page.goto(f"{desk.url}/runs/{parent.id}")
     await side.get_by_label("Answer").fill("the old one")
-    await side.get_by_role("button", name="Answer").click()
+    await side.get_by_role("button", name="Answer", exact=True).click()
     await expect(page).to_have_url(f"{desk.url}/runs/{parent.id}")
     await desk.status_when(parent, lambda status: status.status == "completed")
 

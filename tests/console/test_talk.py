@@ -2,15 +2,21 @@
 
 import asyncio
 import json
+import re
 import uuid
+from collections import Counter
 
 import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn.console.views.answer_form import fields_in, values_in
-from sojourn.errors import InvalidInput
+from sojourn.console import watched_talk
+from sojourn.console.conversing import read_part
+from sojourn.console.page import Visit
+from tests.console.office import office
 from workflows import room
+
+__all__ = ["office"]
 
 PICTURE = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -129,7 +135,7 @@ async def test_a_call_that_was_changed_is_refused_with_its_digest(console, talk)
     form = {"do": "approve", "await_id": status.awaits[0].id, "digest": "0" * 64}
     async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
         answer = await http.post(talk.url, data=form)
-        assert (answer.status_code, "another one than you have seen" in answer.text) == (409, True)
+        assert (answer.status_code, "has changed since you saw it" in answer.text) == (409, True)
         answer = await http.post(talk.url, data={**form, "digest": ""})
         assert answer.status_code == 422
         answer = await http.post(
@@ -155,12 +161,21 @@ async def test_a_question_is_answered_in_its_place(console, visit, talk, script)
     await talk.session.send("form", by="ana")
     await console.status_when(talk.session.run, lambda status: status.awaits)
     await page.goto(talk.url)
-    await page.get_by_label("A", exact=True).fill("two")
-    await page.get_by_label("B", exact=True).fill("3")
+    first, second = page.get_by_label("A", exact=True), page.get_by_label("B", exact=True)
+    await first.evaluate("field => field.type = 'text'")  # as another browser may
+    await first.fill("two")
+    await second.fill("3")
     await page.get_by_role("button", name="Answer", exact=True).click()
-    await expect(page.get_by_role("alert")).to_contain_text("no number")
-    await page.get_by_label("A", exact=True).fill("2")
-    await page.get_by_label("B", exact=True).fill("3")
+    await expect(page.locator(".ask .fault", has_text="This is no number.")).to_be_visible()
+    await expect(first).to_have_attribute("aria-invalid", "true")
+    await expect(first).to_have_value("two")
+    await expect(second).to_have_value("3")
+    if script:
+        await talk.session.run.pause("a moment")
+        await expect(page.locator(".turn .note")).to_contain_text("paused: a moment")
+        await expect(second).to_have_value("3")
+        await talk.session.run.resume()
+    await first.fill("2")
     await page.get_by_role("button", name="Answer", exact=True).click()
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
 
@@ -186,7 +201,7 @@ async def test_results_from_outside_are_sent_here(console, visit, talk):
     await talk.session.send("weigh", by="ana")
     await console.status_when(talk.session.run, lambda status: status.awaits)
     page = await visit(talk.url)
-    await page.get_by_label("Result of shop.outside.weigh").fill("2.5")
+    await page.get_by_label("Result", exact=True).fill("2.5")
     await page.get_by_role("button", name="Send the result").click()
     await expect(page.locator(".turn").last.locator(".prose")).to_have_text("2.5")
 
@@ -407,6 +422,26 @@ async def test_a_run_is_started_by_the_fields_of_a_tool(console, visit):
     assert (await console.client.get_run(made).result()).text == "added"
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_what_does_not_fit_a_tool_is_told_at_its_field(office, visit, script):
+    """The form that starts a run by a tool's fields says what is wrong at each, keeps what was typed, and starts nothing until it fits."""
+    page = await visit(f"{office.url}/start?agent=office.packer&way=office.packing.pack", script=script)
+    parcels = page.get_by_label("Parcels")
+    await expect(parcels).to_have_attribute("max", "9")
+    await page.get_by_label("Note").fill("fragile")
+    await parcels.fill("12")
+    await parcels.evaluate("field => field.removeAttribute('max')")  # as another browser may
+    await page.get_by_role("button", name="Start the run").click()
+    await expect(page.locator(".field .fault", has_text="9")).to_be_visible()
+    await expect(parcels).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("Note")).to_have_value("fragile")
+    await parcels.fill("3")
+    made = await page.locator("[name=made]").input_value()
+    await page.get_by_role("button", name="Start the run").click()
+    await page.wait_for_url(f"{office.url}/runs/{made}")
+    assert (await office.client.get_run(made).result()).text == "Pack 3: fragile"
+
+
 async def test_who_may_read_only_is_offered_nothing_else(shop, serve, visit, tmp_path, desk):
     """A viewer sees a conversation and no form; a form that it sends all the same is refused, and so is another tenant's page."""
     from sojourn.http import ApiKeys, create_app
@@ -448,35 +483,73 @@ async def test_a_conversation_of_an_agent_that_nobody_knows_is_not_found(console
         assert (answer.status_code, json.dumps(answer.text).count("shop.nobody") > 0) == (404, True)
 
 
-def test_the_fields_of_a_form_are_read_by_their_kinds():
-    """A text stays a text, numbers and JSON are read, a box that is not ticked is false, and what was left out is left out."""
-    schema = {
-        "properties": {
-            "name": {"type": "string"},
-            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "How many"},
-            "urgent": {"type": "boolean"},
-            "size": {"enum": ["small", "large"]},
-            "more": {"type": "object"},
-        },
-        "required": ["name"],
-    }
-    fields = fields_in(schema, [], {"count": 3})
-    assert [(field.label, field.kind, field.value) for field in fields] == [
-        ("name", "text", ""),
-        ("How many", "integer", "3"),
-        ("urgent", "yes", ""),
-        ("size", "choice", ""),
-        ("more", "json", ""),
-    ]
-    given = {"name": "7", "count": "2", "urgent": "yes", "size": "large", "more": '{"a": 1}'}
-    assert values_in(fields, given) == {
-        "name": "7",
-        "count": 2,
-        "urgent": True,
-        "size": "large",
-        "more": {"a": 1},
-    }
-    assert values_in(fields, {}) == {"name": "", "urgent": False}
-    for wrong in ({"count": "two"}, {"count": "true"}, {"more": "{"}):
-        with pytest.raises(InvalidInput):
-            values_in(fields, wrong)
+async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, monkeypatch, until):
+    """Thirty streams of a conversation are fed by one follower from one reading of its history, and a turn is made once for all of them."""
+    made, read = Counter[str](), Counter[str]()
+    render = Visit.render
+
+    def counted(visit, template, **values):
+        made[template] += 1
+        return render(visit, template, **values)
+
+    async def reads(client, run_id, **options):
+        read[run_id] += 1
+        return await read_part(client, run_id, **options)
+
+    monkeypatch.setattr(Visit, "render", counted)
+    monkeypatch.setattr(watched_talk, "read_part", reads)
+    session = await talk(*(f"say {n}" for n in range(3)))
+    address = f"/live/talk/shop.clerk/{session.session_id}?since=none"
+    limits = httpx2.Limits(max_connections=40)
+    async with httpx2.AsyncClient(base_url=console.url, timeout=60, limits=limits) as http:
+        opened = asyncio.Semaphore(0)
+
+        async def look() -> str:
+            text = ""
+            async with http.stream("GET", address) as answer:
+                async for part in answer.aiter_text():
+                    if not text:
+                        opened.release()
+                    text += part
+            return text
+
+        looking = [asyncio.create_task(look()) for _ in range(30)]
+        for _ in looking:
+            await opened.acquire()
+        metrics = console.web.state.service.metrics
+        await until(lambda: _is(metrics.followers > 0))
+        assert (metrics.followers, metrics.streams, read[session.run.id]) == (1, 30, 1)
+        assert made["talk_turn.html"] == 3
+        await talk("rounds 1")
+        await session.close("done")
+        texts = await asyncio.gather(*looking)
+    assert all("rounds 1" in text and "This conversation is over" in text for text in texts)
+    changes = made["talk_turn.html"] - 3
+    assert 1 <= changes <= 12, "each change of the last turn, and not once for each who looks"
+    assert max(made.values()) <= 30, made
+    assert (metrics.followers, read[session.run.id]) == (1, 1)
+
+
+async def test_a_page_that_comes_back_has_all_its_turns_again(console, talk):
+    """A page whose first turn is before those that others look at gets the turns from its first one on, each once and in order."""
+    session = await talk(*(f"say {n}" for n in range(24)))
+    last = await read_part(console.client, session.run.id)
+    early = await read_part(console.client, session.run.id, before=last.turns[2].key)
+    begin = early.turns[-1].key
+    async with httpx2.AsyncClient(base_url=console.url, timeout=60) as http:
+
+        async def first(address: str) -> str:
+            async with http.stream("GET", f"/live/talk/shop.clerk/{session.session_id}{address}") as answer:
+                async for part in answer.aiter_text():
+                    if "turn-" in part:
+                        return part
+            raise AssertionError("nothing came")
+
+        assert len(re.findall(r'id="turn-', await first("?since=none"))) == 20
+        found = re.findall(r'id="turn-([0-9-]+)"', await first(f"?since=none&begin={begin}"))
+    assert found == sorted(set(found))
+    assert (found[0], found[-1]) == (begin, last.turns[-1].key)
+
+
+async def _is(fact: bool) -> bool:
+    return fact

@@ -11,21 +11,16 @@ from weakref import WeakKeyDictionary
 from starlette.responses import HTMLResponse, Response
 
 from sojourn.client.listing import Selection
-from sojourn.console.arounds import Arounds
+from sojourn.console import settling
 from sojourn.console.live import Live, News, part
 from sojourn.console.open_waits import HURRY, LIVE, OpenWaits
 from sojourn.console.page import Pages, Visit
-from sojourn.console.reading_answers import DONE, Read, read_answer
+from sojourn.console.reading_answers import DONE
 from sojourn.console.views.inbox_rows import KINDS, InboxRow, kind_of, row_of, tools_of
-from sojourn.console.views.wait_view import WaitView, wait_view
-from sojourn.contracts.awaits import Await
-from sojourn.contracts.run import RunStatus
-from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, NoWorker, RunNotFound, ServerUnavailable
-from sojourn.http.bodies import AnswerBody, ApprovalBody
+from sojourn.console.views.wait_view import WaitView
+from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
 from sojourn.http.inbox import FoundWait, FoundWaits
-from sojourn.http.problems import Problem, problem_of
-from sojourn.http.routes import answers
+from sojourn.http.problems import Problem
 from sojourn.http.routes.runs import labels_of
 from sojourn.http.service import Service
 
@@ -39,15 +34,7 @@ INTERVAL = 1.0
 MAX_SPLITS = 8
 """Most places at which a path is taken apart into a run and a wait, since both may have a slash."""
 
-_STORES: WeakKeyDictionary[Service, "_Store"] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class _Store:
-    """What is remembered for a service."""
-
-    waits: OpenWaits
-    arounds: Arounds
+_WAITS: WeakKeyDictionary[Service, OpenWaits] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +77,6 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A wait of a run that the visitor may see."""
-
-    wait: Await
-    status: RunStatus
-    view: WaitView
-    place: FoundWait | None
-    """Where it is among the open ones; None where it is not open."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Shown:
     """What a page shows."""
 
@@ -115,12 +91,6 @@ class _Shown:
     """What was done just before, in words."""
     done_at: str = ""
     """The page of what was done."""
-
-
-def _store(service: Service) -> _Store:
-    if (known := _STORES.get(service)) is None:
-        known = _STORES[service] = _Store(OpenWaits(service), Arounds(service.client))
-    return known
 
 
 def _filters(visit: Visit) -> Filters:
@@ -140,7 +110,7 @@ async def inbox(visit: Visit) -> Response:
     view: WaitView | None = None
     for first in found.waits[:3]:
         try:
-            view = (await _seen(visit, first.run_id, first.opened.wait.id)).view
+            view = (await settling.seen(visit, first.run_id, first.opened.wait.id)).view
             break
         except (Problem, RunNotFound):
             continue  # it has ended meanwhile
@@ -160,24 +130,13 @@ async def settle(visit: Visit, path: str) -> Response:
     """Answer a wait; whoever may not is refused by what the API refuses by."""
     seen, form = await _of_path(visit, path), await visit.form()
     filters = _filters(visit)
-    if seen.place is None:
-        return await _again(visit, filters, seen, 409)
-    read = read_answer(seen.wait, seen.view, form)
-    if read.body is None:
-        return await _again(visit, filters, replace(seen, view=read.view), 422)
     try:
-        await _send(visit, seen.status.run_id, read)
+        refused = await settling.settle(visit, seen, form)
     except ApprovalVoid as error:
-        _forget(visit, seen)
         return visit.go(_path(seen.status.run_id, error.await_id or ""), done="void", **filters.query)
-    except (AwaitClosed, InvalidInput, NoWorker, ServerUnavailable, Problem) as error:
-        problem = problem_of(error)
-        if problem.status == 403:
-            raise
-        _forget(visit, seen)
-        seen = await _refreshed(visit, seen, read.view, problem)
-        return await _again(visit, filters, seen, problem.status)
-    _forget(visit, seen)
+    if refused:
+        return await _again(visit, filters, refused.seen, refused.status)
+    assert seen.place is not None, "what is not open is refused"
     if _is_of(seen.status.run_id, back := form.text("back")):
         return visit.go(f"/runs/{back}")
     found = await _found(visit, filters, "")
@@ -234,119 +193,30 @@ async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[
             "inbox_fate.html", view=None, fate="changed", path=_path(run_id, await_id)
         )
     try:
-        view = (await _seen(visit, run_id, await_id)).view
+        view = (await settling.seen(visit, run_id, await_id)).view
     except Problem:
         view = None
     return "closed", visit.render("inbox_fate.html", view=view, fate="closed", path=_path(run_id, await_id))
 
 
 async def _found(visit: Visit, filters: Filters, cursor: str, patience: float = HURRY) -> FoundWaits:
-    waits = _store(visit.service).waits
+    waits = _WAITS.setdefault(visit.service, OpenWaits(visit.service))
     return await waits.page(visit.asking, filters.selection, filters.fits, cursor=cursor, patience=patience)
 
 
-async def _of_path(visit: Visit, path: str) -> _Seen:
+async def _of_path(visit: Visit, path: str) -> settling.Seen:
     """The wait that a path names; both the run's id and the wait's may have slashes."""
     words = path.split("/")
     fault: Exception | None = None
     for at in range(len(words) - 1, max(len(words) - 1 - MAX_SPLITS, 0), -1):
         try:
-            return await _seen(visit, "/".join(words[:at]), "/".join(words[at:]))
+            return await settling.seen(visit, "/".join(words[:at]), "/".join(words[at:]))
         except (RunNotFound, Problem, InvalidInput) as error:
             fault = fault or error
-    raise fault or _no_wait(path)
+    raise fault or settling.no_wait(path)
 
 
-def _no_wait(path: str) -> Problem:
-    return Problem(
-        404,
-        "wait_not_found",
-        f"no run waits, or has waited, for {path!r}",
-        then="The inbox lists what is open.",
-    )
-
-
-async def _seen(visit: Visit, run_id: str, await_id: str) -> _Seen:
-    """A wait, open or not; raises as `Service.run`, and a problem where the run has none of this id."""
-    await visit.service.run(visit.asking, run_id)
-    waiting = await visit.service.inbox.of_run(run_id)
-    opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
-    around = await _store(visit.service).arounds.of(run_id, await_id, is_open=bool(opened))
-    wait = opened[0].wait if opened else around.wait
-    if wait is None:
-        raise _no_wait(f"{run_id}/{await_id}")
-    status = waiting.status if waiting else RunStatus(run_id=run_id)
-    view = wait_view(
-        wait,
-        status,
-        around,
-        lambda tool: _spec(visit.service, status.agent_id, tool),
-        asked=waiting.asked if waiting and opened else "",
-        said=waiting.said if waiting and opened else "",
-        is_open=bool(opened),
-    )
-    return _Seen(wait, status, view, FoundWait(waiting, opened[0]) if waiting and opened else None)
-
-
-def _spec(service: Service, agent_id: str, tool_id: str) -> ToolSpec | None:
-    tool = service.app.tools_of(agent_id).get(tool_id)
-    return tool.spec if tool else service.app.tool_spec(tool_id)
-
-
-async def _send(visit: Visit, run_id: str, read: Read) -> None:
-    """Send an answer as the API does, under its roles, to its log."""
-    body, asking, service, request = read.body, visit.asking, visit.service, visit.request
-    if isinstance(body, ApprovalBody):
-        await answers.decide(run_id, body, asking, service, request)
-    elif isinstance(body, AnswerBody):
-        await answers.answer(run_id, body, asking, service, request)
-    else:
-        assert body is not None, "what has none is not sent"
-        await answers.provide(run_id, body, asking, service, request)
-
-
-def _forget(visit: Visit, seen: _Seen) -> None:
-    visit.service.inbox.forget(seen.status.run_id)
-
-
-async def _refreshed(visit: Visit, seen: _Seen, typed: WaitView, problem: Problem) -> _Seen:
-    """The wait as it is now, with what somebody typed, and with why that was not taken."""
-    try:
-        now = await _seen(visit, seen.status.run_id, seen.wait.id)
-    except Problem:
-        now = replace(seen, place=None)
-    detail, then = problem.detail.removeprefix(f"{seen.status.run_id}: "), problem.then
-    if problem.code == "stale_digest":
-        detail, then = (
-            "The call has changed since you saw it. It has not run.",
-            "Look at it as it is now, and decide again.",
-        )
-    elif now.place is None:
-        detail, then = "It is no longer open.", ""
-    elif problem.code == "invalid_input":
-        then = "Correct it, and send it again."
-    fields = _at_fields(typed, detail)
-    kept = replace(
-        now.view,
-        fields=fields,
-        words=typed.words,
-        calls=typed.calls,
-        reason=typed.reason,
-        fault=detail,
-        then=then,
-    )
-    return replace(now, view=kept)
-
-
-def _at_fields(view: WaitView, detail: str) -> Any:
-    """The fields of a question, with what the worker says at the one that it names."""
-    named = [each for each in view.fields if f" {each.name} " in f" {detail} "]
-    return tuple(
-        replace(each, fault=detail) if each in named[:1] and not each.fault else each for each in view.fields
-    )
-
-
-async def _again(visit: Visit, filters: Filters, seen: _Seen, status: int) -> Response:
+async def _again(visit: Visit, filters: Filters, seen: settling.Seen, status: int) -> Response:
     found = await _found(visit, filters, "")
     return _answer(visit, _shown(visit, filters, "", found, seen.view, is_chosen=True), status)
 

@@ -1,8 +1,9 @@
 """`/runs/{run_id}`: a run: its tree, live, with what it waits for and what is left of its limits; and each call by itself."""
 
-import asyncio
+import functools
 import hashlib
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,30 +18,25 @@ from sojourn.console.views.run_head import head_of
 from sojourn.console.views.run_tree import RunTree
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watching import Watched, Watching
+from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watching import Changes, Watching
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
 
-__all__ = ["call_of", "head_values", "mark_of", "pages", "watching_of"]
+__all__ = ["call_of", "head_values", "pages", "watching_of"]
 
 pages = Pages()
 
 WINDOW = 150
 """Entries of the tree that a page has, the last ones."""
 
-PAUSE = 0.3
-"""Seconds between two changes of a page."""
-
-IDLE = 10.0
-"""Seconds after which a stream without news tells that it is there."""
-
-_WATCHING: WeakKeyDictionary[Service, Watching] = WeakKeyDictionary()
+_WATCHING: WeakKeyDictionary[Service, Watching[WatchedRun]] = WeakKeyDictionary()
 
 
-def watching_of(service: Service) -> Watching:
+def watching_of(service: Service) -> Watching[WatchedRun]:
     """The runs that are watched in this process."""
-    return _WATCHING.setdefault(service, Watching(service))
+    return _WATCHING.setdefault(service, Watching(service, WatchedRun))
 
 
 # A run id has slashes where it is a child run's; so the paths with a word at their end come before the plain one.
@@ -54,43 +50,27 @@ async def live(visit: Visit, run_id: str) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         async with watching_of(visit.service).follow(run.id) as watched:
-            seen = _seen(watched, came)
-            while True:
-                at = watched.version
-                html = "".join(_news(visit, watched, seen)) if at != seen else ""
-                moved = _moved(watched, seen)
-                yield News(html, f"{watched.id}.{at}", {"child": moved} if moved else {})
-                seen = at
-                if watched.is_ended and watched.version == seen:
-                    if watched.failure:
-                        raise watched.failure
-                    yield News(told={"ended": ["the run has ended"]})
-                    return
-                await asyncio.sleep(PAUSE)
-                await watched.changed(seen, IDLE)
+            changes = functools.partial(_changes, visit, watched)
+            async with aclosing(watched.news(came, changes)) as news:
+                async for each in news:
+                    yield each
 
     return Live(visit, parts)
 
 
-def mark_of(watched: Watched) -> str:
-    """What a page shows: this watching, and its version."""
-    return f"{watched.id}.{watched.version}"
+def _changes(visit: Visit, watched: WatchedRun, seen: int) -> Changes:
+    moved = _moved(watched, seen)
+    return "".join(_news(visit, watched, seen)), {"child": moved} if moved else {}
 
 
-def _seen(watched: Watched, came: str) -> int:
-    """The version that a page has; -1 where it has none of this watching."""
-    whose, _, version = came.partition(".")
-    return int(version) if whose == watched.id and version.isdecimal() else -1
-
-
-def _moved(watched: Watched, seen: int) -> list[str]:
+def _moved(watched: WatchedRun, seen: int) -> list[str]:
     """The child runs in which something has happened since a version; all of them for a page of which nobody knows what it has."""
     if seen < 0:
         return [call.child.run_id for call in watched.tree.calls if call.child]
     return [child for child, version in watched.children.items() if version > seen]
 
 
-def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
+def _news(visit: Visit, watched: WatchedRun, seen: int) -> list[str]:
     tree = watched.tree
     found = [part("head", _head(visit, watched))]
     if visit.query("of") == "timeline":
@@ -142,7 +122,7 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
     return visit.page("call.html", **head_values(watched), entry=found, shown=_SHOWN, whole=whole, tab="call")
 
 
-async def call_of(visit: Visit, watched: Watched, call_id: str, at: str = "") -> Call | None:
+async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "") -> Call | None:
     """A call by its id; raises as `part_of`.
 
     Args:
@@ -183,7 +163,7 @@ async def run(visit: Visit, run_id: str) -> Response:
         entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
         earlier=_before(tree, entries, earlier),
         before=before,
-        mark=mark_of(watched),
+        mark=watched.mark,
         tab="tree",
     )
 
@@ -196,24 +176,32 @@ def _before(tree: RunTree, entries: list[Entry], earlier: str) -> str:
 _SHOWN = {"value": shown_value, "line": line_of}
 
 
-def _values(watched: Watched) -> dict[str, Any]:
+def _values(watched: WatchedRun) -> dict[str, Any]:
     return {"run_id": watched.run_id, "watched": watched, "status": watched.status}
 
 
-def head_values(watched: Watched) -> dict[str, Any]:
+def head_values(watched: WatchedRun) -> dict[str, Any]:
     """What the templates of every page of a run are given."""
     return {**_values(watched), "head": head_of(watched.status, watched.about, watched.tree.spent)}
 
 
-def _head(visit: Visit, watched: Watched) -> str:
-    return visit.render("run_head.html", **head_values(watched))
+def _head(visit: Visit, watched: WatchedRun) -> str:
+    return _small(visit, watched, "run_head.html")
 
 
-def _side(visit: Visit, watched: Watched) -> str:
-    return visit.render("run_side.html", **head_values(watched))
+def _side(visit: Visit, watched: WatchedRun) -> str:
+    return _small(visit, watched, "run_side.html")
 
 
-def _tree(visit: Visit, watched: Watched) -> str:
+def _small(visit: Visit, watched: WatchedRun, name: str) -> str:
+    """A small part of the page, made once for everybody who may do the same."""
+    made = watched.once(
+        (*visit.audience, name), watched.version, lambda: visit.render(name, **head_values(watched))
+    )
+    return made.html
+
+
+def _tree(visit: Visit, watched: WatchedRun) -> str:
     entries = watched.tree.last(WINDOW)
     return visit.render(
         "run_tree.html",
@@ -223,13 +211,10 @@ def _tree(visit: Visit, watched: Watched) -> str:
     )
 
 
-def _entry(visit: Visit, watched: Watched, entry: Entry, *, keep: bool = True) -> str:
+def _entry(visit: Visit, watched: WatchedRun, entry: Entry, *, keep: bool = True) -> str:
     """An entry as HTML, made once for everybody who looks."""
-    place = (visit.url.base, entry.key)
-    known = watched.rendered.get(place) if keep else None
-    if known is not None and known[0] == entry.version:
-        return known[1]
-    html = visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
-    if keep:
-        watched.rendered[place] = entry.version, html
-    return html
+
+    def make() -> str:
+        return visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
+
+    return watched.once((visit.url.base, entry.key), entry.version, make).html if keep else make()

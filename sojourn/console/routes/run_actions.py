@@ -12,7 +12,7 @@ from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, watching_of
 from sojourn.console.views.values import json_text
-from sojourn.console.watching import Watched
+from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.errors import InvalidInput
@@ -101,7 +101,7 @@ async def choose(visit: Visit, run_id: str) -> Response:
     )
 
 
-async def _arguments(visit: Visit, watched: Watched, event: Event | None) -> str:
+async def _arguments(visit: Visit, watched: WatchedRun, event: Event | None) -> str:
     """The arguments of the call that an event is about, as JSON; empty for a call that cannot be carried out with others."""
     if not isinstance(event, ToolEndEvent | AwaitConfirmationEvent):
         return ""

@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from sojourn.console.history_parts import event_at, part_of
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import head_values, mark_of, watching_of
+from sojourn.console.routes.run import head_values, watching_of
 from sojourn.console.views.event_rows import event_row, event_text
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watching import Watched
+from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.errors import RunNotFound
@@ -32,7 +32,7 @@ WHOLE = 2_000_000
 """Most characters of a message or event that is shown alone."""
 
 
-async def _watched(visit: Visit, run_id: str) -> Watched:
+async def _watched(visit: Visit, run_id: str) -> WatchedRun:
     run = await visit.service.run(visit.asking, run_id)
     return await watching_of(visit.service).look(run.id)
 
@@ -47,7 +47,7 @@ async def timeline(visit: Visit, run_id: str) -> Response:
         **head_values(watched),
         timeline=timeline_of(watched.tree, now),
         width=WIDTH,
-        mark=mark_of(watched),
+        mark=watched.mark,
         earlier=bool(watched.earlier or watched.tree.dropped),
         tab="timeline",
     )

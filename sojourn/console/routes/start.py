@@ -10,7 +10,6 @@ from sojourn.console.files import form_with_files
 from sojourn.console.form import Form
 from sojourn.console.opening import Way, labels_in, message_in, ways_of
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.answer_form import PREFIX
 from sojourn.console.views.attachments import MOST_BYTES
 from sojourn.contracts.message import Message
 from sojourn.errors import InvalidInput, RunAlreadyExists, SojournError
@@ -40,8 +39,13 @@ async def started(visit: Visit) -> Response:
     agent_id, service = form.text("agent"), visit.service
     try:
         service.agent(agent_id)
-        way = _way(visit, agent_id, form.text("way"))
-        message = way.message_in(form) if way else message_in(form, files)
+        if way := _way(visit, agent_id, form.text("way")):
+            fields, payload = way.read(form)
+            if any(field.fault for field in fields):
+                return _form(visit, agent_id, given=form, http_status=422)
+            message = way.message_of(payload)
+        else:
+            message = message_in(form, files)
         body = _body(form, agent_id, message)
         run_id = service.chosen(visit.asking, form.text("made") or generated_id(agent_id))
         assert run_id is not None
@@ -93,7 +97,12 @@ def _policy(form: Form) -> dict[str, Any] | None:
 
 
 def _form(
-    visit: Visit, agent_id: str, *, problem: Problem | None = None, given: Form | None = None
+    visit: Visit,
+    agent_id: str,
+    *,
+    problem: Problem | None = None,
+    given: Form | None = None,
+    http_status: int = 200,
 ) -> Response:
     app = visit.service.app
     agent = visit.service.agent(agent_id) if agent_id else None
@@ -101,14 +110,13 @@ def _form(
     way = _way(visit, agent_id, text("way") or visit.query("way")) if agent else None
     return visit.page(
         "start.html",
-        http_status=problem.status if problem else 200,
+        http_status=problem.status if problem else http_status,
         agent=agent,
         agents=[app.agent(each) for each in app.list_agents()],
         tools=app.catalog(agent_id) if agent else [],
         ways=ways_of(app, agent_id) if agent else [],
         way=way,
-        fields=way.fields if way else [],
-        values={each.name: text(PREFIX + each.name) for each in way.fields} if way and given else {},
+        fields=(way.read(given)[0] if given else way.fields) if way else [],
         made=text("made") or (generated_id(agent_id) if agent else ""),
         session_id=text("session"),
         text=text("text"),

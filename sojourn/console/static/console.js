@@ -1,4 +1,4 @@
-// What no form and no stream can do: the switch of the colours, moments that grow older, keys, and whether the page is live.
+// What no form and no stream can do: the switch of the colours, moments that grow older, keys, JSON that is none, and whether the page is live.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -86,5 +86,17 @@
     for (const menu of document.querySelectorAll("details.menu[open]")) {
       if (!menu.contains(event.target)) menu.open = false;
     }
+  });
+
+  // JSON is checked at once.
+  document.addEventListener("input", (event) => {
+    const area = event.target;
+    if (!area.matches?.("textarea[data-json]")) return;
+    let wrong = "";
+    if (area.value.trim()) try { JSON.parse(area.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
+    area.setCustomValidity(wrong);
+    const told = document.getElementById(`${area.id}-fault`);
+    if (told) told.textContent = wrong;
+    area.toggleAttribute("aria-invalid", Boolean(wrong));
   });
 })();

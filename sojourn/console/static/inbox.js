@@ -1,4 +1,4 @@
-// The inbox: the address follows what is open, keys go to its buttons, and JSON is checked while it is written.
+// The inbox: the address follows what is open, and keys go to its buttons.
 (() => {
   "use strict";
   const narrow = matchMedia("(max-width: 60rem)");
@@ -45,17 +45,5 @@
     event.preventDefault();
     if (armed === at && armed.matches("button")) { if (!event.repeat) armed.click(); }
     else armed.focus();
-  });
-
-  // JSON is checked at once.
-  document.addEventListener("input", (event) => {
-    const area = event.target;
-    if (!area.matches?.("textarea[data-json]")) return;
-    let wrong = "";
-    if (area.value.trim()) try { JSON.parse(area.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
-    area.setCustomValidity(wrong);
-    const told = document.getElementById(`${area.id}-fault`);
-    if (told) told.textContent = wrong;
-    area.toggleAttribute("aria-invalid", Boolean(wrong));
   });
 })();

@@ -42,6 +42,7 @@ from sojourn.contracts.event import (
     TurnSteeredEvent,
     UsageEvent,
 )
+from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import ThinkingPart
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
@@ -181,6 +182,24 @@ class Conversation:
         if len(self.turns) > 1 and not self.turns[0].is_whole:
             del self.turns[0]
 
+    @property
+    def earlier(self) -> str:
+        """The event before which the turns before these are; empty where these begin with the conversation."""
+        return "" if self.is_begin or not self.turns else self.turns[0].key
+
+    def reach_back(self, other: "Conversation") -> None:
+        """Take the turns of another part of the same conversation that are before those here."""
+        first = self.turns[0]
+        before = [
+            turn
+            for turn in other.turns
+            if place_of(turn.key) < place_of(first.key) and turn.turn_id != first.turn_id
+        ]
+        for turn in before:
+            turn.version = turn.born = 0
+        self.turns[:0] = before
+        self.is_begin, self.forked_from = other.is_begin, other.forked_from
+
     # Turns.
 
     def _touch(self, turn: Turn) -> None:
@@ -192,7 +211,7 @@ class Conversation:
             return self.turns[-1]
         if self.turns and self.turns[-1].turn_id == event.turn_id:
             return self.turns[-1]
-        turn = Turn(event.event_id, event.turn_id, event.time, is_whole=False)
+        turn = Turn(event.event_id, event.turn_id, event.time, is_whole=False, born=self.version)
         self.turns.append(turn)
         return turn
 
@@ -212,7 +231,7 @@ class Conversation:
         )
 
     def _turn_started(self, event: TurnStartedEvent) -> None:
-        turn = Turn(event.event_id, event.turn_id, event.time)
+        turn = Turn(event.event_id, event.turn_id, event.time, born=self.version)
         self._take(turn, event.message_ids)
         self.turns.append(turn)
         self._calls.clear()

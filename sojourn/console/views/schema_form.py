@@ -23,6 +23,13 @@ MISSING = "This is required."
 _FORMATS = {"date": "date", "date-time": "datetime-local", "time": "time", "email": "email", "uri": "url"}
 _SIMPLE = ("string", "number", "integer", "boolean")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?\Z")
+_SHOWN = {
+    "number": re.compile(r"-?\d*\.?\d+([eE][+-]?\d+)?\Z"),
+    "date": re.compile(r"\d{4}-\d\d-\d\d\Z"),
+    "datetime-local": _MOMENT,
+    "time": re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?\Z"),
+}
+"""What an input of a kind can show; it would be empty with any other text."""
 
 
 class SentForm(Protocol):
@@ -69,6 +76,12 @@ class Field:
     """Whether it need not be filled in where others have to be."""
 
     @property
+    def input_type(self) -> str:
+        """The `type` of its input: `text` where an input of its kind cannot show what stands in it."""
+        shown = _SHOWN.get(self.kind)
+        return "text" if shown and self.text and not shown.match(self.text) else self.kind
+
+    @property
     def step(self) -> str:
         """The steps of a number."""
         return "1" if self.is_integer else "any"
@@ -89,12 +102,15 @@ class Sent:
         return any(field.fault for field in self.fields)
 
 
-def fields_of(schema: Mapping[str, Any] | None, prefix: str) -> tuple[Field, ...] | None:
+def fields_of(
+    schema: Mapping[str, Any] | None, prefix: str, example: Mapping[str, Any] | None = None
+) -> tuple[Field, ...] | None:
     """The fields of a schema; None where it is no object of simple values, so that its value is given as JSON.
 
     Args:
         schema: A JSON Schema, perhaps a foreign and malformed one.
         prefix: What the keys of the fields begin with.
+        example: An example of the object, whose values are shown where nothing is filled in.
     """
     properties = _mapping((schema or {}).get("properties"))
     if schema is None or not properties or len(properties) > MAX_FIELDS:
@@ -109,7 +125,8 @@ def fields_of(schema: Mapping[str, Any] | None, prefix: str) -> tuple[Field, ...
         field = _field(name, f"{prefix}{index}", _resolved(given, definitions), is_required=name in required)
         if field is None:
             return None
-        found.append(replace(field, is_optional=bool(required) and name not in required))
+        given_as = "" if (value := (example or {}).get(name)) is None else _word(value)
+        found.append(replace(field, is_optional=bool(required) and name not in required, example=given_as))
     return tuple(found)
 
 

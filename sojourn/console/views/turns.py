@@ -139,6 +139,8 @@ class Turn:
     """Whether its beginning is here."""
     version: int = 0
     """Of the conversation when it was changed last."""
+    born: int = 0
+    """Of the conversation when it began."""
 
     @property
     def took(self) -> timedelta | None:

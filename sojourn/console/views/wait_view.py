@@ -1,5 +1,6 @@
 """One wait as a whole: what is asked, what the call would do, its arguments, and the form that answers it."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,11 +14,12 @@ from sojourn.console.views.schema_form import Field, fields_of, whole_field
 from sojourn.console.views.steps import verdict_of
 from sojourn.console.views.text import one_line, readable, shown
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.principal import Role
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
 
-__all__ = ["CallForm", "Consequence", "Ended", "WaitView", "question_fields", "wait_view"]
+__all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view"]
 
 MAX_TEXT = 4_000
 """Longest prose, in characters."""
@@ -112,6 +114,23 @@ class WaitView:
     """What to do then."""
 
     @property
+    def anchor(self) -> str:
+        """What the id of its place in a page begins with; ids of runs and of waits may have what no selector takes."""
+        return f"ask-{hashlib.sha256(f'{self.run_id} {self.await_id}'.encode()).hexdigest()[:12]}"
+
+    @property
+    def role(self) -> Role:
+        """Who may settle it."""
+        return "approver" if self.kind == "approval" else "user"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether this is what somebody has sent, and why it could not be taken."""
+        fields = [*self.fields, *filter(None, [self.words])]
+        fields += [field for call in self.calls for field in call.fields]
+        return bool(self.fault) or any(field.fault for field in fields)
+
+    @property
     def level(self) -> str:
         """The gravest of its consequences."""
         levels = [each.level for each in self.consequences]
@@ -183,6 +202,17 @@ def wait_view(
     return _results(view, wait, specs)
 
 
+def wait_form(wait: Await, run_id: str, specs: Specs) -> WaitView:
+    """The view of an open wait without what is around it: its form, for the page of its run.
+
+    Args:
+        wait: The wait.
+        run_id: Its run.
+        specs: The tool of an id, where the app has one.
+    """
+    return wait_view(wait, RunStatus(run_id=run_id), Around(), specs, asked="", said="", is_open=True)
+
+
 def _prose(text: str) -> str:
     return readable(text[:MAX_TEXT])
 
@@ -244,7 +274,7 @@ def _declared(of: Annotations) -> Iterator[Consequence]:
 
 def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitView:
     spec = specs(wait.restrict_to_tool) if wait.restrict_to_tool else None
-    fields, words = question_fields(wait)
+    fields, words = _question_fields(wait)
     return replace(
         view,
         title=one_line(wait.question.strip().split("\n")[0], 300) or "A question",
@@ -259,9 +289,9 @@ def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitVie
     )
 
 
-def question_fields(wait: AwaitClarification) -> tuple[tuple[Field, ...], Field | None]:
+def _question_fields(wait: AwaitClarification) -> tuple[tuple[Field, ...], Field | None]:
     """The fields of a question's form, and that of an answer in words where it may be one."""
-    fields = fields_of(wait.form, "field") or ()
+    fields = fields_of(wait.form, "field", wait.example_input) or ()
     words = Field("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
     if wait.form is not None and not fields:
         words = replace(words, label="Answer, as JSON", kind="json", is_required=True)

@@ -1,0 +1,75 @@
+"""Watched run: the tree of a run, as its page has it."""
+
+import asyncio
+from typing import ClassVar
+
+from sojourn.console.about import about_run
+from sojourn.console.history_parts import tree_of
+from sojourn.console.views.about_run import AboutRun
+from sojourn.console.views.run_tree import MOST, RunTree
+from sojourn.console.views.spent import Spent
+from sojourn.console.watching import Watched
+from sojourn.contracts.event import Event
+from sojourn.events import Cursor
+from sojourn.events.cursor import MAX_OPEN
+from sojourn.events.one_run import totals_in_history
+from sojourn.http.service import Service
+
+__all__ = ["WatchedRun"]
+
+
+class WatchedRun(Watched):
+    """A run that is watched for its tree, and for what happens in child runs.
+
+    Args:
+        service: The service.
+        run_id: The run.
+    """
+
+    CHILDREN: ClassVar[bool] = True
+    LAST_WORD: ClassVar[str] = "the run has ended"
+
+    def __init__(self, service: Service, run_id: str) -> None:
+        super().__init__(service, run_id)
+        self.tree = RunTree(run_id)
+        self.earlier = ""
+        """Where the part of the run before the tree ends; empty where the tree begins with the run."""
+        self.about = AboutRun()
+        self.children: dict[str, int] = {}
+        """By child run, the version of the tree when something happened in it."""
+
+    @property
+    def told(self) -> RunTree:
+        """The tree."""
+        return self.tree
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the tree has the end of the run."""
+        return self.tree.is_over
+
+    async def load(self) -> None:
+        """Read the run as it is now; raises as `part_of`."""
+        client = self._service.client
+        (self.tree, self.earlier), self.status, self.about = await asyncio.gather(
+            tree_of(self._service, self.run_id, most=MOST),
+            client.get_run(self.run_id).status(),
+            about_run(client.temporal, self.run_id),
+        )
+        if self.earlier:
+            self.tree.spent = Spent.of(await totals_in_history(client.temporal, self.run_id))
+
+    def feed(self, event: Event) -> None:
+        """Take the next event, of this run or of one below."""
+        if event.run_id == self.run_id:
+            self.tree.feed(event)
+        else:
+            self.tree.version += 1
+            self.children[event.run_id] = self.tree.version
+
+    def cursor(self) -> Cursor:
+        """How far the tree goes; child runs that are open are read from their beginning."""
+        open_calls = [call for call in self.tree.calls if call.child and call.result is None]
+        below = [f"{call.child.run_id.removeprefix(self.run_id)}=" for call in open_calls if call.child]
+        last = self.tree.last_event_id
+        return Cursor(self.run_id, after=f"{last};{';'.join(below[:MAX_OPEN])}" if last else None)
