@@ -4,20 +4,18 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import aclosing, asynccontextmanager
 
-from sojourn.console.about import about_run
-from sojourn.console.history_parts import tree_of
+from sojourn.console.present import present_run
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.run_tree import MOST, RunTree
-from sojourn.console.views.spent import Spent
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
 from sojourn.events.cursor import MAX_OPEN
-from sojourn.events.one_run import totals_in_history
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
 
@@ -28,6 +26,9 @@ BEAT = 5.0
 
 SOON = 0.5
 """Seconds between two looks at it while much happens."""
+
+MAX_PARTS = 2_000
+"""Most parts of pages of a run that are kept; those that were looked at longest ago are made anew."""
 
 LINGER = 10.0
 """Seconds for which a run is watched after the last who looked has left: most come back at once."""
@@ -58,8 +59,7 @@ class Watched:
         self.viewers = 0
         self.children: dict[str, int] = {}
         """By child run, the version of the tree when something happened in it."""
-        self.rendered: dict[tuple[str, ...], tuple[int, str]] = {}
-        """Parts of pages that were made, with the version of what they show, so that they are made once for everybody."""
+        self._parts: OrderedDict[Hashable, tuple[int, str]] = OrderedDict()
         self._read_at = 0.0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -69,17 +69,26 @@ class Watched:
         """Grows with every change of what is shown."""
         return self.tree.version
 
+    def part(self, place: Hashable, version: int, make: Callable[[], str]) -> str:
+        """A part of a page as HTML, made once for everybody who sees the same.
+
+        Args:
+            place: What it is, and whatever else than its version it depends on.
+            version: The version of what it shows.
+            make: Makes it.
+        """
+        known = self._parts.pop(place, None)
+        if known is None or known[0] != version:
+            known = version, make()
+        self._parts[place] = known
+        while len(self._parts) > MAX_PARTS:
+            self._parts.popitem(last=False)
+        return known[1]
+
     async def read(self) -> None:
-        """Read the run as it is now; raises as `part_of`."""
-        client = self._service.client
-        (self.tree, self.earlier), self.status, self.about = await asyncio.gather(
-            tree_of(self._service, self.run_id, most=MOST),
-            client.get_run(self.run_id).status(),
-            about_run(client.temporal, self.run_id),
-        )
-        if self.earlier:
-            totals = await totals_in_history(client.temporal, self.run_id)
-            self.tree.spent = Spent.of(totals)
+        """Read the run as it is now; raises as `present_run`."""
+        found = await present_run(self._service, self.run_id, most=MOST)
+        self.tree, self.earlier, self.status, self.about = found.tree, found.earlier, found.status, found.about
         self._read_at = time.monotonic()
         self.is_ended = self.tree.is_over
 
@@ -176,7 +185,7 @@ class Watching:
         self._reading: dict[str, asyncio.Task[Watched]] = {}
 
     async def look(self, run_id: str, fresh: float = 0.5) -> Watched:
-        """The run as it is now; raises as `part_of`.
+        """The run as it is now; raises as `present_run`.
 
         Args:
             run_id: The run, which the visitor may see.
@@ -204,7 +213,7 @@ class Watching:
 
     @asynccontextmanager
     async def follow(self, run_id: str) -> AsyncGenerator[Watched]:
-        """The run, followed during the body; raises as `part_of`."""
+        """The run, followed during the body; raises as `present_run`."""
         watched = self._watched[run_id] = await self.look(run_id, LINGER)
         watched.viewers += 1
         watched.follow()

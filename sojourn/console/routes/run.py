@@ -54,12 +54,12 @@ async def live(visit: Visit, run_id: str) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         async with watching_of(visit.service).follow(run.id) as watched:
-            seen = _seen(watched, came)
+            seen, added = _seen(watched, came)
             while True:
                 at = watched.version
-                html = "".join(_news(visit, watched, seen)) if at != seen else ""
+                news, added = _news(visit, watched, seen, added) if at != seen else ([], added)
                 moved = _moved(watched, seen)
-                yield News(html, f"{watched.id}.{at}", {"child": moved} if moved else {})
+                yield News("".join(news), f"{mark_of(watched)}.{added}", {"child": moved} if moved else {})
                 seen = at
                 if watched.is_ended and watched.version == seen:
                     if watched.failure:
@@ -77,10 +77,12 @@ def mark_of(watched: Watched) -> str:
     return f"{watched.id}.{watched.version}"
 
 
-def _seen(watched: Watched, came: str) -> int:
-    """The version that a page has; -1 where it has none of this watching."""
-    whose, _, version = came.partition(".")
-    return int(version) if whose == watched.id and version.isdecimal() else -1
+def _seen(watched: Watched, came: str) -> tuple[int, int]:
+    """The version that a page has, -1 where it has none of this watching; and how many entries were added to it."""
+    whose, version, added = (*came.split("."), "", "", "")[:3]
+    if whose != watched.id or not version.isdecimal():
+        return -1, 0
+    return int(version), int(added) if added.isdecimal() else 0
 
 
 def _moved(watched: Watched, seen: int) -> list[str]:
@@ -90,20 +92,23 @@ def _moved(watched: Watched, seen: int) -> list[str]:
     return [child for child, version in watched.children.items() if version > seen]
 
 
-def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
+def _news(visit: Visit, watched: Watched, seen: int, added: int) -> tuple[list[str], int]:
+    """What has changed since a version, and how many entries the page has then beside those that it began with."""
     tree = watched.tree
-    found = [part("head", _head(visit, watched))]
+    found = [part("head", _part(visit, watched, "run_head.html"))]
     if visit.query("of") == "timeline":
         timeline = timeline_of(tree, datetime.now(UTC))
         html = visit.render("timeline.html", run_id=watched.run_id, timeline=timeline, width=WIDTH)
-        return [*found, part("timeline", html)]
-    found.append(part("side", _side(visit, watched)))
-    if seen < 0:
-        return [*found, part("tree", _tree(visit, watched))]
-    for entry in tree.changed(seen):
+        return [*found, part("timeline", html)], 0
+    found.append(part("side", _part(visit, watched, "run_side.html")))
+    changed = tree.changed(seen)
+    added += sum(entry.born > seen for entry in changed)
+    if seen < 0 or added > WINDOW:  # then the page forgets what was first, so that it stays small
+        return [*found, part("tree", _tree(visit, watched))], 0
+    for entry in changed:
         html = _entry(visit, watched, entry)
         found.append(part("tree", html, "beforeend") if entry.born > seen else part(entry.key, html))
-    return found
+    return found, added
 
 
 @pages.get("/runs/{run_id:path}/inside")
@@ -205,12 +210,12 @@ def head_values(watched: Watched) -> dict[str, Any]:
     return {**_values(watched), "head": head_of(watched.status, watched.about, watched.tree.spent)}
 
 
-def _head(visit: Visit, watched: Watched) -> str:
-    return visit.render("run_head.html", **head_values(watched))
-
-
-def _side(visit: Visit, watched: Watched) -> str:
-    return visit.render("run_side.html", **head_values(watched))
+def _part(visit: Visit, watched: Watched, template: str) -> str:
+    """A part beside the tree, made once for everybody who may do the same."""
+    place = visit.url.base, template, tuple(sorted(visit.asking.roles))
+    return watched.part(
+        place, watched.version, lambda: visit.render(template, **head_values(watched))
+    )
 
 
 def _tree(visit: Visit, watched: Watched) -> str:
@@ -225,11 +230,8 @@ def _tree(visit: Visit, watched: Watched) -> str:
 
 def _entry(visit: Visit, watched: Watched, entry: Entry, *, keep: bool = True) -> str:
     """An entry as HTML, made once for everybody who looks."""
-    place = (visit.url.base, entry.key)
-    known = watched.rendered.get(place) if keep else None
-    if known is not None and known[0] == entry.version:
-        return known[1]
-    html = visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
-    if keep:
-        watched.rendered[place] = entry.version, html
-    return html
+
+    def make() -> str:
+        return visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
+
+    return watched.part((visit.url.base, entry.key), entry.version, make) if keep else make()
