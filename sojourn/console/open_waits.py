@@ -111,7 +111,9 @@ class OpenWaits:
             known.reading = asyncio.create_task(self._read(known, asking, selection))
             known.reading.add_done_callback(_seen)
         if known.reading is not None:
-            done, _ = await asyncio.wait({known.reading}, timeout=max(FIRST, patience) if is_first else patience)
+            done, _ = await asyncio.wait(
+                {known.reading}, timeout=max(FIRST, patience) if is_first else patience
+            )
             for task in done:
                 task.result()
         return is_first

@@ -88,7 +88,12 @@ class Watched:
     async def read(self) -> None:
         """Read the run as it is now; raises as `present_run`."""
         found = await present_run(self._service, self.run_id, most=MOST)
-        self.tree, self.earlier, self.status, self.about = found.tree, found.earlier, found.status, found.about
+        self.tree, self.earlier, self.status, self.about = (
+            found.tree,
+            found.earlier,
+            found.status,
+            found.about,
+        )
         self._read_at = time.monotonic()
         self.is_ended = self.tree.is_over
 

@@ -151,7 +151,9 @@ class Inbox:
         begin, runs = _place(cursor), listed.runs
         now = time.monotonic()
         until = None if patience is None else now + patience
-        ordered = list(runs) if newest else list(reversed(runs))  # the store has those first that started last
+        ordered = list(runs)
+        if not newest:
+            ordered.reverse()  # the store has those first that started last
         if begin is not None or patience is not None:
             ordered = self._new(ordered, runs, now - LATER if patience is None else 0.0)
         await self._compare(ordered, runs, until)

@@ -213,9 +213,7 @@ def head_values(watched: Watched) -> dict[str, Any]:
 def _part(visit: Visit, watched: Watched, template: str) -> str:
     """A part beside the tree, made once for everybody who may do the same."""
     place = visit.url.base, template, tuple(sorted(visit.asking.roles))
-    return watched.part(
-        place, watched.version, lambda: visit.render(template, **head_values(watched))
-    )
+    return watched.part(place, watched.version, lambda: visit.render(template, **head_values(watched)))
 
 
 def _tree(visit: Visit, watched: Watched) -> str:
