@@ -264,12 +264,12 @@ class Run:
         """
         try:
             described = await self._handle.describe()
-            if described.status == WorkflowExecutionStatus.RUNNING:
-                found = await self._queried() or await status_in_history(self.client.temporal, self.id)
-            else:
-                found = await status_in_history(self.client.temporal, self.id)
             is_open = described.status == WorkflowExecutionStatus.RUNNING
-            hints = await self._hints(described, found) if is_open else []
+            is_served = is_open and await self.client.is_served(described.task_queue)
+            # Without a worker nobody answers a query, and each would be waited for in vain.
+            found = await self._queried() if is_served else None
+            found = found or await status_in_history(self.client.temporal, self.id)
+            hints = await self._hints(described, found, is_served=is_served) if is_open else []
         except UnreadableError as error:
             raise unreadable(self.id, str(error)) from error
         except RPCError as error:
@@ -319,10 +319,12 @@ class Run:
             f"{self.id} ended without waiting, and answered {output.text[:MAX_QUOTED]!r}", run_id=self.id
         )
 
-    async def _hints(self, described: WorkflowExecutionDescription, found: RunStatus) -> list[str]:
+    async def _hints(
+        self, described: WorkflowExecutionDescription, found: RunStatus, *, is_served: bool
+    ) -> list[str]:
         """Hints for an operator about an open run: a missing worker, a cancel that no worker has handled, and activities that are attempted again."""
         queue, pending = described.task_queue, described.raw_description.pending_activities
-        gone = [] if await self.client.is_served(queue) else [f"no worker polls task queue {queue}"]
+        gone = [] if is_served else [f"no worker polls task queue {queue}"]
         asked = described.raw_description.workflow_extended_info.cancel_requested
         cancel = [CANCEL_REQUESTED] if asked else []
         tools = {call.tool_call_id: call.name for call in found.calls}

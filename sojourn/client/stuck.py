@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -56,16 +56,23 @@ async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]
         ServerUnavailable: The server does not answer.
     """
     gate = asyncio.Semaphore(AT_ONCE)
+    asked: dict[str, asyncio.Task[bool]] = {}
+
+    async def is_served(queue: str) -> bool:
+        """Asked once for each queue, however many of the runs are on it."""
+        if queue not in asked:
+            asked[queue] = asyncio.ensure_future(client.is_served(queue))
+        return await asyncio.shield(asked[queue])
 
     async def look(run_id: str) -> Stuck | None:
         async with gate:
-            return await _look(client, run_id)
+            return await _look(client, run_id, is_served)
 
     found = await asyncio.gather(*(look(run_id) for run_id in run_ids))
     return {run_id: stuck for run_id, stuck in zip(run_ids, found, strict=True) if stuck}
 
 
-async def _look(client: Access, run_id: str) -> Stuck | None:
+async def _look(client: Access, run_id: str, is_served: Callable[[str], Awaitable[bool]]) -> Stuck | None:
     try:
         described = await client.temporal.get_workflow_handle(run_id).describe()
         raw, queue = described.raw_description, described.task_queue
@@ -89,7 +96,7 @@ async def _look(client: Access, run_id: str) -> Stuck | None:
         waits += [
             (each.attempt, each.scheduled_time) for each in raw.pending_activities if _is_scheduled(each)
         ]
-        if not waits or await client.is_served(queue):
+        if not waits or await is_served(queue):
             return None
         attempt, since = waits[0]
         return Stuck("unserved", attempt, _moment(since), f"no worker polls task queue {queue}", queue)

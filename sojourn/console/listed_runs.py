@@ -1,7 +1,7 @@
 """Listed runs: a page of the list with what each run does, read once for everybody who looks at the same page at the same time."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sojourn.client.listing import Selection
@@ -25,7 +25,10 @@ AT_ONCE = 16
 """Most runs that are read at the same time."""
 
 PATIENCE = 2.0
-"""Seconds for what the open runs of a page do; a run that has not told by then is shown without."""
+"""Seconds for what the runs of a page do, all of them together; a run that has not told by then is shown without."""
+
+SILENT = "did not say in time what it does"
+"""What is said of an open run that has not told."""
 
 FRESH = 1.0
 """Seconds for which a page is shown to others as it was read."""
@@ -88,20 +91,27 @@ class ListedRuns:
                 asking, wanted.selection, labels=dict(wanted.labels), most=MOST, cursor=wanted.cursor or None
             )
             runs, cursor = page.runs, page.cursor
-        gate = asyncio.Semaphore(AT_ONCE)
-        rows = await asyncio.gather(*(self._row(run, stuck.why.get(run.run_id), gate) for run in runs))
+        rows = await self._rows(runs, stuck.why)
         return Found(rows, cursor, {**counts, "stuck": len(stuck.why)})
 
-    async def _row(self, run: ListedRun, stuck: Stuck | None, gate: asyncio.Semaphore) -> RunRow:
-        try:
-            async with gate, asyncio.timeout(PATIENCE):
-                if run.closed_at is not None:
+    async def _rows(self, runs: Sequence[ListedRun], why: Mapping[str, Stuck]) -> list[RunRow]:
+        """The rows of a page: the open runs, whose workers are asked, hold up no ended one."""
+        until = asyncio.get_running_loop().time() + PATIENCE
+        opened, ended = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(AT_ONCE)
+
+        async def row(run: ListedRun) -> RunRow:
+            stuck = why.get(run.run_id)
+            try:
+                async with asyncio.timeout_at(until), opened if run.closed_at is None else ended:
+                    if run.closed_at is None:
+                        return row_of(run, status=await self._status(run), stuck=stuck)
                     return row_of(
                         run, ended=await self._ends.of(self._service.client, run.run_id, run.closed_at)
                     )
-                return row_of(run, status=await self._status(run), stuck=stuck)
-        except (TimeoutError, SojournError):
-            return row_of(run, stuck=stuck)
+            except (TimeoutError, SojournError):
+                return row_of(run, stuck=stuck, otherwise=SILENT if run.closed_at is None else "")
+
+        return await asyncio.gather(*map(row, runs))
 
     async def _status(self, run: ListedRun) -> RunStatus:
         return await self._service.client.get_run(run.run_id).status()

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sojourn.client.listing import Selection
 from sojourn.contracts.principal import Principal
@@ -24,7 +24,7 @@ HURRY = 0.1
 """Seconds that a page waits for news of what it knows."""
 
 FIRST = 1.0
-"""Seconds that a page waits for what it shows, after the first list."""
+"""Seconds that a page waits for the first list, and then for what it shows of it."""
 
 LIVE = 2.0
 """Seconds that a live page waits: it is in no hurry."""
@@ -88,7 +88,9 @@ class OpenWaits:
         begin = time.monotonic()
         is_first = await self._list(asking, selection, patience)
         listed = self._lists[asking.tenant, selection].runs
-        assert listed is not None, "it waits for the first one"
+        if listed is None:
+            unread = await self._service.count(asking, replace(selection, status="waiting"))
+            return FoundWaits([], None, is_whole=True, count=0, unread=unread)
         left = FIRST if is_first else max(patience - (time.monotonic() - begin), HURRY / 2)
         return await self._service.inbox.page(
             listed, fits=fits, newest=False, most=MOST, cursor=cursor or None, patience=left
@@ -102,11 +104,16 @@ class OpenWaits:
         while len(self._lists) > MAX_LISTS:
             self._lists.popitem(last=False)
         age = time.monotonic() - known.read_at
-        is_first = known.runs is None or age > OLD
+        if age > OLD:
+            known.runs = None
+        is_first = known.runs is None
         if known.reading is None and (is_first or age > max(FRESH, SHARE * known.took)):
             known.reading = asyncio.create_task(self._read(known, asking, selection))
+            known.reading.add_done_callback(_seen)
         if known.reading is not None:
-            done, _ = await asyncio.wait({known.reading}, timeout=None if is_first else patience)
+            done, _ = await asyncio.wait(
+                {known.reading}, timeout=max(FIRST, patience) if is_first else patience
+            )
             for task in done:
                 task.result()
         return is_first
@@ -119,3 +126,9 @@ class OpenWaits:
             known.took = known.read_at - begin
         finally:
             known.reading = None
+
+
+def _seen(done: asyncio.Task[None]) -> None:
+    """Take note of a failure: whoever waits for the list gets it, and nobody may wait any more."""
+    if not done.cancelled():
+        done.exception()

@@ -1,18 +1,14 @@
 """Watched run: the tree of a run, as its page has it."""
 
-import asyncio
 from typing import ClassVar
 
-from sojourn.console.about import about_run
-from sojourn.console.history_parts import tree_of
+from sojourn.console.present import present_run
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.run_tree import MOST, RunTree
-from sojourn.console.views.spent import Spent
 from sojourn.console.watching import Watched
 from sojourn.contracts.event import Event
 from sojourn.events import Cursor
 from sojourn.events.cursor import MAX_OPEN
-from sojourn.events.one_run import totals_in_history
 from sojourn.http.service import Service
 
 __all__ = ["WatchedRun"]
@@ -49,15 +45,10 @@ class WatchedRun(Watched):
         return self.tree.is_over
 
     async def load(self) -> None:
-        """Read the run as it is now; raises as `part_of`."""
-        client = self._service.client
-        (self.tree, self.earlier), self.status, self.about = await asyncio.gather(
-            tree_of(self._service, self.run_id, most=MOST),
-            client.get_run(self.run_id).status(),
-            about_run(client.temporal, self.run_id),
-        )
-        if self.earlier:
-            self.tree.spent = Spent.of(await totals_in_history(client.temporal, self.run_id))
+        """Read the run as it is now; raises as `present_run`."""
+        found = await present_run(self._service, self.run_id, most=MOST)
+        self.tree, self.earlier = found.tree, found.earlier
+        self.status, self.about = found.status, found.about
 
     def feed(self, event: Event) -> None:
         """Take the next event, of this run or of one below."""

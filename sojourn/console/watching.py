@@ -5,6 +5,7 @@ import contextlib
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -25,14 +26,21 @@ SOON = 0.5
 IDLE = 10.0
 """Seconds after which a stream without news tells that it is there."""
 
+MAX_PARTS = 2_000
+"""Most parts of pages of a run that are kept; those that were looked at longest ago are made anew."""
+
 LINGER = 10.0
 """Seconds for which a run is watched after the last who looked has left: most come back at once."""
 
-Changes = tuple[str, Mapping[str, Sequence[str]]]
-"""What has changed on a page, as `News` has it: its HTML, and what its script is told."""
 
+class Changes(NamedTuple):
+    """What has changed on a page, as `News` has it."""
 
-_NOTHING: Changes = "", {}
+    html: str = ""
+    told: Mapping[str, Sequence[str]] = {}
+    """What the page's script is told."""
+    added: int = 0
+    """Entries that the page has then beside those that it began with."""
 
 
 class Told(Protocol):
@@ -82,7 +90,7 @@ class Watched(ABC):
         """Why there is no news any more, though the run goes on."""
         self.is_ended = False
         self.viewers = 0
-        self._made: dict[tuple[str, ...], Made] = {}
+        self._made: OrderedDict[tuple[str, ...], Made] = OrderedDict()
         self._read_at = 0.0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -149,22 +157,22 @@ class Watched(ABC):
             async with asyncio.timeout(patience):
                 await self._news.wait()
 
-    async def news(self, came: str, changes: Callable[[int], Changes]) -> AsyncGenerator[News]:
+    async def news(self, came: str, changes: Callable[[int, int], Changes]) -> AsyncGenerator[News]:
         """What changes on a page, until the run ends.
 
         Args:
             came: The mark of what the page has.
-            changes: Makes what has changed since a version; since -1, where nobody knows what the page has.
+            changes: Makes what has changed since a version, on a page to which so many entries were added; since -1, where nobody
+                knows what the page has.
 
         Raises:
             Problem: There is no news any more, though the run goes on.
         """
-        whose, _, version = came.partition(".")
-        seen = int(version) if whose == self.id and version.isdecimal() else -1
+        seen, added = self._seen(came)
         while True:
             at = self.version
-            html, told = changes(seen) if at != seen else _NOTHING
-            yield News(html, f"{self.id}.{at}", told)
+            html, told, added = changes(seen, added) if at != seen else Changes(added=added)
+            yield News(html, f"{self.id}.{at}.{added}", told)
             seen = at
             if self.is_ended and self.version == seen:
                 if self.failure:
@@ -174,6 +182,13 @@ class Watched(ABC):
             await asyncio.sleep(self.PAUSE)
             await self.changed(seen, IDLE)
 
+    def _seen(self, came: str) -> tuple[int, int]:
+        """The version that a page has, -1 where it has none of this watching; and how many entries were added to it."""
+        whose, version, added = (*came.split("."), "", "", "")[:3]
+        if whose != self.id or not version.isdecimal():
+            return -1, 0
+        return int(version), int(added) if added.isdecimal() else 0
+
     def once(self, place: tuple[str, ...], of: int, make: Callable[[], str]) -> Made:
         """A part of pages, made once for everybody.
 
@@ -182,11 +197,14 @@ class Watched(ABC):
             of: The version of what it shows.
             make: Makes it.
         """
-        known = self._made.get(place)
+        known = self._made.pop(place, None)
         if known is None or known.of != of:
             html = make()
             since = known.since if known and known.html == html else self.version
-            known = self._made[place] = Made(of, since, html)
+            known = Made(of, since, html)
+        self._made[place] = known
+        while len(self._made) > MAX_PARTS:
+            self._made.popitem(last=False)
         return known
 
     def forget_parts(self) -> None:

@@ -117,6 +117,8 @@ class Inbox:
         """By run; those that were compared longest ago come first."""
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._gate = asyncio.Semaphore(AT_ONCE)
+        self._alone = asyncio.Semaphore(AT_ONCE)
+        """For who waits for one run, and not behind the thousand of a list that is being read."""
 
     async def page(
         self,
@@ -149,12 +151,13 @@ class Inbox:
         begin, runs = _place(cursor), listed.runs
         now = time.monotonic()
         until = None if patience is None else now + patience
-        compared = (
-            set(runs)
-            if patience is None and begin is None
-            else self._new(runs, now - LATER if patience is None else 0.0)
-        )
-        await self._compare(compared, runs, until)
+        ordered = list(runs)
+        if not newest:
+            ordered.reverse()  # the store has those first that started last
+        if begin is not None or patience is not None:
+            ordered = self._new(ordered, runs, now - LATER if patience is None else 0.0)
+        await self._compare(ordered, runs, until)
+        compared = set(ordered)
         while True:
             placed = sorted(filter(fits, self._found(runs)), key=lambda each: each.place, reverse=newest)
             after = [
@@ -191,16 +194,18 @@ class Inbox:
             ServerUnavailable: The server does not answer.
         """
         known = self._known.get(run_id)
-        await self._read(run_id, known.awaiting if known else "")
+        await self._read(run_id, known.awaiting if known else "", self._alone)
         return self._known[run_id].waiting
 
-    def _new(self, listed: Mapping[str, str], since: float) -> set[str]:
+    def _new(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
         """The runs that are not known, that the store says something else of, or that were compared before."""
-        return {
+        return [
             run_id
-            for run_id, awaiting in listed.items()
-            if (known := self._known.get(run_id)) is None or known.awaiting != awaiting or known.at < since
-        }
+            for run_id in run_ids
+            if (known := self._known.get(run_id)) is None
+            or known.awaiting != listed[run_id]
+            or known.at < since
+        ]
 
     def _sweep(self, listed: Mapping[str, str]) -> None:
         """Begin to compare some of the runs that were compared longest ago: the store knows only the oldest wait of each."""
@@ -218,7 +223,7 @@ class Inbox:
     async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float | None) -> None:
         """Compare runs with their histories: all, or those that nobody has compared just now, until a moment."""
         if until is None:
-            await asyncio.gather(*(self._read(run_id, listed[run_id]) for run_id in run_ids))
+            await asyncio.gather(*(self._read(run_id, listed[run_id], self._gate) for run_id in run_ids))
             return
         now = time.monotonic()
         tasks = {
@@ -238,7 +243,7 @@ class Inbox:
         known = self._reading.get(run_id)
         if known is not None and not known.done():
             return known
-        task = self._reading[run_id] = asyncio.create_task(self._read(run_id, awaiting))
+        task = self._reading[run_id] = asyncio.create_task(self._read(run_id, awaiting, self._gate))
 
         def forgotten(done: asyncio.Task[None]) -> None:
             if self._reading.get(run_id) is done:
@@ -249,8 +254,8 @@ class Inbox:
         task.add_done_callback(forgotten)
         return task
 
-    async def _read(self, run_id: str, awaiting: str) -> None:
-        async with self._gate:
+    async def _read(self, run_id: str, awaiting: str, gate: asyncio.Semaphore) -> None:
+        async with gate:
             try:
                 described = await self._client.temporal.get_workflow_handle(run_id).describe()
             except RPCError as error:

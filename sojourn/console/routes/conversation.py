@@ -145,9 +145,9 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
         async with _talks(visit).follow(run.id) as talk:
             await talk.reach(begin)
 
-            def changes(seen: int) -> Changes:
+            def changes(seen: int, _added: int) -> Changes:
                 values = _values(visit, agent_id, session_id, talk)
-                return "".join(_news(visit, talk, values, seen, begin)), {}
+                return Changes("".join(_news(visit, talk, values, seen, begin)))
 
             async with aclosing(talk.news(came, changes)) as news:
                 async for each in news:

@@ -58,9 +58,10 @@ async def live(visit: Visit, run_id: str) -> Response:
     return Live(visit, parts)
 
 
-def _changes(visit: Visit, watched: WatchedRun, seen: int) -> Changes:
+def _changes(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Changes:
     moved = _moved(watched, seen)
-    return "".join(_news(visit, watched, seen)), {"child": moved} if moved else {}
+    news, added = _news(visit, watched, seen, added)
+    return Changes("".join(news), {"child": moved} if moved else {}, added)
 
 
 def _moved(watched: WatchedRun, seen: int) -> list[str]:
@@ -70,20 +71,23 @@ def _moved(watched: WatchedRun, seen: int) -> list[str]:
     return [child for child, version in watched.children.items() if version > seen]
 
 
-def _news(visit: Visit, watched: WatchedRun, seen: int) -> list[str]:
+def _news(visit: Visit, watched: WatchedRun, seen: int, added: int) -> tuple[list[str], int]:
+    """What has changed since a version, and how many entries the page has then beside those that it began with."""
     tree = watched.tree
-    found = [part("head", _head(visit, watched))]
+    found = [part("head", _part(visit, watched, "run_head.html"))]
     if visit.query("of") == "timeline":
         timeline = timeline_of(tree, datetime.now(UTC))
         html = visit.render("timeline.html", run_id=watched.run_id, timeline=timeline, width=WIDTH)
-        return [*found, part("timeline", html)]
-    found.append(part("side", _side(visit, watched)))
-    if seen < 0:
-        return [*found, part("tree", _tree(visit, watched))]
-    for entry in tree.changed(seen):
+        return [*found, part("timeline", html)], 0
+    found.append(part("side", _part(visit, watched, "run_side.html")))
+    changed = tree.changed(seen)
+    added += sum(entry.born > seen for entry in changed)
+    if seen < 0 or added > WINDOW:  # then the page forgets what was first, so that it stays small
+        return [*found, part("tree", _tree(visit, watched))], 0
+    for entry in changed:
         html = _entry(visit, watched, entry)
         found.append(part("tree", html, "beforeend") if entry.born > seen else part(entry.key, html))
-    return found
+    return found, added
 
 
 @pages.get("/runs/{run_id:path}/inside")
@@ -185,20 +189,10 @@ def head_values(watched: WatchedRun) -> dict[str, Any]:
     return {**_values(watched), "head": head_of(watched.status, watched.about, watched.tree.spent)}
 
 
-def _head(visit: Visit, watched: WatchedRun) -> str:
-    return _small(visit, watched, "run_head.html")
-
-
-def _side(visit: Visit, watched: WatchedRun) -> str:
-    return _small(visit, watched, "run_side.html")
-
-
-def _small(visit: Visit, watched: WatchedRun, name: str) -> str:
-    """A small part of the page, made once for everybody who may do the same."""
-    made = watched.once(
-        (*visit.audience, name), watched.version, lambda: visit.render(name, **head_values(watched))
-    )
-    return made.html
+def _part(visit: Visit, watched: WatchedRun, template: str) -> str:
+    """A part beside the tree, made once for everybody who may do the same."""
+    place = (*visit.audience, template)
+    return watched.once(place, watched.version, lambda: visit.render(template, **head_values(watched))).html
 
 
 def _tree(visit: Visit, watched: WatchedRun) -> str:

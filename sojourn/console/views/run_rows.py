@@ -52,7 +52,12 @@ class RunRow:
 
 
 def row_of(
-    run: ListedRun, *, status: RunStatus | None = None, stuck: Stuck | None = None, ended: Ended | None = None
+    run: ListedRun,
+    *,
+    status: RunStatus | None = None,
+    stuck: Stuck | None = None,
+    ended: Ended | None = None,
+    otherwise: str = "",
 ) -> RunRow:
     """A row.
 
@@ -61,6 +66,7 @@ def row_of(
         status: Of an open run, more than that, if it was read.
         stuck: Why it does not go on.
         ended: Of an ended run, how it ended, if it was read.
+        otherwise: What is said where nothing of that is known.
     """
     state = _state(run, status, stuck)
     usage = ended.output.total_usage if ended and ended.output else None
@@ -71,7 +77,7 @@ def row_of(
         asked=one_line(run.asked, MAX_ASKED),
         status=state,
         word=word_of(state),
-        now=_now(status, stuck, ended),
+        now=_now(status, stuck, ended) or otherwise,
         started_at=run.started_at,
         closed_at=run.closed_at,
         took=run.closed_at - run.started_at if run.closed_at and run.started_at else None,

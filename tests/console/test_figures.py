@@ -1,0 +1,233 @@
+"""What pages cost, in requests and in size, however many look and however much there is; the times are those of `python -m bench.console`."""
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import pytest
+
+from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn
+from sojourn.http import create_app
+from tests.console.counting import Asked, made
+from tests.http.conftest import listening
+
+AT_ONCE = 20
+"""Calls of a plan."""
+
+tools = Toolset("figures.tools", description="Work")
+
+
+@tools.tool
+async def echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Ask, make as many calls as the message says, or both: first the question."""
+    words = turn.messages[0].text.split()
+    is_asked = "ask" in words
+    if is_asked and turn.run.turn_id == "t1":
+        return PlanResult.ask(AwaitClarification(id="go", question="Shall I go on?"))
+    made = sum(message.role == "tool" for message in turn.messages) * AT_ONCE
+    if made < int(words[0]):
+        return PlanResult.calls(*(echo.call(text=f"{made + n}") for n in range(AT_ONCE)))
+    return PlanResult.final("done")
+
+
+policy = RunPolicy(max_tool_rounds=1_000, interrupts_allowed=True)
+app = App(agents=[Agent("figures.agent", planner=plan, uses=[tools], policy=policy)])
+
+
+class Measured:
+    """A process of the service that remembers nothing yet, and what it asks of Temporal."""
+
+    def __init__(self, web: Any, http: httpx2.AsyncClient, asked: Asked) -> None:
+        self.web = web
+        self.http = http
+        self.asked = asked
+
+    async def get(self, path: str) -> str:
+        """A page."""
+        answer = await self.http.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+
+Measure = Callable[[Client], Awaitable[Measured]]
+
+
+@pytest.fixture
+async def measure(temporal_address) -> AsyncIterator[Measure]:
+    """Serve the pages by a process with a client of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def begin(client: Client) -> Measured:
+            own = await stack.enter_async_context(
+                Client.connect(temporal_address, task_queue=client.task_queue)
+            )
+            web = create_app(app, client=own)
+            url = await stack.enter_async_context(listening(web))
+            http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=120))
+            return Measured(web, http, Asked(own))
+
+        yield begin
+
+
+async def look(measured: Measured, path: str) -> int:
+    """Look at a run to its end, as its page does; returns how many parts came."""
+    parts = 0
+    async with measured.http.stream("GET", path) as answer:
+        async for line in answer.aiter_lines():
+            parts += line.count("<hx-partial")
+            if line == "event: ended":
+                return parts
+    raise AssertionError("the stream ended before the run")
+
+
+async def test_sixty_viewers_of_a_run_cost_what_one_does(serve, measure, status_when):
+    """There is one follower with one poll at a time, and each part is made once, whoever looks."""
+    client = await serve(app)
+    measured = await measure(client)
+    run = await client.start("figures.agent", "40 ask")
+    await status_when(run, lambda status: status.awaits)
+    text = await measured.get(f"/runs/{run.id}")
+    mark = re.search(r"live\?since=([\w.]+)", text)
+    assert mark
+    path = f"/runs/{run.id}/live?since={mark[1]}"
+    with made() as parts:
+        limits = httpx2.Limits(max_connections=None)
+        async with httpx2.AsyncClient(base_url=measured.http.base_url, timeout=120, limits=limits) as http:
+            measured.http = http
+            looking = [asyncio.create_task(look(measured, path)) for _ in range(60)]
+            while measured.web.state.service.metrics.streams < 60:
+                await asyncio.sleep(0.05)
+            await run.answer("yes")
+            seen = await asyncio.gather(*looking)
+    assert min(seen) > 40
+    assert measured.web.state.service.metrics.followers == 1
+    assert measured.asked.most_polls == 1
+    assert sum(name == "entry.html" for name, _, _ in parts) > 40
+    assert {name for name, _, _ in parts} == {"entry.html", "run_head.html", "run_side.html"}
+    assert max(parts.values()) == 1, parts.most_common(3)
+
+
+async def pages_of_present(run: Any) -> int:
+    """How many pages the history of a run's present execution has."""
+    history, pages = run.client.temporal.get_workflow_handle(run.id).fetch_history_events(), 0
+    while not pages or history.next_page_token:
+        await history.fetch_next_page()
+        pages += 1
+    return pages
+
+
+async def test_a_run_of_two_thousand_calls_opens_as_one_of_forty(serve, measure):
+    """As many requests for its history, read once, a page with the last entries, and links that lead to all others."""
+    client = await serve(app)
+    measured = await measure(client)
+    text = ""
+    for calls in (40, 2_000):
+        run = await client.start("figures.agent", str(calls))
+        await run.result()
+        pages = await pages_of_present(run)
+        assert pages <= 4
+        measured.asked.count.clear()
+        text = await measured.get(f"/runs/{run.id}")
+        assert measured.asked.count == {"describe_workflow_execution": 2, "history": pages}
+    found = [re.findall(r'<li id="call-([\w:.-]+)"', text)]
+    while earlier := re.search(r'<li id="earlier"[^>]*><a href="([^"]+)"', text):
+        text = await measured.get(earlier[1].replace("&amp;", "&"))
+        found.append(re.findall(r'<li id="call-([\w:.-]+)"', text))
+        assert text.count('class="entry ') <= 150
+        assert len(text) < 1_500_000
+    assert len({call for part in found for call in part}) == sum(map(len, found)) == 2_000
+
+
+async def test_a_page_of_an_inbox_of_two_hundred_costs_what_it_shows(serve, measure, until):
+    """With 200 waiting runs a page compares those that it shows and a few more; nothing is read again."""
+    client = await serve(app)
+    measured = await measure(client)
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    runs = await asyncio.gather(
+        *(client.start("figures.agent", "0 ask", session_id=session) for _ in range(200))
+    )
+
+    async def is_whole() -> bool:
+        text = await measured.get("/inbox")
+        count = re.search(r"<b>([\d,]+)</b> open", text)
+        return bool(count) and int(count[1].replace(",", "")) >= 200 and "being read" not in text
+
+    await until(is_whole)
+    await asyncio.sleep(1.1)  # until what was compared counts as old
+    measured.asked.count.clear()
+    text = await measured.get("/inbox")
+    assert text.count('<li id="wait-') == 50
+    count = measured.asked.count
+    assert count["history"] <= 2
+    assert count["describe_workflow_execution"] <= 50 + 32 + 4
+    assert count["list_workflow_executions"] <= 1
+    assert sum(count.values()) <= 100
+    await asyncio.gather(*(run.cancel() for run in runs))
+
+
+async def test_an_inbox_shows_what_it_knows_while_the_rest_is_read(serve, measure, status_when, until):
+    """Where histories do not come, the wait that was read is there to be answered, and the page says how many runs are being read."""
+    client = await serve(app)
+    measured = await measure(client)
+    runs = await asyncio.gather(*(client.start("figures.agent", "0 ask") for _ in range(24)))
+    for run in runs:
+        await status_when(run, lambda status: status.awaits)
+    others = {run.id for run in runs[1:]}
+    await until(lambda: _lists(client, {run.id for run in runs}))
+    measured.asked.held = {each async for each in _open(client)} - {runs[0].id}
+    assert others <= measured.asked.held
+    text = await measured.get(f"/inbox/{runs[0].id}/go")
+    assert f'<li id="wait-{runs[0].id}-go"' in text
+    assert "more runs are being read" in text
+    assert f'action="/inbox/{runs[0].id}/go' in text
+    measured.asked.held.clear()
+
+    async def all_are_there() -> bool:
+        return "being read" not in await measured.get("/inbox")
+
+    await until(all_are_there)
+    await asyncio.gather(*(run.cancel() for run in runs))
+
+
+async def _lists(client: Client, wanted: set[str]) -> bool:
+    return wanted <= {each async for each in _open(client)}
+
+
+async def _open(client: Client) -> AsyncIterator[str]:
+    async for run in client.list_runs(status="waiting"):
+        yield run.run_id
+
+
+async def test_runs_without_a_worker_hold_up_no_row(serve, measure, temporal_address, until):
+    """Nobody is asked who cannot answer: the row says that no worker is there, and rows of ended runs how they ended."""
+    client = await serve(app)
+    measured = await measure(client)
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    ended = await client.start("figures.agent", "0", session_id=session)
+    await ended.result()
+    async with Client.connect(temporal_address, task_queue=f"nobody-{session}") as nobody:
+        left = await asyncio.gather(
+            *(nobody.start("figures.agent", "0", session_id=session, wait_for_worker=True) for _ in range(40))
+        )
+        path = f"/runs?session={session}"
+
+        async def are_listed() -> bool:
+            return (await measured.get(path)).count('<li id="run-') == 41
+
+        await until(are_listed)
+        await asyncio.sleep(1.1)
+        measured.asked.count.clear()
+        text = await measured.get(path)
+        await asyncio.gather(*(run.cancel() for run in left))
+    assert measured.asked.count["query_workflow"] == 0
+    assert text.count(f"no worker polls task queue nobody-{session}") == 40
+    assert text.count("done</bdi>") == 1
