@@ -71,3 +71,17 @@ async def test_a_run_that_ended_says_how(console, listed, visit):
     page = await visit(f"{console.url}/runs", scheme="dark")
     await expect(page.locator(f"[id='run-{good.id}'] .now")).to_have_text("the answer is 42")
     await expect(page.locator(f"[id='run-{bad.id}'] .now")).to_contain_text("the shop is closed")
+
+
+async def test_an_open_run_says_what_it_has_cost_so_far(desk, visit, until):
+    """The row of a run that waits has the cost and the tokens of its plans until now."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+
+    async def is_listed():
+        return run.id in {each.run_id async for each in desk.client.list_runs()}
+
+    await until(is_listed)
+    page = await visit(f"{desk.url}/runs", script=False)
+    amounts = page.locator(f"[id='run-{run.id}'] .amounts")
+    await expect(amounts).to_contain_text("$0.0150")
+    await expect(amounts.get_by_title("4,360 tokens")).to_be_visible()

@@ -63,7 +63,7 @@ def row_of(
         ended: Of an ended run, how it ended, if it was read.
     """
     state = _state(run, status, stuck)
-    usage = ended.output.total_usage if ended and ended.output else None
+    usage = ended.output.total_usage if ended and ended.output else status.used if status else None
     return RunRow(
         run_id=run.run_id,
         agent_id=run.agent_id,
