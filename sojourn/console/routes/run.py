@@ -12,6 +12,7 @@ from starlette.responses import Response
 from sojourn.console.history_parts import tree_of
 from sojourn.console.live import Live, News, part
 from sojourn.console.page import Pages, Visit
+from sojourn.console.run_links import links_of
 from sojourn.console.views.entries import Call, Entry
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.run_tree import RunTree
@@ -57,7 +58,7 @@ async def live(visit: Visit, run_id: str) -> Response:
             seen = _seen(watched, came)
             while True:
                 at = watched.version
-                html = "".join(_news(visit, watched, seen)) if at != seen else ""
+                html = "".join(await _news(visit, watched, seen)) if at != seen else ""
                 moved = _moved(watched, seen)
                 yield News(html, f"{watched.id}.{at}", {"child": moved} if moved else {})
                 seen = at
@@ -90,14 +91,14 @@ def _moved(watched: Watched, seen: int) -> list[str]:
     return [child for child, version in watched.children.items() if version > seen]
 
 
-def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
-    tree = watched.tree
-    found = [part("head", _head(visit, watched))]
+async def _news(visit: Visit, watched: Watched, seen: int) -> list[str]:
+    tree, values = watched.tree, await head_values(visit, watched)
+    found = [part("head", visit.render("run_head.html", **values))]
     if visit.query("of") == "timeline":
         timeline = timeline_of(tree, datetime.now(UTC))
         html = visit.render("timeline.html", run_id=watched.run_id, timeline=timeline, width=WIDTH)
         return [*found, part("timeline", html)]
-    found.append(part("side", _side(visit, watched)))
+    found.append(part("side", visit.render("run_side.html", **values)))
     if seen < 0:
         return [*found, part("tree", _tree(visit, watched))]
     for entry in tree.changed(seen):
@@ -139,7 +140,9 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
             then="The run's page has its calls.",
         )
     whole = {"most": 2_000_000}
-    return visit.page("call.html", **head_values(watched), entry=found, shown=_SHOWN, whole=whole, tab="call")
+    return visit.page(
+        "call.html", **await head_values(visit, watched), entry=found, shown=_SHOWN, whole=whole, tab="call"
+    )
 
 
 async def call_of(visit: Visit, watched: Watched, call_id: str, at: str = "") -> Call | None:
@@ -179,7 +182,7 @@ async def run(visit: Visit, run_id: str) -> Response:
     entries = tree.last(WINDOW)
     return visit.page(
         "run.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
         earlier=_before(tree, entries, earlier),
         before=before,
@@ -200,17 +203,12 @@ def _values(watched: Watched) -> dict[str, Any]:
     return {"run_id": watched.run_id, "watched": watched, "status": watched.status}
 
 
-def head_values(watched: Watched) -> dict[str, Any]:
+async def head_values(visit: Visit, watched: Watched) -> dict[str, Any]:
     """What the templates of every page of a run are given."""
-    return {**_values(watched), "head": head_of(watched.status, watched.about, watched.tree.spent)}
-
-
-def _head(visit: Visit, watched: Watched) -> str:
-    return visit.render("run_head.html", **head_values(watched))
-
-
-def _side(visit: Visit, watched: Watched) -> str:
-    return visit.render("run_side.html", **head_values(watched))
+    links = await links_of(visit.service, visit.asking, watched)
+    children = [call.child.run_id for call in watched.tree.calls if call.child]
+    head = head_of(watched.status, watched.about, watched.tree.spent, children)
+    return {**_values(watched), "head": head, "links": links}
 
 
 def _tree(visit: Visit, watched: Watched) -> str:
