@@ -2,7 +2,7 @@
 
 The socket is this process's, so that nobody is refused meanwhile. A service process runs this module:
 
-    python -m sojourn.cli.service_process MODULE:APP DESCRIPTOR
+    python -m sojourn.cli.service_process MODULE:APP DESCRIPTOR TEMPORAL_UI
 """
 
 import asyncio
@@ -31,10 +31,12 @@ class ServiceProcess:
     Args:
         target: `MODULE:APP`.
         listener: The socket, which listens.
+        temporal_ui: The address of Temporal's UI, where it has one.
     """
 
-    def __init__(self, target: str, listener: socket.socket) -> None:
+    def __init__(self, target: str, listener: socket.socket, temporal_ui: str | None = None) -> None:
         self._target = target
+        self._temporal_ui = temporal_ui or ""
         self._listener = listener
         self._current: Program | None = None
         self._watching: set[asyncio.Task[None]] = set()
@@ -47,7 +49,14 @@ class ServiceProcess:
     def replace(self) -> None:
         """Serve the app as it is now; the process before ends its streams, whose clients come back to the new one."""
         descriptor = self._listener.fileno()
-        command = [sys.executable, "-m", "sojourn.cli.service_process", self._target, str(descriptor)]
+        command = [
+            sys.executable,
+            "-m",
+            "sojourn.cli.service_process",
+            self._target,
+            str(descriptor),
+            self._temporal_ui,
+        ]
         before, self._current = (
             self._current,
             Program(command, keep=[descriptor], may_outlive_us=True),
@@ -74,8 +83,8 @@ class ServiceProcess:
                 self.replace()
 
 
-def _serve(target: str, descriptor: int) -> None:
-    """Serve the app on the socket of the descriptor."""
+def _serve(target: str, descriptor: int, temporal_ui: str) -> None:
+    """Serve the app on the socket of the descriptor, with links to Temporal's UI where it has an address."""
     from sojourn.http.app import create_app
     from sojourn.http.serving import serve
     from sojourn.logs import configure_logs
@@ -84,8 +93,8 @@ def _serve(target: str, descriptor: int) -> None:
     configure_logs()
     child_process.end_with_parent()
     with socket.socket(fileno=descriptor) as listener:
-        asyncio.run(serve(create_app(app), listener))
+        asyncio.run(serve(create_app(app, temporal_ui=temporal_ui), listener))
 
 
 if __name__ == "__main__":
-    child_process.run(lambda: _serve(sys.argv[1], int(sys.argv[2])))
+    child_process.run(lambda: _serve(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

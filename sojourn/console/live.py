@@ -4,11 +4,12 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import escape
 
 from sojourn.console.page import Visit
+from sojourn.console.waiting_count import waiting_count_of
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.stream import BEAT, HEARTBEAT, Stream, Write
@@ -61,7 +62,7 @@ class Live(Stream):
     def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> None:
         super().__init__()
         self._visit = visit
-        self._parts = parts
+        self._parts = lambda: _with_count(visit, parts)
 
     async def stream(self, write: Write) -> bool:
         """Send the parts, until there are no more, or the stream is old."""
@@ -88,6 +89,17 @@ class Live(Stream):
         except TimeoutError:
             return False
         return True
+
+
+async def _with_count(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
+    """The parts, with the number beside the inbox whenever it is another one."""
+    shown = ""
+    async with aclosing(parts()) as found:
+        async for news in found:
+            waiting = await waiting_count_of(visit.service).of(visit.asking)
+            html = part("waiting", visit.render("waiting.html", waiting=waiting))
+            yield news if html == shown else replace(news, html=news.html + html)
+            shown = html
 
 
 def _frame(news: News) -> bytes:

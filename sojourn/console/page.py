@@ -17,6 +17,7 @@ from sojourn.console.cookie import cookie_name
 from sojourn.console.form import Form, form_of
 from sojourn.console.rooms import ROOMS
 from sojourn.console.templating import render
+from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.principal import Principal, Role
 from sojourn.errors import SojournError
 from sojourn.http.locks.principals import principal_of, require
@@ -58,6 +59,8 @@ class Visit:
     service: Service
     asking: Principal
     url: Links
+    waiting: int | None = None
+    """How many runs of the visitor's tenant wait for somebody; None where nobody knows, or a script asks for a part."""
 
     @property
     def is_part(self) -> bool:
@@ -159,7 +162,9 @@ def _endpoint(
             require(asking, role)
             await service.open()
             parameters = {name: request.path_params[name] for name in taken}
-            return await show(Visit(request, service, asking, links), **parameters)
+            is_part = "hx-request" in request.headers
+            waiting = None if is_part else await waiting_count_of(service).of(asking)
+            return await show(Visit(request, service, asking, links, waiting), **parameters)
         except (Problem, SojournError) as error:
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
         except Exception as error:  # noqa: BLE001 - the last edge: a person is told, and the log has why

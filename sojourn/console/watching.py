@@ -6,7 +6,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -90,7 +90,7 @@ class Watched(ABC):
         """Why there is no news any more, though the run goes on."""
         self.is_ended = False
         self.viewers = 0
-        self._made: OrderedDict[tuple[str, ...], Made] = OrderedDict()
+        self._made: OrderedDict[tuple[Hashable, ...], Made] = OrderedDict()
         self._read_at = 0.0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -157,7 +157,9 @@ class Watched(ABC):
             async with asyncio.timeout(patience):
                 await self._news.wait()
 
-    async def news(self, came: str, changes: Callable[[int, int], Changes]) -> AsyncGenerator[News]:
+    async def news(
+        self, came: str, changes: Callable[[int, int], Awaitable[Changes]]
+    ) -> AsyncGenerator[News]:
         """What changes on a page, until the run ends.
 
         Args:
@@ -171,7 +173,7 @@ class Watched(ABC):
         seen, added = self._seen(came)
         while True:
             at = self.version
-            html, told, added = changes(seen, added) if at != seen else Changes(added=added)
+            html, told, added = await changes(seen, added) if at != seen else Changes(added=added)
             yield News(html, f"{self.id}.{at}.{added}", told)
             seen = at
             if self.is_ended and self.version == seen:
@@ -189,7 +191,7 @@ class Watched(ABC):
             return -1, 0
         return int(version), int(added) if added.isdecimal() else 0
 
-    def once(self, place: tuple[str, ...], of: int, make: Callable[[], str]) -> Made:
+    def once(self, place: tuple[Hashable, ...], of: int, make: Callable[[], str]) -> Made:
         """A part of pages, made once for everybody.
 
         Args:

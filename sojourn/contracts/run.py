@@ -201,6 +201,8 @@ class RunStatus(Record):
     """Calls admitted so far."""
     rounds: int = 0
     """Plans with calls so far, in this turn."""
+    used: Usage = Usage()
+    """Usage of models so far: of plans, and of calls and child runs whose step has ended."""
     conversation: bool = False
     """Whether the run is a conversation."""
     turns: int = 0

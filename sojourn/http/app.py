@@ -28,6 +28,7 @@ from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.errors import answer_of
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
+from sojourn.http.temporal_ui import ui_address
 
 __all__ = ["create_app"]
 
@@ -49,6 +50,7 @@ def create_app(
     prefix: str = "",
     locks: Locks | None = None,
     console: bool = True,
+    temporal_ui: str | None = None,
 ) -> FastAPI:
     """The HTTP service of an app, as an ASGI application that can be served or mounted.
 
@@ -61,11 +63,12 @@ def create_app(
         prefix: What all paths begin with, such as `/agents`; where the application is mounted, its place is enough.
         locks: Hosts and origins that are let in, and limits.
         console: Whether the pages of the console are served too, beside the API.
+        temporal_ui: The address of Temporal's UI, to which the console then links: `https://temporal.example.org`.
 
     Raises:
-        DefinitionError: A setting of the locks is invalid.
+        DefinitionError: A setting of the locks, or the address, is invalid.
     """
-    service = Service(app, client)
+    service = Service(app, client, ui_address(temporal_ui) if temporal_ui else "")
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:

@@ -48,10 +48,12 @@ class Service:
     Args:
         app: The app, whose agents are the catalogue.
         client: The client; one of the service's own, by the standard settings, when left out.
+        temporal_ui: Where Temporal's UI is, as `ui_address` has it; empty where nobody has told.
     """
 
-    def __init__(self, app: App, client: Client | None = None) -> None:
+    def __init__(self, app: App, client: Client | None = None, temporal_ui: str = "") -> None:
         self.app = app
+        self.temporal_ui = temporal_ui
         self.metrics = Metrics()
         self._given = client
         self._client = client

@@ -19,6 +19,9 @@ __all__ = ["shop"]  # a fixture, which is used here as it is there
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1600, 1000)}
 
+TEMPORAL_UI = "https://temporal.example.org/ui"
+"""Where Temporal's UI is, as the desk's console is told."""
+
 Visit = Callable[..., Awaitable[Page]]
 
 
@@ -79,7 +82,7 @@ async def desk(serve, status_when) -> AsyncIterator[Console]:
     """The console of the operations desk, with a worker."""
     desk_app.gate.clear()
     client = await serve(desk_app.app)
-    web = create_app(desk_app.app, client=client)
+    web = create_app(desk_app.app, client=client, temporal_ui=TEMPORAL_UI)
     async with listening(web) as url:
         yield Console(url, client, web, status_when, "ops.assistant")
     desk_app.gate.set()

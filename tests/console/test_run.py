@@ -7,8 +7,12 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Principal
+from sojourn import DefinitionError, Principal
+from sojourn.contracts.principal import ROLES
+from sojourn.http import create_app
 from tests.console import desk_app
+from tests.console.conftest import TEMPORAL_UI
+from tests.http.conftest import listening
 
 WHY = "Why is site s-4 dark?"
 
@@ -282,3 +286,52 @@ async def test_many_who_look_cost_one_reader(desk, until):
         await run.answer("the one in the hall")
         texts = await asyncio.gather(*looking)
     assert all("Completed" in text and "event: ended" in text for text in texts)
+
+
+async def test_the_head_links_to_all_that_belongs_to_a_run(desk, visit, until):
+    """Parent and child runs, session, the origin of a fork and the forks of a run, and the execution in Temporal's UI are links."""
+    run = await desk.waiting("Fuse or gateway?", session_id="fuses")
+    child = next(iter((await run.status()).child_awaits))
+    forks = [await desk.client.fork(run.id, new_run_id=f"{run.id}-f{n}") for n in range(4)]
+
+    async def are_listed():
+        return len([each async for each in desk.client.list_runs(fork_of=run.id)]) == 4
+
+    await until(are_listed)
+    described = await desk.client.temporal.get_workflow_handle(run.id).describe()
+    page = await visit(f"{desk.url}/runs/{run.id}", script=False)
+    links = {
+        await each.get_attribute("href"): await each.inner_text()
+        for each in await page.locator("#head .facts a").all()
+    }
+    assert "/runs?session=fuses" in links
+    assert f"/runs/{child}" in links
+    assert len({f"/runs/{fork.id}" for fork in forks} & set(links)) == 3
+    assert links[f"/runs?fork_of={run.id}"] == "all forks"
+    place = f"{TEMPORAL_UI}/namespaces/default/workflows/{run.id}/{described.run_id}"
+    assert links[place] == "In Temporal"
+    await page.get_by_role("link", name="all forks").click()
+    await expect(page.locator(".run")).to_have_count(4)
+    await page.goto(f"{desk.url}/runs/{forks[0].id}")
+    await expect(page.locator("#head .facts").get_by_role("link", name=run.id)).to_be_visible()
+    await page.goto(f"{desk.url}/runs/{child}")
+    await expect(page.locator("#head .over").get_by_role("link", name=run.id)).to_be_visible()
+    below = page.locator("#head").get_by_role("link", name="In Temporal")
+    assert f"/workflows/{child.replace('/', '%2F')}/" in await below.get_attribute("href")
+
+
+async def test_only_who_sees_the_deployment_is_sent_to_temporal(desk):
+    """Somebody with a tenant, and a console that was not told where Temporal's UI is, have no link; what is no address is refused at the start."""
+    for tenant, told, is_linked in (("acme", TEMPORAL_UI, False), ("", TEMPORAL_UI, True), ("", None, False)):
+
+        async def who(_, tenant=tenant):
+            return Principal(subject="eve", tenant=tenant, roles=list(ROLES))
+
+        web = create_app(desk_app.app, client=desk.client, auth=who, temporal_ui=told)
+        async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+            run = await desk.ended("Echo hello", principal=Principal(subject="ana", tenant=tenant))
+            answer = await http.get(f"/runs/{run.id}")
+            assert (answer.status_code, "In Temporal" in answer.text) == (200, is_linked)
+    for wrong in ("javascript:alert(1)", "temporal.example.org", "https://", "https://a/?b=c"):
+        with pytest.raises(DefinitionError, match="the address of Temporal's UI"):
+            create_app(desk_app.app, temporal_ui=wrong)

@@ -1,7 +1,14 @@
 """The page of runs: what it lists, filters, counts and says of each, and that it is live."""
 
+import uuid
+
 import pytest
 from playwright.async_api import expect
+
+from sojourn import Principal
+from sojourn.contracts.principal import ROLES
+from sojourn.http import create_app
+from tests.http.conftest import listening
 
 
 @pytest.fixture
@@ -71,3 +78,45 @@ async def test_a_run_that_ended_says_how(console, listed, visit):
     page = await visit(f"{console.url}/runs", scheme="dark")
     await expect(page.locator(f"[id='run-{good.id}'] .now")).to_have_text("the answer is 42")
     await expect(page.locator(f"[id='run-{bad.id}'] .now")).to_contain_text("the shop is closed")
+
+
+async def test_an_open_run_says_what_it_has_cost_so_far(desk, visit, until):
+    """The row of a run that waits has the cost and the tokens of its plans until now."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+
+    async def is_listed():
+        return run.id in {each.run_id async for each in desk.client.list_runs()}
+
+    await until(is_listed)
+    page = await visit(f"{desk.url}/runs", script=False)
+    amounts = page.locator(f"[id='run-{run.id}'] .amounts")
+    await expect(amounts).to_contain_text("$0.0150")
+    await expect(amounts.get_by_title("4,360 tokens")).to_be_visible()
+
+
+async def test_the_navigation_says_how_many_wait(shop, console, visit, until):
+    """On every page the inbox has the number of runs of the visitor's tenant that wait, in words for a screen reader too; paused runs are none, and live pages keep it."""
+    ana = Principal(subject="ana", tenant=f"acme-{uuid.uuid4().hex[:6]}", roles=list(ROLES))
+
+    async def who(_):
+        return ana
+
+    async with listening(create_app(shop.app, client=console.client, auth=who)) as url:
+
+        async def is_told(count):
+            page = await visit(f"{url}/agents", script=False)
+            name = f"Inbox {count} waiting" if count else "Inbox"
+            return await page.get_by_role("link", name=name, exact=True).count() == 1
+
+        await until(lambda: is_told(0))
+        run, paused = [await console.waiting("ask me", principal=ana) for _ in range(2)]
+        await paused.pause()
+        await console.waiting("ask somebody else")
+        page = await visit(f"{url}/runs", size="phone")
+        await expect(page.get_by_role("link", name="Inbox 1 waiting", exact=True)).to_be_visible()
+        await until(lambda: is_told(1))
+        another = await console.waiting("ask again", principal=ana)
+        await expect(page.get_by_role("link", name="Inbox 2 waiting", exact=True)).to_be_visible()
+        await page.goto(f"{url}/runs/{another.id}")
+        await run.answer("the second")
+        await expect(page.get_by_role("link", name="Inbox 1 waiting", exact=True)).to_be_visible()

@@ -74,7 +74,7 @@ def dev(
         async with (
             Server(db_filename=DATABASE, port=here) as server,
             _live_text(server.address),
-            _service(target if http else None) as service,
+            _service(target if http else None, server.ui_url) as service,
         ):
             os.environ["TEMPORAL_ADDRESS"] = server.address
             at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere"
@@ -127,7 +127,7 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _service(target: str | None) -> AsyncGenerator["ServiceProcess | None"]:
+async def _service(target: str | None, temporal_ui: str | None) -> AsyncGenerator["ServiceProcess | None"]:
     """The HTTP service of an app, on a socket that listens from now on; none without a target or its packages."""
     if target is None or any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         yield None
@@ -137,7 +137,7 @@ async def _service(target: str | None) -> AsyncGenerator["ServiceProcess | None"
     from sojourn.server.ports import HOST
 
     with listen(HOST, None) as listener:
-        service = ServiceProcess(target, listener)
+        service = ServiceProcess(target, listener, temporal_ui)
         try:
             yield service
         finally:

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -53,6 +53,14 @@ def fork(
             show_default=False,
         ),
     ] = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option(
+            "--arguments",
+            metavar="JSON",
+            help="Other arguments of the call that ended, or was asked about, at the event; it is carried out with them.",
+        ),
+    ] = None,
     history: Annotated[
         Path | None,
         typer.Option(
@@ -73,6 +81,7 @@ def fork(
     \b
     sojourn fork RUN --at 0-000017-00001
     sojourn fork RUN --at 0-000017-00001 --result '{"lamps": 3}'
+    sojourn fork RUN --at 0-000017-00001 --arguments '{"room": "attic"}'
     sojourn fork RUN --message "And the next one?" --detach
     """
     if approve is not None and at is None:
@@ -81,7 +90,9 @@ def fork(
         )
     from sojourn.cli.attach import attach
 
-    given: dict[str, Any] = {} if result is None else {"result": _json(result)}
+    given: dict[str, Any] = {} if result is None else {"result": _json("--result", result)}
+    if arguments is not None:
+        given["arguments"] = _object("--arguments", arguments)
 
     async def start(client: "Client") -> int:
         new = await client.fork(
@@ -149,15 +160,24 @@ def retry(
     return with_client(start)
 
 
-def _json(text: str) -> Any:
+def _json(option: str, text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise CommandError("--result is nested too deeply", exit_code=USAGE) from error
+        raise CommandError(f"{option} is nested too deeply", exit_code=USAGE) from error
     except ValueError as error:
         raise CommandError(
-            f"--result is not JSON: {error}; put a text in quotes: '\"text\"'", exit_code=USAGE
+            f"{option} is not JSON: {error}; put a text in quotes: '\"text\"'", exit_code=USAGE
         ) from error
+
+
+def _object(option: str, text: str) -> dict[str, Any]:
+    found = _json(option, text)
+    if not isinstance(found, dict):
+        raise CommandError(
+            f"""{option} is no JSON object; name each argument: '{{"NAME": VALUE}}'""", exit_code=USAGE
+        )
+    return cast("dict[str, Any]", found)
 
 
 async def _print_new(done: str, run_id: str, new: "Run", *, detach: bool, as_json: bool) -> None:

@@ -40,6 +40,12 @@ def serve(
             "--allow-origin", metavar="ORIGIN", help="A web origin whose pages may use it; can be repeated."
         ),
     ] = None,
+    temporal_ui: Annotated[
+        str | None,
+        typer.Option(
+            "--temporal-ui", metavar="URL", help="The address of Temporal's UI, to which the console links."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Serve an app over HTTP until SIGTERM or Ctrl-C: start, follow and answer its runs.
@@ -73,7 +79,10 @@ def serve(
     app = load_app(target)
     configure_logs()
     web = create_app(
-        app, auth=FirstOf(*ways) if ways else None, locks=Locks(hosts=hosts, origins=origins or ())
+        app,
+        auth=FirstOf(*ways) if ways else None,
+        locks=Locks(hosts=hosts, origins=origins or ()),
+        temporal_ui=temporal_ui,
     )
     with listen(host, port) as listener:
         address = address_of(listener)

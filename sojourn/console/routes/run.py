@@ -13,6 +13,7 @@ from starlette.responses import Response
 from sojourn.console.history_parts import tree_of
 from sojourn.console.live import Live, News, part
 from sojourn.console.page import Pages, Visit
+from sojourn.console.run_links import links_of
 from sojourn.console.views.entries import Call, Entry
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.run_tree import RunTree
@@ -58,9 +59,9 @@ async def live(visit: Visit, run_id: str) -> Response:
     return Live(visit, parts)
 
 
-def _changes(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Changes:
+async def _changes(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Changes:
     moved = _moved(watched, seen)
-    news, added = _news(visit, watched, seen, added)
+    news, added = await _news(visit, watched, seen, added)
     return Changes("".join(news), {"child": moved} if moved else {}, added)
 
 
@@ -71,15 +72,16 @@ def _moved(watched: WatchedRun, seen: int) -> list[str]:
     return [child for child, version in watched.children.items() if version > seen]
 
 
-def _news(visit: Visit, watched: WatchedRun, seen: int, added: int) -> tuple[list[str], int]:
+async def _news(visit: Visit, watched: WatchedRun, seen: int, added: int) -> tuple[list[str], int]:
     """What has changed since a version, and how many entries the page has then beside those that it began with."""
+    values = await head_values(visit, watched)
     tree = watched.tree
-    found = [part("head", _part(visit, watched, "run_head.html"))]
+    found = [part("head", _part(visit, watched, "run_head.html", values))]
     if visit.query("of") == "timeline":
         timeline = timeline_of(tree, datetime.now(UTC))
         html = visit.render("timeline.html", run_id=watched.run_id, timeline=timeline, width=WIDTH)
         return [*found, part("timeline", html)], 0
-    found.append(part("side", _part(visit, watched, "run_side.html")))
+    found.append(part("side", _part(visit, watched, "run_side.html", values)))
     changed = tree.changed(seen)
     added += sum(entry.born > seen for entry in changed)
     if seen < 0 or added > WINDOW:  # then the page forgets what was first, so that it stays small
@@ -123,7 +125,9 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
             then="The run's page has its calls.",
         )
     whole = {"most": 2_000_000}
-    return visit.page("call.html", **head_values(watched), entry=found, shown=_SHOWN, whole=whole, tab="call")
+    return visit.page(
+        "call.html", **await head_values(visit, watched), entry=found, shown=_SHOWN, whole=whole, tab="call"
+    )
 
 
 async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "") -> Call | None:
@@ -163,7 +167,7 @@ async def run(visit: Visit, run_id: str) -> Response:
     entries = tree.last(WINDOW)
     return visit.page(
         "run.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
         earlier=_before(tree, entries, earlier),
         before=before,
@@ -184,15 +188,18 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
     return {"run_id": watched.run_id, "watched": watched, "status": watched.status}
 
 
-def head_values(watched: WatchedRun) -> dict[str, Any]:
+async def head_values(visit: Visit, watched: WatchedRun) -> dict[str, Any]:
     """What the templates of every page of a run are given."""
-    return {**_values(watched), "head": head_of(watched.status, watched.about, watched.tree.spent)}
+    links = await links_of(visit.service, visit.asking, watched)
+    children = [call.child.run_id for call in watched.tree.calls if call.child]
+    head = head_of(watched.status, watched.about, watched.tree.spent, children)
+    return {**_values(watched), "head": head, "links": links}
 
 
-def _part(visit: Visit, watched: WatchedRun, template: str) -> str:
-    """A part beside the tree, made once for everybody who may do the same."""
-    place = (*visit.audience, template)
-    return watched.once(place, watched.version, lambda: visit.render(template, **head_values(watched))).html
+def _part(visit: Visit, watched: WatchedRun, template: str, values: dict[str, Any]) -> str:
+    """A part beside the tree, made once for everybody who may do the same and sees the same links."""
+    place = (*visit.audience, template, values["links"])
+    return watched.once(place, watched.version, lambda: visit.render(template, **values)).html
 
 
 def _tree(visit: Visit, watched: WatchedRun) -> str:

@@ -89,7 +89,7 @@ async def choose(visit: Visit, run_id: str) -> Response:
     is_result = isinstance(event, ToolEndEvent)
     return visit.page(
         "fork.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         at=at,
         event=event,
         is_result=is_result,

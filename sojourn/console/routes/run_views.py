@@ -44,7 +44,7 @@ async def timeline(visit: Visit, run_id: str) -> Response:
     now = datetime.now(UTC)
     return visit.page(
         "timeline_page.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         timeline=timeline_of(watched.tree, now),
         width=WIDTH,
         mark=watched.mark,
@@ -68,7 +68,7 @@ async def transcript(visit: Visit, run_id: str) -> Response:
         shown = list(enumerate(messages))[first:end]
     return visit.page(
         "transcript.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         messages=shown,
         count=len(messages),
         before=shown[0][0] if shown and only is None else 0,
@@ -109,7 +109,7 @@ async def events(visit: Visit, run_id: str) -> Response:
         earlier, whole = rows[-EVENTS].event_id if len(rows) > EVENTS else found.earlier, ""
     return visit.page(
         "events.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         rows=rows[-EVENTS:],
         earlier=earlier,
         whole=whole,
@@ -128,7 +128,7 @@ async def policy(visit: Visit, run_id: str) -> Response:
     fields: dict[str, Any] = found.model_dump(mode="json")
     return visit.page(
         "policy.html",
-        **head_values(watched),
+        **await head_values(visit, watched),
         policy={name: value for name, value in fields.items() if value not in (None, {}, [], "")},
         shown={"value": shown_value, "line": line_of},
         tab="policy",

@@ -45,6 +45,8 @@ class Filters:
     label: str
     since: str
     children: bool
+    fork_of: str = ""
+    """The run whose forks are listed."""
 
     @property
     def query(self) -> dict[str, Any]:
@@ -57,6 +59,7 @@ class Filters:
             "label": self.label,
             "since": self.since,
             "children": "1" if self.children else "",
+            "fork_of": self.fork_of,
         }
 
     @property
@@ -73,7 +76,8 @@ class Filters:
             self.session or None,
             self.status if self.status in WORDS and self.status != "stuck" else None,
             since,
-            children=self.children,
+            children=self.children or bool(self.fork_of),
+            fork_of=self.fork_of or None,
             text=self.q,
         )
         labels = tuple(labels_of(self.label.replace(",", " ").split()).items())
@@ -82,7 +86,11 @@ class Filters:
 
 def _filters(visit: Visit) -> Filters:
     names = ("q", "agent", "status", "session", "label", "since")
-    return Filters(*(visit.query(name)[:300] for name in names), children=bool(visit.query("children")))
+    return Filters(
+        *(visit.query(name)[:300] for name in names),
+        children=bool(visit.query("children")),
+        fork_of=visit.query("fork_of")[:1000],
+    )
 
 
 def _list(service: Service) -> ListedRuns:

@@ -1,8 +1,10 @@
 """The head of a run's page: what it was asked, by whom, how it is, and what it used and may still use."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sojourn.client.conversation_id import is_conversation
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.amounts import lasted, money, short_number
 from sojourn.console.views.run_rows import doing
@@ -12,6 +14,9 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 
 __all__ = ["RunHead", "head_of", "left_of"]
+
+SHOWN = 3
+"""Child runs that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,14 @@ class RunHead:
     is_open: bool
     is_paused: bool
     is_conversation: bool
+    has_talk: bool
+    """Whether it is a conversation that Talk finds by its session."""
     parent: str
     """Of a child run: the run that started it."""
+    children: list[str]
+    """The last child runs, the newest first."""
+    more_children: int
+    """How many others there are in the tree."""
     origin: str
     """Of a fork: the run it was forked from."""
     started_at: datetime | None
@@ -46,8 +57,15 @@ class RunHead:
     """What is left of the limits: the limit, and how much."""
 
 
-def head_of(status: RunStatus, about: AboutRun, spent: Spent) -> RunHead:
-    """The head of a run."""
+def head_of(status: RunStatus, about: AboutRun, spent: Spent, children: Sequence[str] = ()) -> RunHead:
+    """The head of a run.
+
+    Args:
+        status: How it is.
+        about: What it was started with.
+        spent: What it used.
+        children: Its child runs, in their order.
+    """
     is_open = status.status in OPEN
     state = "waiting" if status.status == "running" and status.child_awaits else status.status
     return RunHead(
@@ -64,7 +82,10 @@ def head_of(status: RunStatus, about: AboutRun, spent: Spent) -> RunHead:
         is_open=is_open,
         is_paused=status.paused is not None,
         is_conversation=status.conversation,
+        has_talk=status.conversation and is_conversation(status.run_id, status.agent_id, status.session_id),
         parent=status.run_id.rpartition("/")[0],
+        children=list(children)[: -SHOWN - 1 : -1],
+        more_children=max(0, len(children) - SHOWN),
         origin=status.forked_from.run_id if status.forked_from else "",
         started_at=status.started_at,
         closed_at=status.closed_at,

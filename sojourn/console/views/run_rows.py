@@ -69,7 +69,7 @@ def row_of(
         otherwise: What is said where nothing of that is known.
     """
     state = _state(run, status, stuck)
-    usage = ended.output.total_usage if ended and ended.output else None
+    usage = ended.output.total_usage if ended and ended.output else status.used if status else None
     return RunRow(
         run_id=run.run_id,
         agent_id=run.agent_id,

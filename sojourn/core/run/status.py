@@ -4,6 +4,7 @@ from datetime import datetime
 
 from sojourn.contracts.run import IDLE, PAUSED, RunStatus
 from sojourn.core.run.state import RunState
+from sojourn.core.run.totals import add_totals, used
 
 __all__ = ["status_of"]
 
@@ -28,6 +29,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         calls=list(state.calls.values()),
         tool_calls=state.totals.tool_calls,
         rounds=state.totals.turn_rounds,
+        used=used(add_totals(state.earlier, state.totals)),
         conversation=state.opening.conversation,
         turns=state.turns,
         queued=len(state.inbox.waiting),

@@ -8,7 +8,7 @@ from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.safeguards.judge import was_tried
 from sojourn.core.values.frozen import changed
 
-__all__ = ["RunTotals", "add_telemetry", "add_totals", "add_usage", "cost_of", "settle", "tokens_of"]
+__all__ = ["RunTotals", "add_telemetry", "add_totals", "add_usage", "cost_of", "settle", "tokens_of", "used"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ def tokens_of(counts: RunTotals) -> int:
 def cost_of(counts: RunTotals) -> float:
     """US dollars spent so far, where known."""
     return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
+
+
+def used(counts: RunTotals) -> Usage:
+    """Usage of models so far, by this run's plans, its tools and its child runs."""
+    below = counts.telemetry
+    more = Usage(input_tokens=below.input_tokens, output_tokens=below.output_tokens, cost=below.cost)
+    return add_usage(counts.usage, more).model_copy(update={"model": None})
 
 
 def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:

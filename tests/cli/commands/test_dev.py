@@ -259,6 +259,22 @@ async def test_a_server_of_its_own_that_dies_ends_it(here, start_command, option
     assert b"Traceback" not in err
 
 
+async def test_the_console_links_to_the_ui_of_the_server(here, start_command):
+    """The page of a run links to its execution in the UI of the server that `dev` has started."""
+    process = await start_command("dev", "dev_app:app", "--json", "--port", "0", "--no-reload")
+    dev = Dev(process)
+    ui = (await dev.printed("server"))["ui_url"]
+    address = (await dev.printed("http"))["address"]
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+        started = await http.post("/v1/runs", json={"agent_id": "dev.agent", "input": "hello"})
+        run_id = started.json()["run_id"]
+        page = await http.get(f"/runs/{run_id}")
+    assert ui.startswith("http://127.0.0.1:")
+    assert f'href="{ui}/namespaces/default/workflows/{run_id}/' in page.text
+    code, err = await dev.stopped()
+    assert (code, "Traceback" in err) == (0, False), err
+
+
 MODEL = """
 from sojourn import Agent, App, ModelPlanner
 app = App(agents=[Agent("dev.agent", planner=ModelPlanner("openai:gpt-5-mini"))])

@@ -110,3 +110,23 @@ async def test_a_fork_of_a_conversation_ends_with_its_turn(served):
     assert idle.objects[0]["run_id"].startswith(f"{session.run.id}-fork-")
     done = await served.sojourn("fork", session.run.id, "--at", end.event_id)
     assert (done.code, len(done.out.splitlines())) == (0, 2)
+
+
+async def test_a_call_is_carried_out_with_other_arguments(served):
+    """`--arguments` at the end of a call carries it out with these; what is no object, or does not belong to a call, is refused."""
+    run = await served.start("add")
+    await run.result()
+    events = [event async for event in run.events()]
+    end = next(event for event in events if event.type == "tool_end")
+    done = await served.sojourn("fork", run.id, "--at", end.event_id, "--arguments", '{"a": 40, "b": 2}')
+    assert done.code == 0
+    assert "→ desk.tools.add(a=40, b=2)" in done.out
+    for given, sentence in (
+        ("[1]", "--arguments is no JSON object"),
+        ("{a: 1}", "--arguments is not JSON"),
+        ("{}", "has no call at"),
+    ):
+        at = events[0].event_id if given == "{}" else end.event_id
+        done = await served.sojourn("fork", run.id, "--at", at, "--arguments", given)
+        assert (done.code, done.out) == (2, "")
+        assert sentence in done.err

@@ -192,3 +192,17 @@ async def test_settings_of_a_provider_that_are_half_given_are_refused(command, o
     assert done.code == 2, done.err
     assert all(each in done.err for each in told), done.err
     assert "Traceback" not in done.err
+
+
+async def test_the_console_links_to_the_ui_of_temporal_that_it_is_told(start_serve, command, served):
+    """`--temporal-ui` is where the page of a run links to; what is no address of a page is refused."""
+    _, address = await start_serve("--temporal-ui", "https://temporal.example.org/")
+    run = await served.waiting("ask")
+    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+        page = (await http.get(f"/runs/{run.id}")).text
+        assert f'href="https://temporal.example.org/namespaces/default/workflows/{run.id}/' in page
+    done = await command(
+        "serve", "desk_app:app", "--temporal-ui", "temporal:8080", cwd=DESK.parent, env=served.env
+    )
+    assert (done.code, done.out) == (2, "")
+    assert "the address of Temporal's UI is an http or https URL" in done.err

@@ -1,0 +1,64 @@
+"""Run links: where a run's page leads to beside what is in its tree: its forks, and the execution in Temporal's UI."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from sojourn.client.listing import Selection
+from sojourn.console.once import Once
+from sojourn.console.watched_run import WatchedRun
+from sojourn.contracts.principal import Principal
+from sojourn.errors import SojournError
+from sojourn.http.service import Service
+from sojourn.http.temporal_ui import execution_url
+
+__all__ = ["RunLinks", "links_of"]
+
+FRESH = 5.0
+"""Seconds for which the forks of a run are shown as they were read."""
+
+PATIENCE = 0.5
+"""Seconds that a page waits for them; they are read on, and the next page has them."""
+
+SHOWN = 3
+"""Forks that are named, the newest; the list of runs has all of them."""
+
+_FORKS: WeakKeyDictionary[Service, Once] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class RunLinks:
+    """Where a run's page leads to."""
+
+    forks: tuple[str, ...] = ()
+    """The newest runs that were forked from it."""
+    more_forks: bool = False
+    """Whether there are others."""
+    temporal: str = ""
+    """Its execution in Temporal's UI; empty where nobody has told where that is, or the visitor may not see it."""
+
+
+async def links_of(service: Service, asking: Principal, watched: WatchedRun) -> RunLinks:
+    """The links of a run; without its forks where the store does not answer soon."""
+    forks: list[str] = []
+    with suppress(SojournError, TimeoutError):
+        once = _FORKS.setdefault(service, Once())
+        async with asyncio.timeout(PATIENCE):
+            forks = await once.read(
+                (asking.tenant, watched.run_id), FRESH, lambda: _forks(service, asking, watched.run_id)
+            )
+    return RunLinks(tuple(forks[:SHOWN]), len(forks) > SHOWN, _in_temporal(service, asking, watched))
+
+
+async def _forks(service: Service, asking: Principal, run_id: str) -> list[str]:
+    wanted = Selection(fork_of=run_id)
+    page = await service.runs(asking, wanted, labels={}, most=SHOWN + 1, cursor=None)
+    return [run.run_id for run in page.runs]
+
+
+def _in_temporal(service: Service, asking: Principal, watched: WatchedRun) -> str:
+    if not service.temporal_ui or not service.sees_deployment(asking):
+        return ""
+    namespace = service.client.temporal.namespace
+    return execution_url(service.temporal_ui, namespace, watched.run_id, watched.about.execution)

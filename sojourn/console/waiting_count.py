@@ -1,0 +1,81 @@
+"""Waiting count: how many runs wait for somebody, beside the inbox in the navigation of every page."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from sojourn.client.listing import Selection
+from sojourn.contracts.principal import Principal
+from sojourn.errors import SojournError
+from sojourn.http.service import Service
+
+__all__ = ["WaitingCount", "waiting_count_of"]
+
+FRESH = 3.0
+"""Seconds for which a count is shown to everybody of a tenant as it was read."""
+
+PATIENCE = 0.1
+"""Seconds that a page waits for it; a page without it does not wait."""
+
+OLD = 60.0
+"""Seconds after which a count that could not be read anew is shown no longer."""
+
+MAX_TENANTS = 1_000
+"""Most tenants whose count is remembered."""
+
+
+@dataclass(slots=True)
+class _Known:
+    count: int | None = None
+    read_at: float = 0.0
+    tried_at: float = 0.0
+    reading: asyncio.Task[None] | None = None
+
+
+class WaitingCount:
+    """Counts, once for everybody of a tenant.
+
+    Args:
+        service: What the visitors may see.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    async def of(self, asking: Principal) -> int | None:
+        """How many runs of the visitor's tenant wait; None where the store has not told. The first one waits for it a moment."""
+        known = self._known.setdefault(asking.tenant, _Known())
+        self._known.move_to_end(asking.tenant)
+        while len(self._known) > MAX_TENANTS:
+            self._known.popitem(last=False)
+        now = time.monotonic()
+        if known.reading is None and (not known.tried_at or now - known.tried_at > FRESH):
+            known.tried_at = now
+            known.reading = asyncio.create_task(self._read(known, asking))
+        if known.reading is not None:
+            await asyncio.wait({known.reading}, timeout=PATIENCE)
+        return known.count if known.read_at and time.monotonic() - known.read_at < OLD else None
+
+    async def _read(self, known: _Known, asking: Principal) -> None:
+        # The store's `waiting` has the paused ones too, which wait for nobody.
+        counts = (self._service.count(asking, Selection(status=status)) for status in ("waiting", "paused"))
+        try:
+            waiting, paused = await asyncio.gather(*counts)
+            known.count, known.read_at = max(0, waiting - paused), time.monotonic()
+        except SojournError:
+            pass  # the page says by itself that the server does not answer, where it needs it
+        finally:
+            known.reading = None
+
+
+_COUNTS: WeakKeyDictionary[Service, WaitingCount] = WeakKeyDictionary()
+
+
+def waiting_count_of(service: Service) -> WaitingCount:
+    """The counts of a service."""
+    if (known := _COUNTS.get(service)) is None:
+        known = _COUNTS[service] = WaitingCount(service)
+    return known
