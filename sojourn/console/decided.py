@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sojourn.client.access import Access
 from sojourn.client.listing import Selection
@@ -40,6 +40,8 @@ class Reach:
     """How many runs were read."""
     oldest: datetime | None
     """When the oldest of them started."""
+    whole_since: datetime | None
+    """Runs that were not read have no decision after this; None where all were read."""
     unreadable: int
     """Runs whose records cannot be read here, or are too long to be read whole."""
     cursor: str | None
@@ -82,6 +84,7 @@ class Decided:
             sorted(decisions, key=lambda each: each.at, reverse=True),
             len(page.runs),
             min(started, default=None),
+            _ended_last(page.runs) if page.cursor else None,
             sum(not known.is_whole for known in read),
             page.cursor,
         )
@@ -110,6 +113,12 @@ class Decided:
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
         return known
+
+
+def _ended_last(runs: list[ListedRun]) -> datetime | None:
+    """When the last of these runs ended: the store lists open runs first, and then those that ended last, so all after it ended before."""
+    ends = [run.closed_at for run in runs if run.closed_at]
+    return min(ends, default=datetime.max.replace(tzinfo=UTC)) if runs else None
 
 
 async def _read(client: Access, run: ListedRun, version: tuple[str, int]) -> _Known:

@@ -51,6 +51,19 @@ async def test_a_decision_says_who_what_when_and_by_which_digest(office, decided
     await expect(page.locator("form.answer")).to_have_count(0)
 
 
+async def test_a_page_says_from_where_on_its_order_is_not_whole(office, decided, visit, monkeypatch):
+    """Where older runs are not read, what is older than the last run's end is below a line that says so; where all are read there is none."""
+    monkeypatch.setattr("sojourn.console.decided.RUNS", 1)
+    page = await visit(f"{office.url}/decisions?agent=office.clerk", script=False)
+    below = page.locator(".divide ~ .decision")
+    await expect(page.locator(".divide")).to_contain_text("older runs may have decisions between these")
+    assert await below.count() == await page.locator(".decision").count() > 0
+    monkeypatch.setattr("sojourn.console.decided.RUNS", 1_000)
+    await page.goto(f"{office.url}/decisions?agent=office.clerk")
+    await expect(page.locator(".decision").first).to_be_visible()
+    await expect(page.locator(".divide")).to_have_count(0)
+
+
 async def test_decisions_are_a_table_that_runs_nothing(office, decided):
     """The CSV has every decision with its digest and arguments; what would be a formula begins with an apostrophe."""
     money, wait, words = decided
