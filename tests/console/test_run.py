@@ -278,7 +278,7 @@ async def test_many_who_look_cost_one_reader(desk, until):
             return metrics.followers > 0
 
         await until(followed)
-        assert (metrics.followers, metrics.streams) == (1, 1)
+        assert (metrics.followers, metrics.streams) == (1, 200)
         await run.answer("the one in the hall")
         texts = await asyncio.gather(*looking)
     assert all("Completed" in text and "event: ended" in text for text in texts)
