@@ -27,12 +27,16 @@ class Asked:
         """Most polls that were open at the same time."""
         self.held: set[str] = set()
         """Runs whose histories come only once this is empty."""
+        self.holds_lists = False
+        """Whether no list of runs comes."""
         self._polls = 0
         service = client.temporal.service_client
         self._call, service._rpc_call = service._rpc_call, self._ask
 
     async def _ask(self, **asked: Any) -> Any:
         request, name = asked["req"], asked["rpc"]
+        while self.holds_lists and name == "list_workflow_executions":
+            await asyncio.sleep(0.05)
         if name != "get_workflow_execution_history":
             self.count[name] += 1
             return await self._call(**asked)

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from playwright.async_api import expect
 
 from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.http import create_app
@@ -196,6 +197,49 @@ async def test_an_inbox_shows_what_it_knows_while_the_rest_is_read(serve, measur
 
     await until(all_are_there)
     await asyncio.gather(*(run.cancel() for run in runs))
+
+
+async def test_an_inbox_says_that_it_is_read_before_the_first_list_has_come(
+    serve, measure, status_when, until
+):
+    """A store that is slow holds up no page: it says how many runs wait, and has them later."""
+    client = await serve(app)
+    measured = await measure(client)
+    run = await client.start("figures.agent", "0 ask")
+    await status_when(run, lambda status: status.awaits)
+    await until(lambda: _lists(client, {run.id}))
+    measured.asked.holds_lists = True
+    text = await measured.get("/inbox")
+    assert re.search(r"Reading what runs wait for</p><p>[1-9][\d,]* runs are being read", text)
+    measured.asked.holds_lists = False
+
+    async def is_there() -> bool:
+        return f'<li id="wait-{run.id}-go"' in await measured.get(f"/inbox/{run.id}/go")
+
+    await until(is_there)
+    await run.cancel()
+
+
+async def test_a_page_that_is_looked_at_for_long_stays_small(serve, measure, status_when, visit):
+    """While 800 entries come it forgets the first ones, and has a link to them."""
+    client = await serve(app)
+    measured = await measure(client)
+    run = await client.start("figures.agent", "800 ask")
+    await status_when(run, lambda status: status.awaits)
+    page = await visit(f"{measured.http.base_url}/runs/{run.id}")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await page.evaluate(
+        """() => {
+            window.most = 0;
+            const count = () => { window.most = Math.max(window.most, document.querySelectorAll("#tree > .entry").length); };
+            new MutationObserver(count).observe(document.getElementById("main"), {childList: true, subtree: true});
+        }"""
+    )
+    await run.answer("yes")
+    await expect(page.locator("#head .status")).to_have_text("Completed", timeout=60_000)
+    assert 40 < await page.evaluate("window.most") <= 310
+    await expect(page.locator("#tree > .entry").last).to_contain_text("Answered")
+    await expect(page.locator("#earlier a")).to_be_visible()
 
 
 async def _lists(client: Client, wanted: set[str]) -> bool:
