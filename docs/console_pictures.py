@@ -38,11 +38,25 @@ async def _open_failed(page: Page) -> None:
     await page.locator("#tree > .is-state-failed summary").first.click()
 
 
+async def _open_deletion(page: Page) -> None:
+    """Open the approval of the inbox."""
+    await page.locator("#list").get_by_text("Delete 412 work orders").click()
+    await page.get_by_role("button", name="Deny").wait_for()
+
+
 PICTURES: dict[str, tuple[str, int, int, str, Shot]] = {
     "console-runs": ("/runs", 1280, 760, "light", _nothing),
     "console-run": ("/runs/dark-site", 1280, 1080, "light", _open_failed),
     "console-waiting": ("/runs/old-orders", 1280, 620, "dark", _nothing),
     "console-timeline": ("/runs/old-orders-decided/timeline", 1280, 560, "light", _nothing),
+    "console-inbox": ("/inbox", 1280, 760, "light", _open_deletion),
+    "console-decisions": ("/decisions", 1280, 420, "light", _nothing),
+    "console-talk": ("/talk", 1280, 420, "dark", _nothing),
+    "console-conversation": ("/talk/ops.assistant/night-shift", 1280, 860, "light", _nothing),
+    "console-start": ("/start?agent=ops.assistant", 1280, 760, "light", _nothing),
+    "console-agents": ("/agents", 1280, 620, "light", _nothing),
+    "console-agent": ("/agents/ops.assistant", 1280, 900, "light", _nothing),
+    "console-health": ("/health-checks", 1280, 760, "dark", _nothing),
     "console-phone": ("/runs/dark-site", 390, 844, "dark", _nothing),
 }
 """By name: the page, the width and the height of the window, the colours, and what is done on the page before."""
@@ -85,8 +99,9 @@ async def _runs(client: Client) -> None:
     await asyncio.sleep(4)  # on the timeline somebody was waited for
     await ended[1].approve(by="eve", reason="they are older than two years")
     await asyncio.gather(*(run.result() for run in ended), _until(client.get_run("fuse"), "child_awaits"))
-    turn = await client.session("ops.assistant", "night-shift").send("Echo all is quiet", by="ana")
-    await turn.result()
+    for text in ("Echo all is quiet", "Why is site s-4 dark?"):
+        turn = await client.session("ops.assistant", "night-shift").send(text, by="ana")
+        await turn.result()
     found: set[str] = set()
     while len(found) < 8:  # the store lists a run after about a second
         found = {run.run_id async for run in client.list_runs(children=False)}
