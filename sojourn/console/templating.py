@@ -7,7 +7,7 @@ from typing import Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sojourn.console.assets import name_of
-from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
+from sojourn.console.views.amounts import ago, exact, money, short_number, size
 from sojourn.console.views.conversation import items_shown, json_text
 from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered
@@ -15,6 +15,7 @@ from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
 from sojourn.console.views.text import lines_of, one_line, readable, shown
 from sojourn.console.views.wait_view import wait_form
+from sojourn.core.values.terminal import took
 
 __all__ = ["render"]
 
@@ -35,7 +36,7 @@ def _templates() -> Environment:
         "exact": exact,
         "items_shown": items_shown,
         "json_text": json_text,
-        "lasted": lasted,
+        "lasted": took,
         "lines": lines_of,
         "markdown": rendered,
         "money": money,

@@ -1,30 +1,10 @@
-"""Amounts in words: how long ago, how long, how much and how large."""
+"""Amounts in words: how long ago, how much and how large."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-__all__ = ["ago", "exact", "lasted", "money", "short_number", "size"]
+__all__ = ["ago", "exact", "money", "short_number", "size"]
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-
-
-def lasted(duration: timedelta | None) -> str:
-    """A duration in its two largest units, such as `3 min 20 s`, `1.2 s` or `40 ms`; empty for None."""
-    if duration is None:
-        return ""
-    seconds = max(duration.total_seconds(), 0.0)
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    parts: list[str] = []
-    left = int(seconds)
-    for unit, length in _UNITS:
-        count, left = divmod(left, length)
-        if count or parts:
-            parts.append(f"{count} {unit}" if count else "")
-        if len(parts) == 2:
-            break
-    return " ".join(filter(None, parts))
 
 
 def ago(moment: datetime, now: datetime) -> str:

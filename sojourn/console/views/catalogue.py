@@ -12,7 +12,7 @@ from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.checks.served import ServedQueue
-from sojourn.console.views.amounts import lasted, money
+from sojourn.console.views.amounts import money
 from sojourn.console.views.fields import Fields, fields_of
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.run_policy import RunPolicy
@@ -20,6 +20,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import example_for
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.terminal import took
 
 __all__ = [
     "AgentCard",
@@ -247,7 +248,7 @@ def _marks(spec: ToolSpec, approval: str | None) -> list[Mark]:
 
 def _facts(spec: ToolSpec) -> list[tuple[str, str]]:
     facts = [
-        ("Time limit", lasted(spec.timeout) if spec.timeout else "that of the policy"),
+        ("Time limit", took(spec.timeout) if spec.timeout else "that of the policy"),
         ("Attempts", f"{spec.retry.max_attempts} where a failure passes by itself"),
     ]
     if spec.task_queue:
@@ -328,7 +329,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, timedelta):
-        return lasted(value)
+        return took(value)
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType] - of any policy
     if name == "max_cost":

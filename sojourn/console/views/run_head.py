@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 
 from sojourn.client.conversation_id import is_conversation
 from sojourn.console.views.about_run import AboutRun
-from sojourn.console.views.amounts import lasted, money, short_number
+from sojourn.console.views.amounts import money, short_number
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.spent import Spent
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
+from sojourn.core.values.terminal import took
 
 __all__ = ["RunHead", "head_of", "left_of"]
 
@@ -102,7 +103,7 @@ def left_of(caps: Caps) -> list[tuple[str, str]]:
         ("calls", None if caps.tool_calls is None else f"{caps.tool_calls:,}"),
         ("rounds in this turn", None if caps.rounds is None else f"{caps.rounds:,}"),
         ("failed steps in a row", None if caps.failed_steps is None else f"{caps.failed_steps:,}"),
-        ("active time", lasted(caps.time) if caps.time is not None else None),
+        ("active time", took(caps.time) if caps.time is not None else None),
         ("tokens", short_number(caps.tokens) if caps.tokens is not None else None),
         ("money", money(caps.cost) if caps.cost is not None else None),
     )

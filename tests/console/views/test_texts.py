@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.console.views.amounts import ago, exact, lasted, money, short_number, size
+from sojourn.console.views.amounts import ago, exact, money, short_number, size
 from sojourn.console.views.markdown import rendered, spoken
 from sojourn.console.views.text import lines_of, one_line, readable, shown
 
@@ -23,14 +23,7 @@ def test_a_moment_is_told_by_its_largest_unit(seconds, words):
 
 
 def test_amounts_are_short_and_say_their_unit():
-    """Durations, numbers, money and sizes."""
-    assert [lasted(timedelta(seconds=each)) for each in (0.04, 1.24, 200, 90_000)] == [
-        "40 ms",
-        "1.2 s",
-        "3 min 20 s",
-        "1 d 1 h",
-    ]
-    assert lasted(None) == ""
+    """Numbers, money and sizes."""
     assert [money(each) for each in (None, 0, 0.0609, 0.00001, 12.5)] == [
         "",
         "$0",
