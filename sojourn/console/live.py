@@ -93,13 +93,16 @@ class Live(Stream):
 
 async def _with_count(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
     """The parts, with the number beside the inbox whenever it is another one."""
-    shown = ""
+    shown: int | None = -1
     async with aclosing(parts()) as found:
         async for news in found:
             waiting = await waiting_count_of(visit.service).of(visit.asking)
-            html = part("waiting", visit.render("waiting.html", waiting=waiting))
-            yield news if html == shown else replace(news, html=news.html + html)
-            shown = html
+            if waiting != shown:
+                shown = waiting
+                html = part("waiting", visit.render("waiting.html", waiting=waiting))
+                yield replace(news, html=news.html + html)
+            else:
+                yield news
 
 
 def _frame(news: News) -> bytes:

@@ -138,7 +138,16 @@ async def test_a_run_of_two_thousand_calls_opens_as_one_of_forty(serve, measure)
         assert pages <= 4
         measured.asked.count.clear()
         text = await measured.get(f"/runs/{run.id}")
-        assert measured.asked.count == {"describe_workflow_execution": 2, "history": pages}
+        asked = dict(measured.asked.count)
+        assert asked.pop("count_workflow_executions", 0) in (
+            0,
+            2,
+        )  # of what waits, once for all pages of some seconds
+        assert asked == {
+            "describe_workflow_execution": 2,
+            "history": pages,
+            "list_workflow_executions": 1,  # its forks
+        }
     found = [re.findall(r'<li id="call-([\w:.-]+)"', text)]
     while earlier := re.search(r'<li id="earlier"[^>]*><a href="([^"]+)"', text):
         text = await measured.get(earlier[1].replace("&amp;", "&"))
