@@ -2,7 +2,7 @@
 
 import contextlib
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -44,7 +44,7 @@ async def begin(
         WorkflowUpdateFailedError: The run refuses the update.
         WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
     """
-    introduction = introduce(run)
+    introduction = introduce(run, message=_message_in(update))
     options: dict[str, Any] = {
         "id": run_id,
         "task_queue": task_queue,
@@ -62,6 +62,13 @@ async def begin(
             if not search_attributes.is_unknown(error):
                 raise
     return await start("AgentRun", unlisted, **options)
+
+
+def _message_in(update: tuple[str, Any] | None) -> str:
+    """The text of the message that the update sends, with which a conversation begins."""
+    sent = update[1] if update else None
+    text = cast("dict[str, Any]", sent).get("text") if isinstance(sent, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 async def _start_with(

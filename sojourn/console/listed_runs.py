@@ -33,7 +33,7 @@ SILENT = "did not say in time what it does"
 FRESH = 1.0
 """Seconds for which a page is shown to others as it was read."""
 
-COUNTED = ("running", "waiting", "idle", "completed", "failed")
+COUNTED = ("running", "waiting", "paused", "idle", "completed", "failed")
 """Statuses that are counted above the list; `stuck` is another one."""
 
 
@@ -91,6 +91,8 @@ class ListedRuns:
                 asking, wanted.selection, labels=dict(wanted.labels), most=MOST, cursor=wanted.cursor or None
             )
             runs, cursor = page.runs, page.cursor
+            if wanted.selection.status == "waiting":  # the store's has the paused ones too
+                runs = [run for run in runs if run.status == "waiting"]
         rows = await self._rows(runs, stuck.why)
         return Found(rows, cursor, {**counts, "stuck": len(stuck.why)})
 
@@ -117,7 +119,15 @@ class ListedRuns:
         return await self._service.client.get_run(run.run_id).status()
 
     async def _counts(self, asking: Principal, wanted: Wanted) -> dict[str, int]:
-        async def count(status: str) -> int:
-            return await self._service.count(asking, replace(wanted.selection, status=status, text=""))
+        """By status; of those that wait with the child runs, by which others wait, as beside the inbox."""
+        among = replace(wanted.selection, text="")
 
-        return dict(zip(COUNTED, await asyncio.gather(*map(count, COUNTED)), strict=True))
+        async def count(status: str, *, children: bool = among.children) -> int:
+            return await self._service.count(asking, replace(among, status=status, children=children))
+
+        found, asking_too = await asyncio.gather(
+            asyncio.gather(*map(count, COUNTED)),
+            asyncio.gather(count("waiting", children=True), count("paused", children=True)),
+        )
+        waiting, paused = asking_too
+        return {**dict(zip(COUNTED, found, strict=True)), "waiting": max(0, waiting - paused)}

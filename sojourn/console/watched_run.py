@@ -1,7 +1,9 @@
 """Watched run: the tree of a run, as its page has it."""
 
+import time
 from typing import ClassVar
 
+from sojourn.client.stuck import Stuck, stuck_runs
 from sojourn.console.present import present_run
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.run_tree import MOST, RunTree
@@ -12,6 +14,9 @@ from sojourn.events.cursor import MAX_OPEN
 from sojourn.http.service import Service
 
 __all__ = ["WatchedRun"]
+
+STUCK_AFTER = 10.0
+"""Seconds between two looks at whether a run goes on."""
 
 
 class WatchedRun(Watched):
@@ -31,6 +36,9 @@ class WatchedRun(Watched):
         self.earlier = ""
         """Where the part of the run before the tree ends; empty where the tree begins with the run."""
         self.about = AboutRun()
+        self.stuck: Stuck | None = None
+        """Why it does not go on; None where it does."""
+        self._asked_at = 0.0
         self.children: dict[str, int] = {}
         """By child run, the version of the tree when something happened in it."""
 
@@ -49,6 +57,23 @@ class WatchedRun(Watched):
         found = await present_run(self._service, self.run_id, most=MOST)
         self.tree, self.earlier = found.tree, found.earlier
         self.status, self.about = found.status, found.about
+        self.stuck = await self._is_stuck()
+
+    async def ask(self) -> None:
+        """Read the status, and at times whether the run goes on."""
+        await super().ask()
+        if time.monotonic() - self._asked_at > STUCK_AFTER:
+            stuck = await self._is_stuck()
+            if (stuck is None) != (self.stuck is None):
+                self.stuck = stuck
+                self.has_changed()
+
+    async def _is_stuck(self) -> Stuck | None:
+        self._asked_at = time.monotonic()
+        status = self.status
+        if status.status != "running" or status.awaits or status.child_awaits:
+            return None
+        return (await stuck_runs(self._service.client, [self.run_id])).get(self.run_id)
 
     def feed(self, event: Event) -> None:
         """Take the next event, of this run or of one below."""

@@ -157,9 +157,7 @@ class Watched(ABC):
             async with asyncio.timeout(patience):
                 await self._news.wait()
 
-    async def news(
-        self, came: str, changes: Callable[[int, int], Awaitable[Changes]]
-    ) -> AsyncGenerator[News]:
+    async def news(self, came: str, changes: Callable[[int, int], Changes]) -> AsyncGenerator[News]:
         """What changes on a page, until the run ends.
 
         Args:
@@ -173,7 +171,7 @@ class Watched(ABC):
         seen, added = self._seen(came)
         while True:
             at = self.version
-            html, told, added = await changes(seen, added) if at != seen else Changes(added=added)
+            html, told, added = changes(seen, added) if at != seen else Changes(added=added)
             yield News(html, f"{self.id}.{at}.{added}", told)
             seen = at
             if self.is_ended and self.version == seen:
@@ -231,7 +229,7 @@ class Watched(ABC):
                             self.feed(each.event)
                         if batch:
                             self._tell()
-            await self._ask()
+            await self.ask()
         except (Problem, SojournError) as error:
             self.failure = problem_of(error)
         finally:
@@ -246,16 +244,21 @@ class Watched(ABC):
         while True:
             await self.changed(seen, self.BEAT)
             with contextlib.suppress(SojournError):
-                await self._ask()
+                await self.ask()
             seen = self.version
             await asyncio.sleep(SOON)
 
-    async def _ask(self) -> None:
+    async def ask(self) -> None:
+        """Read the status, and tell of it where it is another one."""
         status = await self._service.client.get_run(self.run_id).status()
         if status != self.status:
             self.status = status
-            self.told.version += 1
-            self._tell()
+            self.has_changed()
+
+    def has_changed(self) -> None:
+        """Tell everybody that something else is shown."""
+        self.told.version += 1
+        self._tell()
 
     def _tell(self) -> None:
         self._news.set()

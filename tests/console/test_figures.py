@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn
+from sojourn.events import Cursor
 from sojourn.http import create_app
 from tests.console.counting import Asked, made
 from tests.http.conftest import listening
@@ -284,3 +285,37 @@ async def test_runs_without_a_worker_hold_up_no_row(serve, measure, temporal_add
     assert measured.asked.count["query_workflow"] == 0
     assert text.count(f"no worker polls task queue nobody-{session}") == 40
     assert text.count("done</bdi>") == 1
+
+
+async def test_a_page_is_of_one_moment(serve, measure, status_when):
+    """What happens while a page waits for its links is on it, or comes to it; and nothing is told to be before its first entry."""
+    client = await serve(app)
+    measured = await measure(client)
+    run = await client.start("figures.agent", "0 ask")
+    await status_when(run, lambda status: status.awaits)
+    hub = measured.web.state.service.hub
+    async with measured.http.stream("GET", f"/runs/{run.id}/live?since=none"):
+        seen = asyncio.create_task(_first_of(hub, run.id, "run_paused"))
+        await asyncio.sleep(5.5)  # until the links that the stream has read are read anew
+        measured.asked.holds_lists = True
+        page = asyncio.create_task(measured.get(f"/runs/{run.id}"))
+        await asyncio.sleep(0.1)
+        await run.pause(by="ana", reason="lunch")
+        await seen
+        text = await page
+        measured.asked.holds_lists = False
+    assert 'id="earlier"' not in text
+    mark = re.search(r"live\?since=([\w.]+)", text)
+    assert mark
+    async with measured.http.stream("GET", f"/runs/{run.id}/live?since={mark[1]}") as answer:
+        lines = answer.aiter_lines()
+        while '<li id="e-' not in text:
+            text = await anext(lines)
+
+
+async def _first_of(hub: Any, run_id: str, kind: str) -> None:
+    """Wait for the first event of a kind."""
+    with hub.subscribe(run_id, Cursor(run_id), children=False, deltas=False) as subscription:
+        async for batch in subscription.batches(30.0):
+            if any(each.event.type == kind for each in batch):
+                return

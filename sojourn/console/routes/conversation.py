@@ -145,7 +145,7 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
         async with _talks(visit).follow(run.id) as talk:
             await talk.reach(begin)
 
-            async def changes(seen: int, _added: int) -> Changes:
+            def changes(seen: int, _added: int) -> Changes:
                 values = _values(visit, agent_id, session_id, talk)
                 return Changes("".join(_news(visit, talk, values, seen, begin)))
 

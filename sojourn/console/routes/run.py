@@ -13,7 +13,7 @@ from starlette.responses import Response
 from sojourn.console.history_parts import tree_of
 from sojourn.console.live import Live, News, part
 from sojourn.console.page import Pages, Visit
-from sojourn.console.run_links import links_of
+from sojourn.console.run_links import RunLinks, links_of
 from sojourn.console.views.entries import Call, Entry
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.run_tree import RunTree
@@ -51,7 +51,9 @@ async def live(visit: Visit, run_id: str) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         async with watching_of(visit.service).follow(run.id) as watched:
-            changes = functools.partial(_changes, visit, watched)
+            changes = functools.partial(
+                _changes, visit, watched, await links_of(visit.service, visit.asking, watched)
+            )
             async with aclosing(watched.news(came, changes)) as news:
                 async for each in news:
                     yield each
@@ -59,9 +61,9 @@ async def live(visit: Visit, run_id: str) -> Response:
     return Live(visit, parts)
 
 
-async def _changes(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Changes:
+def _changes(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> Changes:
     moved = _moved(watched, seen)
-    news, added = await _news(visit, watched, seen, added)
+    news, added = _news(visit, watched, links, seen, added)
     return Changes("".join(news), {"child": moved} if moved else {}, added)
 
 
@@ -72,10 +74,9 @@ def _moved(watched: WatchedRun, seen: int) -> list[str]:
     return [child for child, version in watched.children.items() if version > seen]
 
 
-async def _news(visit: Visit, watched: WatchedRun, seen: int, added: int) -> tuple[list[str], int]:
+def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> tuple[list[str], int]:
     """What has changed since a version, and how many entries the page has then beside those that it began with."""
-    values = await head_values(visit, watched)
-    tree = watched.tree
+    tree, values = watched.tree, head_values(watched, links)
     found = [part("head", _part(visit, watched, "run_head.html", values))]
     if visit.query("of") == "timeline":
         timeline = timeline_of(tree, datetime.now(UTC))
@@ -125,8 +126,9 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
             then="The run's page has its calls.",
         )
     whole = {"most": 2_000_000}
+    links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
-        "call.html", **await head_values(visit, watched), entry=found, shown=_SHOWN, whole=whole, tab="call"
+        "call.html", **head_values(watched, links), entry=found, shown=_SHOWN, whole=whole, tab="call"
     )
 
 
@@ -164,10 +166,13 @@ async def run(visit: Visit, run_id: str) -> Response:
         tree, earlier = await tree_of(visit.service, found.id, before)
     else:
         tree, earlier = watched.tree, watched.earlier
-    entries = tree.last(WINDOW)
+    links = await links_of(visit.service, visit.asking, watched)
+    entries = tree.last(
+        WINDOW
+    )  # from here on nothing waits: the tree, its mark and the head are of one moment
     return visit.page(
         "run.html",
-        **await head_values(visit, watched),
+        **head_values(watched, links),
         entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
         earlier=_before(tree, entries, earlier),
         before=before,
@@ -188,11 +193,10 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
     return {"run_id": watched.run_id, "watched": watched, "status": watched.status}
 
 
-async def head_values(visit: Visit, watched: WatchedRun) -> dict[str, Any]:
-    """What the templates of every page of a run are given."""
-    links = await links_of(visit.service, visit.asking, watched)
+def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
+    """What the templates of every page of a run are given, as it is at this moment."""
     children = [call.child.run_id for call in watched.tree.calls if call.child]
-    head = head_of(watched.status, watched.about, watched.tree.spent, children)
+    head = head_of(watched.status, watched.about, watched.tree.spent, children, watched.stuck)
     return {**_values(watched), "head": head, "links": links}
 
 

@@ -11,6 +11,7 @@ from sojourn.console.form import Form
 from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, watching_of
+from sojourn.console.run_links import links_of
 from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
@@ -87,9 +88,10 @@ async def choose(visit: Visit, run_id: str) -> Response:
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
     event = await event_at(visit.service, run.id, at) if at else None
     is_result = isinstance(event, ToolEndEvent)
+    links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "fork.html",
-        **await head_values(visit, watched),
+        **head_values(watched, links),
         at=at,
         event=event,
         is_result=is_result,

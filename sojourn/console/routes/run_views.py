@@ -8,6 +8,7 @@ from starlette.responses import Response
 from sojourn.console.history_parts import event_at, part_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import head_values, watching_of
+from sojourn.console.run_links import links_of
 from sojourn.console.views.event_rows import event_row, event_text
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
@@ -42,9 +43,10 @@ async def timeline(visit: Visit, run_id: str) -> Response:
     """Plans and calls as bars."""
     watched = await _watched(visit, run_id)
     now = datetime.now(UTC)
+    links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "timeline_page.html",
-        **await head_values(visit, watched),
+        **head_values(watched, links),
         timeline=timeline_of(watched.tree, now),
         width=WIDTH,
         mark=watched.mark,
@@ -66,9 +68,10 @@ async def transcript(visit: Visit, run_id: str) -> Response:
         end = len(messages) if until is None else min(until, len(messages))
         first = max(0, end - MESSAGES)
         shown = list(enumerate(messages))[first:end]
+    links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "transcript.html",
-        **await head_values(visit, watched),
+        **head_values(watched, links),
         messages=shown,
         count=len(messages),
         before=shown[0][0] if shown and only is None else 0,
@@ -107,9 +110,10 @@ async def events(visit: Visit, run_id: str) -> Response:
         found = await part_of(visit.service, watched.run_id, before)
         rows = [event_row(event) for event in found.events if not kind or event.type == kind]
         earlier, whole = rows[-EVENTS].event_id if len(rows) > EVENTS else found.earlier, ""
+    links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "events.html",
-        **await head_values(visit, watched),
+        **head_values(watched, links),
         rows=rows[-EVENTS:],
         earlier=earlier,
         whole=whole,
@@ -126,9 +130,10 @@ async def policy(visit: Visit, run_id: str) -> Response:
     watched = await _watched(visit, run_id)
     found = await policy_in_history(visit.service.client.temporal, watched.run_id)
     fields: dict[str, Any] = found.model_dump(mode="json")
+    links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "policy.html",
-        **await head_values(visit, watched),
+        **head_values(watched, links),
         policy={name: value for name, value in fields.items() if value not in (None, {}, [], "")},
         shown={"value": shown_value, "line": line_of},
         tab="policy",

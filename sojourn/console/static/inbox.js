@@ -36,6 +36,10 @@
 
   // A key goes to a button first: nobody decides by a slip. Where an answer is written, to its first field.
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && document.activeElement?.matches("textarea")) {
+      document.activeElement.form?.requestSubmit(document.activeElement.form.querySelector("button.primary"));
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const at = document.activeElement;
     if (at?.matches("input, textarea, select, [contenteditable]")) return;

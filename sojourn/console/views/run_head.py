@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sojourn.checks.stuck import mend_of
 from sojourn.client.conversation_id import is_conversation
+from sojourn.client.stuck import Stuck
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.amounts import money, short_number
-from sojourn.console.views.run_rows import doing
+from sojourn.console.views.run_rows import doing, stuck_line
 from sojourn.console.views.spent import Spent
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.contracts.run import RunStatus
@@ -36,6 +38,8 @@ class RunHead:
     now: str
     """What it does; empty where it has ended."""
     failure: str
+    mend: str
+    """Of a run that is stuck: what to do."""
     is_open: bool
     is_paused: bool
     is_conversation: bool
@@ -58,7 +62,13 @@ class RunHead:
     """What is left of the limits: the limit, and how much."""
 
 
-def head_of(status: RunStatus, about: AboutRun, spent: Spent, children: Sequence[str] = ()) -> RunHead:
+def head_of(
+    status: RunStatus,
+    about: AboutRun,
+    spent: Spent,
+    children: Sequence[str] = (),
+    stuck: Stuck | None = None,
+) -> RunHead:
     """The head of a run.
 
     Args:
@@ -66,9 +76,12 @@ def head_of(status: RunStatus, about: AboutRun, spent: Spent, children: Sequence
         about: What it was started with.
         spent: What it used.
         children: Its child runs, in their order.
+        stuck: Why it does not go on.
     """
     is_open = status.status in OPEN
-    state = "waiting" if status.status == "running" and status.child_awaits else status.status
+    state = status.status
+    if state == "running":
+        state = "waiting" if status.child_awaits else "stuck" if stuck else state
     return RunHead(
         run_id=status.run_id,
         agent_id=status.agent_id,
@@ -78,7 +91,8 @@ def head_of(status: RunStatus, about: AboutRun, spent: Spent, children: Sequence
         labels=about.labels,
         status=state,
         word=word_of(state),
-        now=doing(status) if is_open else "",
+        now=stuck_line(stuck) if stuck and state == "stuck" else doing(status) if is_open else "",
+        mend=mend_of(status.run_id, stuck) if stuck and state == "stuck" else "",
         failure=status.failure or "",
         is_open=is_open,
         is_paused=status.paused is not None,

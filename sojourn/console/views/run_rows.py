@@ -12,7 +12,7 @@ from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.http.replies import ListedRun
 
-__all__ = ["Ended", "RunRow", "doing", "row_of"]
+__all__ = ["Ended", "RunRow", "doing", "row_of", "stuck_line"]
 
 MAX_ASKED = 160
 
@@ -101,8 +101,13 @@ def _now(status: RunStatus | None, stuck: Stuck | None, ended: Ended | None) -> 
     if ended is not None:
         return _end(ended)
     if stuck is not None:
-        return one_line(stuck.reason or "it fails again and again; the history does not say why")
+        return stuck_line(stuck)
     return doing(status) if status is not None else ""
+
+
+def stuck_line(stuck: Stuck) -> str:
+    """Why a run does not go on, in a line."""
+    return one_line(stuck.reason or "it fails again and again; the history does not say why")
 
 
 def _end(ended: Ended) -> str:

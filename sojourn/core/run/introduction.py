@@ -44,9 +44,9 @@ class Introduction:
     """Markdown: the user's message and the labels, both fenced, because they come from outside."""
 
 
-def introduce(run: RunInput, tool: str | None = None) -> Introduction:
-    """Introduce a run; a child run by the tool whose call it answers."""
-    message = visible(_last_user_message(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
+def introduce(run: RunInput, tool: str | None = None, message: str = "") -> Introduction:
+    """Introduce a run; a child run by the tool whose call it answers, and one that has no message yet by that with which it begins."""
+    message = visible((_last_user_message(run.messages) or message)[: 2 * _MAX_DETAILS], keep="\n")
     what = tool or code(_cut_to_bytes(" ".join(message.split()), _MAX_SUMMARY_BYTES))
     origin = run.forked_from
     fork = [f"**Forked from** {code(origin.run_id)} at event {code(origin.event_id)}"] if origin else []
