@@ -29,6 +29,7 @@
     else tell();
   };
 
+  tell();
   new MutationObserver(arrange).observe(held, { childList: true });
   new IntersectionObserver((seen) => {
     isAtEnd = seen.at(-1).isIntersecting;
