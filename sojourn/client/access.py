@@ -5,23 +5,22 @@ import time
 from datetime import timedelta
 
 import temporalio.client
-from pydantic_core import from_json
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
+from sojourn.client.stored_artifact import whole_artifact
 from sojourn.client.task_queue import WORKER_GRACE
 from sojourn.connection import settings
 from sojourn.connection.announced import served_queues
 from sojourn.connection.nearby_storage import nearby_storage
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import ArtifactNotFound, InvalidInput
 from sojourn.events.one_run import events_of
 from sojourn.live import LiveTransport
 from sojourn.live.address import as_transport
 from sojourn.serving.quiet_end import end_quietly
-from sojourn.storage import StorageDriver, codec_for, load
+from sojourn.storage import StorageDriver
 
 __all__ = ["POLLER_SEEN", "Access"]
 
@@ -90,25 +89,8 @@ class Access:
             made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
             for artifact in made:
                 if artifact.ref == ref:
-                    return await self._whole(artifact, run_id)
+                    return await whole_artifact(self.temporal, self.storage, artifact, run_id)
         raise ArtifactNotFound(f"run {run_id} has no artifact {rest!r}", run_id=run_id)
-
-    async def _whole(self, artifact: Artifact, run_id: str) -> Artifact:
-        if artifact.claim is None:
-            return artifact
-        if self.storage is None:
-            raise InvalidInput(
-                f"{artifact.ref} is in external storage; give this client the storage of its workers: "
-                "Client.connect(..., storage=...)",
-                run_id=run_id,
-            )
-        try:
-            codec = codec_for(self.temporal.data_converter, self.temporal.namespace, run_id)
-            data = await load(self.storage, artifact.claim, codec)
-        except Exception as error:
-            why = ToolError.from_error(error).message
-            raise ArtifactNotFound(f"{artifact.ref} cannot be read: {why}", run_id=run_id) from error
-        return artifact.model_copy(update={"data": from_json(data)})
 
     async def has_worker(self, task_queue: str) -> bool:
         """Whether a worker polled the task queue within the last 75 s."""

@@ -18,11 +18,17 @@ __all__ = ["ListedSessions", "SessionRow", "Sessions"]
 MOST = 50
 """Conversations of a page."""
 
+SEARCHED = 200
+"""Conversations that a page of a search looks at."""
+
 AT_ONCE = 16
 """Most conversations whose last words are read at the same time."""
 
 PATIENCE = 2.0
 """Seconds for the last words of a conversation; where they take longer, it is shown without."""
+
+UNREAD = Words()
+"""The last words of a conversation that did not say them in time."""
 
 FRESH = 1.0
 """Seconds for which a page is shown to others as it was read."""
@@ -52,6 +58,8 @@ class Sessions:
 
     rows: list[SessionRow]
     cursor: str | None
+    unread: int = 0
+    """Conversations whose last words were not read in time, so that nobody knows whether they have what is looked for."""
 
 
 class ListedSessions:
@@ -66,30 +74,40 @@ class ListedSessions:
         self._words = LastWords()
         self._pages: OrderedDict[object, tuple[float, asyncio.Task[Sessions]]] = OrderedDict()
 
-    async def page(self, asking: Principal, selection: Selection, cursor: str = "") -> Sessions:
+    async def page(
+        self, asking: Principal, selection: Selection, cursor: str = "", text: str = ""
+    ) -> Sessions:
         """A page, as it was at most a second ago, with what was active last first.
+
+        Args:
+            asking: Who looks.
+            selection: Which conversations.
+            cursor: Where the page begins.
+            text: What is looked for in their ids and last words.
 
         Raises:
             InvalidInput: The cursor is none of this list, or the search attributes are not registered.
             ServerUnavailable: The server does not answer.
         """
-        now, key = time.monotonic(), (asking.tenant, selection, cursor)
+        now, key = time.monotonic(), (asking.tenant, selection, cursor, text)
         known = self._pages.pop(key, None)
         if known is None or (known[1].done() and (now - known[0] > FRESH or known[1].exception())):
-            known = now, asyncio.ensure_future(self._read(asking, selection, cursor))
+            known = now, asyncio.ensure_future(self._read(asking, selection, cursor, text))
         self._pages[key] = known
         while len(self._pages) > MAX_KNOWN:
             self._pages.popitem(last=False)
         return await asyncio.shield(known[1])
 
-    async def _read(self, asking: Principal, selection: Selection, cursor: str) -> Sessions:
-        page = await self._service.runs(asking, selection, labels={}, most=MOST, cursor=cursor or None)
+    async def _read(self, asking: Principal, selection: Selection, cursor: str, text: str) -> Sessions:
+        most = SEARCHED if text else MOST
+        page = await self._service.runs(asking, selection, labels={}, most=most, cursor=cursor or None)
         gate = asyncio.Semaphore(AT_ONCE)
-        rows = await asyncio.gather(*(self._row(run, gate) for run in page.runs))
-        return Sessions(sorted(rows, key=_activity, reverse=True), page.cursor)
+        read = await asyncio.gather(*(self._row(run, gate) for run in page.runs))
+        rows = sorted((row for row in read if _has(row, text)), key=_activity, reverse=True)
+        return Sessions(rows, page.cursor, sum(row.last is UNREAD for row in read) if text else 0)
 
     async def _row(self, run: ListedRun, gate: asyncio.Semaphore) -> SessionRow:
-        words = Words()
+        words = UNREAD
         try:
             async with gate, asyncio.timeout(PATIENCE):
                 words = await self._words.of(self._service.client, run.run_id)
@@ -105,6 +123,12 @@ class ListedSessions:
             started_at=run.started_at,
             active_at=run.closed_at or words.at or run.started_at,
         )
+
+
+def _has(row: SessionRow, text: str) -> bool:
+    """Whether a row has a text, in whichever case."""
+    wanted = text.casefold()
+    return not wanted or wanted in row.last.text.casefold() or wanted in row.session_id.casefold()
 
 
 def _activity(row: SessionRow) -> float:

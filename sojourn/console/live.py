@@ -83,9 +83,7 @@ class Live(Stream):
         except (Problem, SojournError) as error:
             if (told := problem_of(error)).code in _COME_BACK:
                 return True
-            problem = self._visit.render("problem_part.html", problem=told)
-            notice = part("notice", f'<div id="notice" role="status" aria-live="polite">{problem}</div>')
-            await write(_frame(News(notice)))
+            await write(_frame(News(self._visit.render("problem_notice.html", problem=told))))
         except TimeoutError:
             return False
         return True

@@ -177,8 +177,11 @@ def _endpoint(
 def problem_page(
     problem: Problem, links: Links, asking: Principal | None, *, is_part: bool = False
 ) -> Response:
-    """What went wrong, and what to do: a page, or for a script a part of one."""
+    """What went wrong, and what to do: a page, or for a script the notice of the one that is open, or the page to sign in at."""
     title = HTTPStatus(problem.status).phrase
-    name = "problem_part.html" if is_part else "problem.html"
+    name = "problem_notice.html" if is_part else "problem.html"
     html = render(name, problem=problem, title=title, url=links, rooms=ROOMS, visit=None, asking=asking)
-    return HTMLResponse(html, problem.status, headers=problem.headers)
+    headers = (
+        {**problem.headers, "HX-Refresh": "true"} if is_part and problem.status == 401 else problem.headers
+    )
+    return HTMLResponse(html, problem.status, headers=headers)

@@ -21,6 +21,7 @@ from sojourn.console.routes import (
     inbox,
     run,
     run_actions,
+    run_artifacts,
     run_views,
     runs,
     sign_in,
@@ -38,6 +39,7 @@ __all__ = ["ConsoleSite", "install"]
 
 ROUTES: Sequence[ModuleType] = (
     runs,
+    run_artifacts,
     run_views,
     run_actions,
     run,

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, money, short_number, size
+from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.conversation import items_shown, json_text
 from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered
@@ -32,6 +33,7 @@ def _templates() -> Environment:
     )
     words: dict[str, Any] = {
         "ago": ago,
+        "artifact_place": artifact_place,
         "doing": doing,
         "exact": exact,
         "items_shown": items_shown,

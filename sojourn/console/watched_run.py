@@ -5,7 +5,10 @@ from typing import ClassVar
 
 from sojourn.client.stuck import Stuck, stuck_runs
 from sojourn.console.present import present_run
+from sojourn.console.shared_transcript import SharedTranscript
 from sojourn.console.views.about_run import AboutRun
+from sojourn.console.views.event_rows import event_row
+from sojourn.console.views.latest_rows import LatestRows
 from sojourn.console.views.run_tree import MOST, RunTree
 from sojourn.console.watching import Watched
 from sojourn.contracts.event import Event
@@ -17,6 +20,8 @@ __all__ = ["WatchedRun"]
 
 STUCK_AFTER = 10.0
 """Seconds between two looks at whether a run goes on."""
+_SILENT = ("agent_run_started", "memory_changed", "planner_note", "policy_decision", "tool_start", "usage")
+"""Events that no message comes with."""
 
 
 class WatchedRun(Watched):
@@ -41,6 +46,12 @@ class WatchedRun(Watched):
         self._asked_at = 0.0
         self.children: dict[str, int] = {}
         """By child run, the version of the tree when something happened in it."""
+        self.rows = LatestRows()
+        """The events that have come since it was read."""
+        self.transcript = SharedTranscript(service.client.get_run(run_id).transcript)
+        """Its messages, for who reads along."""
+        self.spoke = 0
+        """The version of the tree when a message may have come."""
 
     @property
     def told(self) -> RunTree:
@@ -57,6 +68,7 @@ class WatchedRun(Watched):
         found = await present_run(self._service, self.run_id, most=MOST)
         self.tree, self.earlier = found.tree, found.earlier
         self.status, self.about = found.status, found.about
+        self.rows = LatestRows(self.tree.last_event_id)
         self.stuck = await self._is_stuck()
 
     async def ask(self) -> None:
@@ -79,6 +91,9 @@ class WatchedRun(Watched):
         """Take the next event, of this run or of one below."""
         if event.run_id == self.run_id:
             self.tree.feed(event)
+            if event.event_id:
+                self.rows.add(event_row(event), self.tree.version)
+                self.spoke = self.spoke if event.type in _SILENT else self.tree.version
         else:
             self.tree.version += 1
             self.children[event.run_id] = self.tree.version

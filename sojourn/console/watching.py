@@ -157,13 +157,15 @@ class Watched(ABC):
             async with asyncio.timeout(patience):
                 await self._news.wait()
 
-    async def news(self, came: str, changes: Callable[[int, int], Changes]) -> AsyncGenerator[News]:
+    async def news(
+        self, came: str, changes: Callable[[int, int], Awaitable[Changes]]
+    ) -> AsyncGenerator[News]:
         """What changes on a page, until the run ends.
 
         Args:
             came: The mark of what the page has.
             changes: Makes what has changed since a version, on a page to which so many entries were added; since -1, where nobody
-                knows what the page has.
+                knows what the page has. It takes what has changed before it waits for anything: what comes later is told later.
 
         Raises:
             Problem: There is no news any more, though the run goes on.
@@ -171,7 +173,7 @@ class Watched(ABC):
         seen, added = self._seen(came)
         while True:
             at = self.version
-            html, told, added = changes(seen, added) if at != seen else Changes(added=added)
+            html, told, added = await changes(seen, added) if at != seen else Changes(added=added)
             yield News(html, f"{self.id}.{at}.{added}", told)
             seen = at
             if self.is_ended and self.version == seen:

@@ -371,6 +371,52 @@ async def test_the_list_is_live_and_filtered(console, visit, talk, until):
     await expect(page.get_by_text("No conversation is as you asked for")).to_be_visible()
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visit, until, script):
+    """In whichever case; the page says what was looked at, leads further back, and shows by itself what has the words later."""
+    mark = uuid.uuid4().hex[:8]
+    sessions = [console.client.session("shop.clerk", f"{mark}-{name}") for name in ("blue", "green")]
+    for session, words in zip(sessions, (f"Heron {mark}", "nothing"), strict=True):
+        await session.send(words)
+
+    async def are_listed():
+        return [each async for each in console.client.list_sessions(session_id=f"{mark}-green")]
+
+    await until(are_listed)
+    page = await visit(f"{console.url}/talk", script=script, size="phone")
+    await page.get_by_label("Last words or id").fill(f"heron {mark}".upper())
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.locator(".session .title")).to_have_text([f"{mark}-blue"])
+    await expect(page.locator("#list")).to_contain_text("the newest 200 conversations")
+    await page.goto(f"{console.url}/talk?q={mark}-GR")
+    await expect(page.locator(".session .title")).to_have_text([f"{mark}-green"])
+    await page.goto(f"{console.url}/talk?q=heron+{mark}")
+    await expect(page.locator(".session")).to_have_count(1)
+    if script:
+        await sessions[1].send(f"a heron {mark}")
+        await expect(page.locator(".session")).to_have_count(2)
+    await page.goto(f"{console.url}/talk?q=none+{mark}")
+    await expect(page.get_by_text("No conversation is as you asked for")).to_be_visible()
+
+
+async def test_a_search_goes_on_where_a_page_of_it_ends(console, visit, until, monkeypatch):
+    """Conversations that began earlier are on a further page of the same search, and none is on two."""
+    monkeypatch.setattr("sojourn.console.listed_sessions.SEARCHED", 2)
+    mark = uuid.uuid4().hex[:8]
+    for n in range(3):
+        await console.client.session("shop.clerk", f"{mark}-{n}").send("hello")
+
+    async def are_listed():
+        return len([each async for each in console.client.list_sessions(session_id=f"{mark}-2")]) == 1
+
+    await until(are_listed)
+    page = await visit(f"{console.url}/talk?q={mark}&agent=shop.clerk", script=False)
+    await expect(page.locator(".session")).to_have_count(2)
+    await page.get_by_role("link", name="Older conversations").click()
+    await expect(page.locator(".session .title")).to_have_text([f"{mark}-0"])
+    await expect(page.locator("#list")).to_contain_text("words, as they are listed, of the next")
+
+
 async def test_hostile_text_stays_text(console, visit, talk):
     """What a person or an agent says is text: no markup of theirs is on the page, and nothing of it leaves its place."""
     hostile = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202egnp.exe [x](javascript:alert(1)) {{7*7}} </bdi></div>"

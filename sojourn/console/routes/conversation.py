@@ -145,7 +145,7 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
         async with _talks(visit).follow(run.id) as talk:
             await talk.reach(begin)
 
-            def changes(seen: int, _added: int) -> Changes:
+            async def changes(seen: int, _added: int) -> Changes:
                 values = _values(visit, agent_id, session_id, talk)
                 return Changes("".join(_news(visit, talk, values, seen, begin)))
 
@@ -285,10 +285,7 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
 async def _refused(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
     """Say why, beside what was written, which can be sent again."""
     if visit.is_part:
-        told = visit.render("problem_part.html", problem=problem)
-        return HTMLResponse(
-            part("notice", f'<div id="notice" role="status" aria-live="polite">{told}</div>'), problem.status
-        )
+        return HTMLResponse(visit.render("problem_notice.html", problem=problem), problem.status)
     try:
         run = await visit.service.conversation(visit.asking, agent_id, session_id)
     except SojournError:

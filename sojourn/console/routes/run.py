@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from sojourn.console.history_parts import tree_of
 from sojourn.console.live import Live, News, part
+from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
 from sojourn.console.run_links import RunLinks, links_of
 from sojourn.console.views.entries import Call, Entry
@@ -61,10 +62,18 @@ async def live(visit: Visit, run_id: str) -> Response:
     return Live(visit, parts)
 
 
-def _changes(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> Changes:
+async def _changes(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> Changes:
+    if newer := _NEWER.get(visit.query("of")):
+        come = await newer(visit, watched, seen, added)
+        head = part("head", _part(visit, watched, "run_head.html", head_values(watched, links)))
+        return Changes(head + come.html, {"overfull": ["1"]} if come.is_full else {}, come.added)
     moved = _moved(watched, seen)
     news, added = _news(visit, watched, links, seen, added)
     return Changes("".join(news), {"child": moved} if moved else {}, added)
+
+
+_NEWER = {"events": newer_events, "transcript": newer_messages}
+"""By tab, what has come to its end."""
 
 
 def _moved(watched: WatchedRun, seen: int) -> list[str]:

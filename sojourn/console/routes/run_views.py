@@ -6,6 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.console.history_parts import event_at, part_of
+from sojourn.console.newer import MOST_TEXT
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import head_values, watching_of
 from sojourn.console.run_links import links_of
@@ -14,7 +15,7 @@ from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
-from sojourn.contracts.ids import EVENT_ID
+from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.errors import RunNotFound
 from sojourn.events.one_run import policy_in_history
 from sojourn.http.problems import Problem
@@ -57,27 +58,35 @@ async def timeline(visit: Visit, run_id: str) -> Response:
 
 @pages.get("/runs/{run_id:path}/transcript")
 async def transcript(visit: Visit, run_id: str) -> Response:
-    """The messages as the planner gets them, the last ones; or one of them whole."""
+    """The messages as the planner gets them, the last ones, those before or after one; or one of them whole."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await watching_of(visit.service).look(run.id)
+    # What is read below has all that this mark has, so that nothing is missing from what comes after it.
+    links = await links_of(visit.service, visit.asking, watched)
+    mark, values = watched.mark, head_values(watched, links)
     messages = await run.transcript()
-    only, until = _number(visit, "message"), _number(visit, "before")
+    only, until, after = _number(visit, "message"), _number(visit, "before"), _number(visit, "after")
     if only is not None:
         shown = [(only, messages[only])] if only < len(messages) else []
     else:
         end = len(messages) if until is None else min(until, len(messages))
-        first = max(0, end - MESSAGES)
+        first = max(0, end - MESSAGES) if after is None else after
+        end = min(end, first + MESSAGES)
         shown = list(enumerate(messages))[first:end]
-    links = await links_of(visit.service, visit.asking, watched)
+    later = after is not None and bool(shown) and shown[-1][0] + 1 < len(messages)
     return visit.page(
         "transcript.html",
-        **head_values(watched, links),
+        **values,
         messages=shown,
         count=len(messages),
         before=shown[0][0] if shown and only is None else 0,
+        after=after,
+        later=shown[-1][0] + 1 if later else None,
         only=only,
-        most=WHOLE if only is not None else 6_000,
+        most=WHOLE if only is not None else MOST_TEXT,
         shown={"value": shown_value, "line": line_of},
+        live=values["head"].is_open and only is None and until is None and not later,
+        mark=mark,
         tab="transcript",
     )
 
@@ -93,33 +102,46 @@ def _number(visit: Visit, name: str) -> int | None:
 
 @pages.get("/runs/{run_id:path}/events")
 async def events(visit: Visit, run_id: str) -> Response:
-    """The events, the last ones, or those before one; or one of them whole."""
+    """The events, the last ones, those before one, or those after one; or one of them whole."""
     watched = await _watched(visit, run_id)
-    at, before, kind = visit.query("at"), visit.query("before"), visit.query("type")
-    for name, text in (("at", at), ("before", before)):
+    at, before, after, kind = (visit.query(name) for name in ("at", "before", "after", "type"))
+    for name, text in (("at", at), ("before", before), ("after", after)):
         if text and not EVENT_ID.match(text):
             raise Problem(
                 422, "invalid_input", f"{name}: {text[:100]!r} is no event", then="Open the page without it."
             )
+    # What is read below has all that this mark has, so that nothing is missing from what comes after it.
+    links = await links_of(visit.service, visit.asking, watched)
+    mark, values = watched.mark, head_values(watched, links)
     if at:
         event = await event_at(visit.service, watched.run_id, at)
         if event is None:
             raise RunNotFound(f"the run {watched.run_id} has no event {at}", run_id=watched.run_id)
-        rows, earlier, whole = [], "", event_text(event)[:WHOLE]
-    else:
-        found = await part_of(visit.service, watched.run_id, before)
-        rows = [event_row(event) for event in found.events if not kind or event.type == kind]
-        earlier, whole = rows[-EVENTS].event_id if len(rows) > EVENTS else found.earlier, ""
-    links = await links_of(visit.service, visit.asking, watched)
+        return visit.page(
+            "events.html", **values, at=at, whole=event_text(event)[:WHOLE], live=False, tab="events"
+        )
+    found = await part_of(visit.service, watched.run_id, before)
+    place = place_of(after)
+    rows = [
+        event_row(event)
+        for event in found.events
+        if (not kind or event.type == kind) and place_of(event.event_id) > place
+    ]
+    shown = rows[:EVENTS] if after else rows[-EVENTS:]
+    later = shown[-1].event_id if after and len(shown) < len(rows) else ""
+    has_earlier = after or len(shown) < len(rows)
     return visit.page(
         "events.html",
-        **head_values(watched, links),
-        rows=rows[-EVENTS:],
-        earlier=earlier,
-        whole=whole,
-        at=at,
+        **values,
+        at="",
+        rows=shown,
+        earlier=shown[0].event_id if shown and has_earlier else found.earlier,
+        later=later,
         kind=kind,
         kinds=sorted(EVENT_CLASSES),
+        live=values["head"].is_open and not before and not later,
+        newest=found.events[-1].event_id if found.events else "",
+        mark=mark,
         tab="events",
     )
 

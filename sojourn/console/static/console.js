@@ -46,6 +46,30 @@
     if (event.detail.status === 401) location.reload(); // the key opens no more: to the page to sign in at
     say("lost", "Connecting…");
   });
+
+  // What was asked for or sent, and got no answer of a page: nothing fails in silence.
+  const tell = (lead, then) => {
+    const notice = document.getElementById("notice");
+    if (!notice) return;
+    const told = document.createElement("div");
+    told.className = "problem";
+    told.setAttribute("role", "alert");
+    for (const [name, text] of [["lead", lead], ["", then]]) {
+      const line = document.createElement("p");
+      line.className = name;
+      line.textContent = text;
+      told.append(line);
+    }
+    notice.replaceChildren(told);
+  };
+  document.addEventListener("htmx:error", (event) => {
+    if (event.detail.ctx && !event.detail.ctx.response) tell("The service does not answer.", "What you sent may not have come. Look whether it did, and send it again.");
+  });
+  document.addEventListener("htmx:response:error", (event) => {
+    const { response, text } = event.detail.ctx;
+    if (!/<hx-partial/.test(text ?? "")) tell(`It was not done: ${response.status}.`, "Reload the page, and do it again.");
+  });
+
   // What happens in a child run is shown where its tree is open.
   document.addEventListener("child", (event) => {
     for (const each of document.querySelectorAll(`.child[data-run="${CSS.escape(event.detail.data)}"]`)) {
@@ -54,8 +78,9 @@
   });
 
   // A link to a part of the page opens what it is in.
+  const named = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; } };
   const unfold = () => {
-    const wanted = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const wanted = location.hash.length > 1 && document.getElementById(named());
     if (!wanted) return;
     for (let fold = wanted.querySelector("details") || wanted; fold; fold = fold.parentElement) {
       if (fold.matches("details")) fold.open = true;

@@ -20,6 +20,7 @@ OF_NO_TENANT = {
 """Pages that say the same to every tenant."""
 
 _READS = ("", "/live", "/inside", "/calls/call_1", "/timeline", "/transcript", "/events", "/policy", "/fork")
+_ARTIFACT = "/runs/{run_id}/calls/{call_id}/artifacts/{kind}"
 _FORMS = ("pause", "resume", "cancel", "retry", "fork")
 
 
@@ -59,6 +60,8 @@ PAGES = [
     _read("/runs", "/runs?session=$session&children=1&q=a", 200, ""),
     _read("/live/runs", "/live/runs?label=x", 422, "invalid_input"),
     *(_read(_route(rest), f"/runs/$run{rest}") for rest in _READS),
+    _read(_ARTIFACT, "/runs/$ended/calls/$measured/artifacts/curve"),
+    _read(_ARTIFACT, "/runs/$ended/calls/$measured/artifacts/curve?as=json&at=0-000001-00000"),
     *(_form(_route(f"/{what}"), f"/runs/$run/{what}", {"reason": "x", "message": "x"}) for what in _FORMS),
     _read("/inbox", "/inbox", 200, ""),
     _read("/inbox", "/inbox?agent=shop.clerk&label=desk=x&tool=wipe", 200, ""),

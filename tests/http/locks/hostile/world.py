@@ -264,7 +264,8 @@ async def _settle_in(world: World, mark: str) -> None:
     names |= {"external": external["id"], "external_call": external["items"][0]["tool_call_id"]}
     names["ended"] = await world.start(f"measure {secret}", **bo)
     ended = await world.send("GET", f"/v1/runs/{names['ended']}/output", query={"wait": "20"}, **bo)
-    names["artifact"] = ended.value["output"]["artifacts"][0]["ref"].replace("#", "%23")
+    ref = ended.value["output"]["artifacts"][0]["ref"]
+    names |= {"artifact": ref.replace("#", "%23"), "measured": ref.partition("#")[2].partition("/")[0]}
     thread = {"text": f"wipe {secret}", "message_id": "m-1"}
     names["chat"] = f"chat-{mark}"
     chat = await world.send("POST", f"/v1/sessions/shop.clerk/{names['chat']}", thread, **bo)

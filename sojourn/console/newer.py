@@ -1,0 +1,110 @@
+"""Newer: what has happened while somebody reads the events or the messages of a run, for the end of the page."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sojourn.console.history_parts import part_of
+from sojourn.console.live import part
+from sojourn.console.page import Visit
+from sojourn.console.views.event_rows import EventRow, event_row
+from sojourn.console.views.latest_rows import MOST as MOST_ROWS
+from sojourn.console.views.values import line_of, shown_value
+from sojourn.console.watched_run import WatchedRun
+from sojourn.contracts.ids import EVENT_ID, place_of
+from sojourn.contracts.message import Message
+
+__all__ = ["MOST_TEXT", "Newer", "newer_events", "newer_messages"]
+
+MOST_MESSAGES = 120
+"""Most messages that come to a page by themselves; then it is to be opened anew."""
+
+MOST_TEXT = 6_000
+"""Most characters of a message among others."""
+
+
+class Newer(NamedTuple):
+    """What has come."""
+
+    html: str
+    added: int
+    """How much came to the page since it was opened."""
+    is_full: bool = False
+    """Whether more has come than the page is to hold."""
+
+
+async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Newer:
+    """The events of the kind that the page is filtered by; raises as `part_of`.
+
+    Args:
+        visit: Who looks; its query has the page's last event, and its filter.
+        watched: The run.
+        seen: The version that the page has; -1 where nobody knows.
+        added: Events that came to the page before.
+    """
+    begin, kind = visit.query("after"), visit.query("type")
+    after = begin if EVENT_ID.match(begin) else ""
+    rows = watched.rows.since(seen) if seen >= 0 else await _rows_after(visit, watched, after)
+    wanted = [
+        row
+        for row in rows or ()
+        if (not kind or row.type == kind) and place_of(row.event_id) > place_of(after)
+    ]
+    if rows is None or added + len(wanted) > MOST_ROWS:
+        return Newer("", MOST_ROWS, is_full=True)
+    html = [_once(visit, watched, row) for row in wanted]
+    return Newer(part("held", "".join(html), "beforeend") if html else "", added + len(html))
+
+
+async def _rows_after(visit: Visit, watched: WatchedRun, after: str) -> Sequence[EventRow] | None:
+    """The rows after an event; None where the run has gone on in another execution since."""
+    if (rows := watched.rows.after(after)) is not None:
+        return rows
+    found = await part_of(visit.service, watched.run_id)
+    place = place_of(after)
+    if found.earlier and place < place_of(found.earlier):
+        return None
+    return [event_row(event) for event in found.events if place_of(event.event_id) > place]
+
+
+def _once(visit: Visit, watched: WatchedRun, row: EventRow) -> str:
+    def make() -> str:
+        return visit.render("event_row.html", run_id=watched.run_id, row=row)
+
+    return watched.once((visit.url.base, "row", row.event_id), 0, make).html
+
+
+async def newer_messages(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Newer:
+    """The messages; the last one that the page has is among them, since results may have come to it.
+
+    Args:
+        visit: Who looks; its query has how many messages the page began with.
+        watched: The run.
+        seen: The version that the page has; -1 where nobody knows.
+        added: Messages that came to the page before.
+
+    Raises:
+        RunUnreadable: The run's records cannot be decoded here, or its beginning is in a storage that is not here.
+        ServerUnavailable: The server does not answer.
+    """
+    if seen >= watched.spoke:
+        return Newer("", added)
+    begin = visit.query("after")
+    known = int(begin) if begin.isdecimal() and len(begin) < 10 else 0
+    last = await watched.transcript.at(watched.spoke)
+    first = max(known + added - 1, 0)
+    if first < last.first or last.total - known > MOST_MESSAGES:
+        return Newer("", added, is_full=True)
+    html = [
+        _message(visit, watched, last.version, first + place, message)
+        for place, message in enumerate(last.messages[first - last.first :])
+    ]
+    return Newer(part("held", "".join(html), "beforeend") if html else "", max(last.total - known, added))
+
+
+def _message(visit: Visit, watched: WatchedRun, version: int, index: int, message: Message) -> str:
+    def make() -> str:
+        values = {"index": index, "message": message, "only": None, "most": MOST_TEXT}
+        shown = {"value": shown_value, "line": line_of}
+        return visit.render("message.html", run_id=watched.run_id, shown=shown, **values)
+
+    return watched.once((visit.url.base, "message", index), version, make).html

@@ -1,0 +1,32 @@
+"""Artifacts whose data are not in what a page has read: where the page of one is, and whether a page shows it at all."""
+
+from dataclasses import dataclass
+
+from sojourn.contracts.artifact import Artifact
+
+__all__ = ["MOST_SHOWN", "ArtifactPlace", "artifact_place"]
+
+MOST_SHOWN = 2_100_000
+"""Largest artifact that a page reads and shows, in bytes of JSON: a picture as large as one in a page may be, and what is around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactPlace:
+    """Where an artifact is."""
+
+    run_id: str
+    """The run that made it: the page's own, or one below."""
+    path: str
+    """Of its page."""
+    is_shown: bool
+    """Whether it is small enough for one."""
+
+
+def artifact_place(artifact: Artifact) -> ArtifactPlace | None:
+    """Where an artifact is; None where its reference does not say so."""
+    run_id, _, rest = artifact.ref.partition("#")
+    call_id, _, kind = rest.partition("/")
+    if not (run_id and call_id and kind):
+        return None
+    path = f"/runs/{run_id}/calls/{call_id}/artifacts/{kind}"
+    return ArtifactPlace(run_id, path, artifact.size <= MOST_SHOWN)
