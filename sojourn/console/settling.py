@@ -9,6 +9,7 @@ from sojourn.console.form import Form
 from sojourn.console.page import Visit
 from sojourn.console.reading_answers import Body, read_answer
 from sojourn.console.views.wait_view import WaitView, wait_view
+from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
@@ -109,6 +110,8 @@ async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
         if (problem := problem_of(error)).status == 403:
             raise
         return Refused(await _refreshed(visit, seen, read.view, problem), problem.status)
+    if len(seen.status.awaits) == 1:
+        waiting_count_of(visit.service).settled(visit.asking)
     return None
 
 

@@ -59,6 +59,12 @@ class WaitingCount:
             await asyncio.wait({known.reading}, timeout=PATIENCE)
         return known.count if known.read_at and time.monotonic() - known.read_at < OLD else None
 
+    def settled(self, asking: Principal) -> None:
+        """One of them waits no longer, which the store says only in a while."""
+        known = self._known.get(asking.tenant)
+        if known is not None and known.count:
+            known.count, known.tried_at = known.count - 1, time.monotonic()
+
     async def _read(self, known: _Known, asking: Principal) -> None:
         # The store's `waiting` has the paused ones too, which wait for nobody.
         counts = (self._service.count(asking, Selection(status=status)) for status in ("waiting", "paused"))

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from sojourn.console.live import Live, News, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.talk import form_page
+from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.attachments import MOST_BYTES, File
 from sojourn.console.views.turns import Turn
 from sojourn.console.watched_talk import WatchedTalk
@@ -163,7 +165,7 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
         return talk.once((*visit.audience, name), of, lambda: visit.render(template, **values, **more))
 
     def html_of(turn: Turn) -> str:
-        return made(turn.key, turn.version, "talk_turn.html", turn=turn).html
+        return ago_now(made(turn.key, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
 
     turns = talk.conversation.turns
     if seen < 0:

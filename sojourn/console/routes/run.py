@@ -15,6 +15,7 @@ from sojourn.console.live import Live, News, part
 from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
 from sojourn.console.run_links import RunLinks, links_of
+from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.entries import Call, Entry
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.run_tree import RunTree
@@ -231,4 +232,7 @@ def _entry(visit: Visit, watched: WatchedRun, entry: Entry, *, keep: bool = True
     def make() -> str:
         return visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
 
-    return watched.once((visit.url.base, entry.key), entry.version, make).html if keep else make()
+    if not keep:
+        return make()
+    made = watched.once((visit.url.base, entry.key), entry.version, make)
+    return ago_now(made.html, datetime.now(UTC))

@@ -62,6 +62,12 @@
     }
     notice.replaceChildren(told);
   };
+  let isToldByStream = false; // that something is wrong; the next news say that it is over
+  document.addEventListener("htmx:sse:before:message", (event) => {
+    const isNotice = /id="notice"/.test(event.detail.message.data ?? "");
+    if (isToldByStream && !isNotice) document.getElementById("notice")?.replaceChildren();
+    isToldByStream = isNotice;
+  });
   document.addEventListener("htmx:error", (event) => {
     if (event.detail.ctx && !event.detail.ctx.response) tell("The service does not answer.", "What you sent may not have come. Look whether it did, and send it again.");
   });

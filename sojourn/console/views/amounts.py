@@ -1,10 +1,14 @@
 """Amounts in words: how long ago, how much and how large."""
 
+import re
 from datetime import UTC, datetime
 
-__all__ = ["ago", "exact", "money", "short_number", "size"]
+__all__ = ["ago", "ago_now", "exact", "money", "short_number", "size"]
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+_MOMENT = re.compile(r'(<time [^<>]*datetime="([^"<>]+)"[^<>]* data-ago>)[^<]*<')
+"""A moment as the macro `moment` writes it; no text from outside can look like one, since it is escaped."""
 
 
 def ago(moment: datetime, now: datetime) -> str:
@@ -15,6 +19,15 @@ def ago(moment: datetime, now: datetime) -> str:
             count = int(abs(seconds) // length)
             return f"{count} {unit} ago" if seconds > 0 else f"in {count} {unit}"
     return "now"
+
+
+def ago_now(html: str, now: datetime) -> str:
+    """HTML that was made before, with how long ago its moments are now."""
+
+    def told(found: re.Match[str]) -> str:
+        return f"{found[1]}{ago(datetime.fromisoformat(found[2]), now)}<"
+
+    return _MOMENT.sub(told, html)
 
 
 def exact(moment: datetime) -> str:
