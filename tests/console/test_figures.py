@@ -281,8 +281,11 @@ async def test_runs_without_a_worker_hold_up_no_row(serve, measure, temporal_add
         await asyncio.sleep(1.1)
         measured.asked.count.clear()
         text = await measured.get(path)
+        assert measured.asked.count["query_workflow"] == 0
+        page = await measured.get(f"/runs/{left[0].id}")
         await asyncio.gather(*(run.cancel() for run in left))
-    assert measured.asked.count["query_workflow"] == 0
+    assert "It does not go on" in page
+    assert f"sojourn worker MODULE:APP --task-queue nobody-{session}" in page
     assert text.count(f"no worker polls task queue nobody-{session}") == 40
     assert text.count("done</bdi>") == 1
 

@@ -330,3 +330,40 @@ async def test_a_form_that_does_not_fit_is_told_and_changes_nothing(office):
         for path in ("/inbox/none/none", "/inbox/none", f"/inbox/{run.id}/none"):
             assert (await http.get(path)).status_code == 404, path
     assert (await run.status()).awaits
+
+
+async def test_a_form_that_fails_is_told(office, browser):
+    """Whoever refuses it, and where nobody answers at all, the page says so, and nothing is decided."""
+    run, _ = await office.asks("refund Ana", labels=(own := label())[0])
+    page = await browser.new_page()
+    await page.goto(f"{office.url}/inbox?{own[1]}")
+    await row(page, run).locator("a").click()
+    approve = page.locator("#open").get_by_role("button", name="Approve", exact=False).first
+
+    failing = [
+        (foreign, "may not use this service"),
+        (lambda route: route.fulfill(status=502, body="<h1>bad gateway</h1>"), "It was not done: 502."),
+        (lambda route: route.abort(), "The service does not answer."),
+    ]
+    for fail, told in failing:
+        await page.route(lambda url: "/inbox" in url, only_posts(fail))
+        await approve.click()
+        await expect(page.locator("#notice")).to_contain_text(told)
+        await page.unroute_all()
+    assert (await run.status()).awaits
+    await page.close()
+
+
+async def foreign(route):
+    """Send a form as another site would."""
+    headers = {**route.request.headers, "origin": "http://elsewhere.example"}
+    await route.fulfill(response=await route.fetch(headers=headers))
+
+
+def only_posts(fail):
+    """Let a form fail so, and nothing else."""
+
+    async def on(route):
+        await (fail(route) if route.request.method == "POST" else route.continue_())
+
+    return on

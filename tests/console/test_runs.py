@@ -2,6 +2,7 @@
 
 import uuid
 
+import httpx2
 import pytest
 from playwright.async_api import expect
 
@@ -120,3 +121,32 @@ async def test_the_navigation_says_how_many_wait(shop, console, visit, until):
         await page.goto(f"{url}/runs/{another.id}")
         await run.answer("the second")
         await expect(page.get_by_role("link", name="Inbox 1 waiting", exact=True)).to_be_visible()
+
+
+async def test_the_numbers_agree_with_the_inbox(desk, listed, visit):
+    """A run that waits through its child run counts once, by the child run; a paused one is counted by itself."""
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    run = await desk.waiting("Fuse or gateway?", session_id=session)
+    paused = await desk.waiting("Which meter?", session_id=session)
+    await paused.pause(by="ana")
+    await listed(run, paused)
+    page = await visit(f"{desk.url}/runs?session={session}")
+    await expect(page.locator("#count-waiting")).to_contain_text("1 waiting")
+    await expect(page.locator("#count-paused")).to_contain_text("1 paused")
+    await page.locator("#count-waiting a").click()
+    await expect(page.locator("[id^='run-']")).to_have_count(1)
+    await expect(page.locator("[id^='run-']")).to_contain_text("asks: Which fuse box")
+
+
+async def test_a_conversation_is_listed_by_its_first_message(console, until):
+    """The list has what it was asked first, and finds it by that."""
+    word = uuid.uuid4().hex
+    session = console.client.session("shop.clerk", f"s-{word}")
+    await (await session.send(f"the {word} is late")).result()
+    await (await session.send("and now?")).result()
+    async with httpx2.AsyncClient(base_url=console.url) as http:
+
+        async def is_found() -> bool:
+            return f"the {word} is late" in (await http.get("/runs", params={"q": f"{word} is"})).text
+
+        await until(is_found)

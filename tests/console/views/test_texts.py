@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.console.views.amounts import ago, exact, money, short_number, size
+from sojourn.console.views.amounts import ago, ago_now, exact, money, short_number, size
 from sojourn.console.views.markdown import rendered, spoken
 from sojourn.console.views.text import lines_of, one_line, readable, shown
 
@@ -20,6 +20,13 @@ NOW = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
 def test_a_moment_is_told_by_its_largest_unit(seconds, words):
     """In the words that the page's script uses too."""
     assert ago(NOW - timedelta(seconds=seconds), NOW) == words
+
+
+def test_what_was_made_before_says_how_long_ago_it_is_now():
+    """The moments of HTML that is kept are told anew, and nothing else is."""
+    at = NOW - timedelta(seconds=90)
+    html = f'<p>now <time class="faint" datetime="{at.isoformat()}" title="x" data-ago>now</time> now</p>'
+    assert ago_now(html, NOW) == html.replace(">now</time>", ">1 min ago</time>")
 
 
 def test_amounts_are_short_and_say_their_unit():
