@@ -11,7 +11,8 @@ from sojourn.console.run_links import links_of
 from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.values import MOST, line_of, shown_value
 from sojourn.contracts.artifact import Artifact
-from sojourn.errors import ArtifactNotFound
+from sojourn.errors import ArtifactNotFound, SojournError
+from sojourn.http.problems import problem_of
 
 __all__ = ["pages"]
 
@@ -45,7 +46,13 @@ async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Respon
             whole.data, headers={"Content-Disposition": f'attachment; filename="{name}.json"'}
         )
     if place and place.is_shown:
-        found = await _whole(visit, found, run.id)
+        try:
+            found = await _whole(visit, found, run.id)
+        except SojournError as error:
+            if not visit.is_part:
+                raise
+            problem = problem_of(error)  # where the artifact would be
+            return visit.page("problem_part.html", http_status=problem.status, problem=problem)
     return visit.page(
         "artifact_part.html" if visit.is_part else "artifact.html",
         **(
