@@ -142,7 +142,7 @@ async def test_stored_artifacts_are_shown_when_their_call_is_opened(gallery, vis
 
 async def first_call(run) -> str:
     """The id of the first call of a run."""
-    return next(iter([e.tool_call_id async for e in run.events(follow=False) if e.type == "tool_end"]))
+    return next(iter([e.tool_call_id async for e in run.events(follow=False) if e.type == "tool_start"]))
 
 
 async def test_a_stored_artifact_is_a_link_without_a_script(gallery, visit):
