@@ -349,6 +349,29 @@ async def test_a_message_that_is_edited_after_its_answer_was_lost_is_another_one
     assert said == ["hello", "first", "edited"]
 
 
+async def test_what_is_typed_while_a_message_is_sent_stays(console, visit, talk):
+    """The answer to a message empties the form, but not of the next message, which was begun meanwhile."""
+    await talk("hello")
+    page = await visit(talk.url)
+    held = asyncio.Event()
+
+    async def hold(route):
+        if route.request.method == "POST":
+            await held.wait()
+        await route.continue_()
+
+    await page.route(f"{talk.url}*", hold)
+    first = await page.locator("[name=message_id]").input_value()
+    await send(page, "first")
+    await page.locator("#write").fill("second")
+    held.set()
+    await expect(page.locator("[name=message_id]")).not_to_have_value(first)
+    await expect(page.locator("#write")).to_have_value("second")
+    await page.locator("#send").click()
+    await expect(page.locator(".turn .said .words")).to_have_text(["hello", "first", "second"])
+    await expect(page.locator("#write")).to_have_value("")
+
+
 async def test_only_the_turn_that_is_shown_is_stopped(console, visit, talk):
     """A button of a turn that has ended stops nothing else, and says so; that of the present turn is off while it is sent."""
 
