@@ -16,6 +16,7 @@ from starlette.types import Scope
 from sojourn.console.cookie import cookie_name
 from sojourn.console.form import Form, form_of
 from sojourn.console.rooms import ROOMS
+from sojourn.console.talk_place import talk_place
 from sojourn.console.templating import render
 from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.principal import Principal, Role
@@ -40,6 +41,11 @@ class Links:
         """The URL of a path of the console, with the fields of the query that have a value."""
         known = [(name, each) for name, value in query.items() for each in _each(value)]
         return f"{self.base}{quote(path, safe='/@:=,;+~!$*()')}{'?' if known else ''}{urlencode(known)}"
+
+    def talk(self, agent_id: str, session_id: str, *, above: str = "", **query: Any) -> str:
+        """The URL of a conversation, or with `above` before its path that of its changes."""
+        path, named = talk_place(agent_id, session_id)
+        return self(above + path, **named, **query)
 
     def static(self, name: str) -> str:
         """The URL of an asset, by its name with its digest."""

@@ -269,6 +269,195 @@ async def test_a_form_that_is_sent_twice_is_one_message(console, visit, talk):
     await expect(page.locator(".turn")).to_have_count(2)
 
 
+def field(html: str, name: str) -> str:
+    """The value of a hidden field."""
+    found = re.search(rf'name="{name}" value="([^"]*)"', html)
+    assert found, name
+    return found[1]
+
+
+async def test_a_form_with_another_text_is_refused_and_can_be_sent_again(console, talk):
+    """Under the id of a message that was accepted, another text is refused, and kept with a new id; the same message is accepted again."""
+    await talk("hello")
+    form = {"do": "send", "text": "first", "message_id": uuid.uuid4().hex}
+    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+        assert (await http.post(talk.url, data=form)).status_code == 303
+        edited = {**form, "text": "edited"}
+        refused = await http.post(talk.url, data=edited)
+        assert refused.status_code == 409
+        assert "this message was sent before with another text" in refused.text
+        assert re.search(r"<textarea[^>]*>edited</textarea>", refused.text)
+        part = await http.post(talk.url, data=edited, headers={"HX-Request": "true"})
+        assert (part.status_code, "sent before with another text" in part.text) == (409, True)
+        ids = {form["message_id"], field(refused.text, "message_id"), field(part.text, "message_id")}
+        assert len(ids) == 3
+        again = {**edited, "message_id": field(refused.text, "message_id")}
+        for _ in range(2):
+            assert (await http.post(talk.url, data=form)).status_code == 303
+            assert (await http.post(talk.url, data=again)).status_code == 303
+        with_file = {**form, "message_id": uuid.uuid4().hex}
+        files = {"files": ("notes.txt", b"a line", "text/plain")}
+        for _ in range(2):
+            assert (await http.post(talk.url, data=with_file, files=files)).status_code == 303
+        assert (await http.post(talk.url, data=with_file)).status_code == 409
+    await console.status_when(talk.session.run, lambda status: status.turns == 4 and status.status == "idle")
+    said = [each.text for each in await talk.session.transcript() if each.role == "user"]
+    assert said[:3] == ["hello", "first", "edited"]
+    assert (len(said), "first" in said[3]) == (4, True)
+
+
+async def test_a_first_message_with_another_text_is_refused_and_can_be_sent_again(console, desk):
+    """The form that begins a conversation, edited after it was sent, keeps its text with a new id, and says that another one was sent."""
+    form = {"agent": "shop.clerk", "session": desk, "text": "first", "message_id": uuid.uuid4().hex}
+    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+        for _ in range(2):
+            assert (await http.post(f"{console.url}/talk/new", data=form)).status_code == 303
+        refused = await http.post(f"{console.url}/talk/new", data={**form, "text": "edited"})
+        assert (refused.status_code, "sent before with another text" in refused.text) == (409, True)
+        again = {**form, "text": "edited", "message_id": field(refused.text, "message_id")}
+        assert (await http.post(f"{console.url}/talk/new", data=again)).status_code == 303
+    session = console.client.session("shop.clerk", desk)
+    await console.status_when(session.run, lambda status: status.turns == 2 and status.status == "idle")
+    assert [each.text for each in await session.transcript() if each.role == "user"] == ["first", "edited"]
+
+
+async def test_a_message_that_is_edited_after_its_answer_was_lost_is_another_one(console, visit, talk):
+    """Where the answer to a message is lost, sending it again delivers it once, and sending it edited delivers that too."""
+    await talk("hello")
+    page = await visit(talk.url)
+    lost: list[str] = []
+
+    async def lose(route):
+        if route.request.method != "POST" or len(lost) == 2:
+            await route.continue_()
+            return
+        await route.fetch()
+        lost.append(route.request.url)
+        await route.fulfill(status=499, body="")
+
+    await page.route(f"{talk.url}*", lose)
+    await send(page, "first")
+    await console.status_when(talk.session.run, lambda status: status.turns == 2 and status.status == "idle")
+    await expect(page.locator("#write")).to_have_value("first")
+    await page.locator("#send").click()
+    while len(lost) < 2:
+        await asyncio.sleep(0.05)
+    await send(page, "edited")
+    await console.status_when(talk.session.run, lambda status: status.turns == 3 and status.status == "idle")
+    await expect(page.locator("#write")).to_have_value("")
+    said = [each.text for each in await talk.session.transcript() if each.role == "user"]
+    assert said == ["hello", "first", "edited"]
+
+
+async def test_what_is_typed_while_a_message_is_sent_stays(console, visit, talk):
+    """The answer to a message empties the form, but not of the next message, which was begun meanwhile."""
+    await talk("hello")
+    page = await visit(talk.url)
+    held = asyncio.Event()
+
+    async def hold(route):
+        if route.request.method == "POST":
+            await held.wait()
+        await route.continue_()
+
+    await page.route(f"{talk.url}*", hold)
+    first = await page.locator("[name=message_id]").input_value()
+    await send(page, "first")
+    await page.locator("#write").fill("second")
+    held.set()
+    await expect(page.locator("[name=message_id]")).not_to_have_value(first)
+    await expect(page.locator("#write")).to_have_value("second")
+    await page.locator("#send").click()
+    await expect(page.locator(".turn .said .words")).to_have_text(["hello", "first", "second"])
+    await expect(page.locator("#write")).to_have_value("")
+
+
+async def test_only_the_turn_that_is_shown_is_stopped(console, visit, talk):
+    """A button of a turn that has ended stops nothing else, and says so; that of the present turn is off while it is sent."""
+
+    def hangs(status):
+        return any(call.state == "running" for call in status.calls)
+
+    await talk("hello")
+    await talk.session.send("hang", by="ana")
+    await console.status_when(talk.session.run, hangs)
+    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+        stop = {"do": "stop", "turn_id": field((await http.get(talk.url)).text, "turn_id")}
+        assert (await http.post(talk.url, data=stop)).status_code == 303
+        await console.status_when(talk.session.run, lambda status: status.status == "idle")
+        await talk.session.send("hang", by="ana")
+        await console.status_when(talk.session.run, hangs)
+        for headers in ({}, {"HX-Request": "true"}):
+            stale = await http.post(talk.url, data=stop, headers=headers)
+            assert (stale.status_code, "that turn has ended" in stale.text) == (409, True)
+        assert (await http.post(talk.url, data={"do": "stop"})).status_code == 422
+    assert hangs(await talk.session.status())
+    page = await visit(talk.url)
+    await expect(page.locator("#connection")).to_have_text("Live")
+    sent, held = asyncio.Event(), asyncio.Event()
+
+    async def hold(route):
+        if route.request.method == "POST":
+            sent.set()
+            await held.wait()
+        await route.continue_()
+
+    await page.route(f"{talk.url}*", hold)
+    await page.locator("#stop").click()
+    await sent.wait()
+    await expect(page.locator("#stop")).to_be_disabled()
+    held.set()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    await expect(page.locator("#stop")).to_have_count(0)
+    await expect(page.locator("#notice")).to_be_empty()
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("around", ["{}/../{}", "./{}", "{}//x", "/{}", "{}/", "{}/.."])
+async def test_a_session_is_never_taken_for_another_one(console, visit, desk, around, script):
+    """A session whose id a browser would fold in a path is begun, shown and talked to under its own id."""
+    session_id = around.format(desk, desk)
+    await (await console.client.session("shop.clerk", desk).send("of another conversation")).result()
+    page = await visit(f"{console.url}/talk/new?agent=shop.clerk", script=script)
+    await page.get_by_label("Message").fill("hello there")
+    await page.get_by_label("Session").fill(session_id)
+    await page.get_by_role("button", name="Send").click()
+    await page.wait_for_url(f"{console.url}/talk/shop.clerk?session=*")
+    session = console.client.session("shop.clerk", session_id)
+    await console.status_when(session.run, lambda status: status.turns == 1 and status.status == "idle")
+    if script:
+        await expect(page.locator("#connection")).to_have_text("Live")
+    else:
+        await page.reload()
+    await send(page, "and again")
+    await console.status_when(session.run, lambda status: status.turns == 2 and status.status == "idle")
+    if not script:
+        await page.reload()
+    await expect(page.locator(".turn .said .words")).to_have_text(["hello there", "and again"])
+    assert (await console.client.session("shop.clerk", desk).status()).turns == 1
+
+
+async def test_links_lead_to_a_session_that_a_path_would_not_keep(console, visit, until):
+    """The list of conversations and the page of a run lead to `..`, whose URL has it in the query; without a session that is the list."""
+    session = console.client.session("shop.clerk", "..")
+    await (await session.send("hello")).result()
+
+    async def is_listed():
+        return [each async for each in console.client.list_sessions(session_id="..")]
+
+    await until(is_listed)
+    wanted = "/talk/shop.clerk?session=.."
+    page = await visit(f"{console.url}/talk?session=..")
+    await expect(page.locator(".session .title")).to_have_attribute("href", wanted)
+    await page.locator(".session .title").click()
+    await expect(page.locator(".turn .said .words")).to_have_text("hello")
+    await page.goto(f"{console.url}/runs/{session.run.id}")
+    await expect(page.locator(f'a[href="{wanted}"]')).to_have_count(1)
+    async with httpx2.AsyncClient() as http:
+        bare = await http.get(f"{console.url}/talk/shop.clerk")
+    assert (bare.status_code, bare.headers["location"]) == (303, "/talk?agent=shop.clerk")
+
+
 @pytest.mark.parametrize("script", [True, False])
 async def test_files_come_with_a_message(console, visit, talk, tmp_path, script):
     """A picture is shown, a document is named, and both are parts of the message that the agent gets; what is too large is told."""

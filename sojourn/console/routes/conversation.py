@@ -1,4 +1,4 @@
-"""`/talk/{agent_id}/{session_id}`: a conversation: what was said, called and asked, live; and what is said to it."""
+"""`/talk/{agent_id}/{session_id}`, or `/talk/{agent_id}?session=`: a conversation: what was said, called and asked, live; and what is said to it."""
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -18,13 +18,15 @@ from sojourn.console.live import Live, News, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.talk import form_page
+from sojourn.console.saying import message_id_for, say
+from sojourn.console.talk_place import talk_place
 from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.attachments import MOST_BYTES, File
 from sojourn.console.views.turns import Turn
 from sojourn.console.watched_talk import WatchedTalk
 from sojourn.console.watching import Changes, Made, Watching
 from sojourn.contracts.ids import EVENT_ID, place_of
-from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound, SojournError
+from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
@@ -34,6 +36,9 @@ __all__ = ["pages"]
 pages = Pages()
 
 PATH = "/talk/{agent_id}/{session_id:path}"
+
+NAMED = "/talk/{agent_id}"
+"""Where the query names the session, which a path would not keep; see `talk_place`."""
 
 MODES = {
     "queue": ("After this turn", "it is answered when this turn has ended"),
@@ -64,6 +69,20 @@ def _event_id(visit: Visit, name: str) -> str:
     if text and not EVENT_ID.match(text):
         raise InvalidInput(f"{name}: {text[:60]!r} is no event of a run")
     return text
+
+
+def _session_id(visit: Visit) -> str:
+    """The session that the query names, exactly."""
+    return visit.request.query_params.get("session", "")
+
+
+@pages.get(NAMED)
+async def named_conversation(visit: Visit, agent_id: str) -> Response:
+    """The conversation that the query names; without one, those of the agent."""
+    session_id = _session_id(visit)
+    if not session_id:
+        return visit.go("/talk", agent=agent_id)
+    return await conversation(visit, agent_id, session_id)
 
 
 @pages.get(PATH)
@@ -105,7 +124,7 @@ async def _page(
         "problem": problem,
         "text": form.text("text") if form else "",
         "mode": form.text("mode") if form else "queue",
-        "message_id": (form.text("message_id") if form else "") or uuid.uuid4().hex,
+        "message_id": message_id_for(form, problem),
         "focus": False,
     }
     name = "talk_earlier.html" if before and visit.is_part else "conversation.html"
@@ -120,7 +139,7 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
         "agent_id": agent_id,
         "session_id": session_id,
         "run_id": talk.run_id,
-        "here": visit.url(f"/talk/{agent_id}/{session_id}"),
+        "here": visit.url.talk(agent_id, session_id),
         "about": agent.description if agent else "",
         "refused": None,
         "found": talk.conversation,
@@ -134,6 +153,12 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
 
 
 # Live.
+
+
+@pages.get(f"/live{NAMED}")
+async def live_named(visit: Visit, agent_id: str) -> Response:
+    """What changes in the conversation that the query names."""
+    return await live(visit, agent_id, _session_id(visit))
 
 
 @pages.get(f"/live{PATH}")
@@ -187,6 +212,12 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
 # What is said to it.
 
 
+@pages.post(NAMED, role="viewer")
+async def said_named(visit: Visit, agent_id: str) -> Response:
+    """Do what a form says, in the conversation that the query names."""
+    return await said(visit, agent_id, _session_id(visit))
+
+
 @pages.post(PATH, role="viewer")
 async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
     """Do what a form of the page says: send, stop, close, or settle what is asked."""
@@ -200,7 +231,8 @@ async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
     if isinstance(done, Response):
         return done
     if not visit.is_part:
-        return visit.go(f"/talk/{agent_id}/{session_id}")
+        path, query = talk_place(agent_id, session_id)
+        return visit.go(path, **query)
     return HTMLResponse(part("notice", '<div id="notice" role="status" aria-live="polite"></div>') + done)
 
 
@@ -211,7 +243,7 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
     heard = _talks(visit).hearing(run.id)
     by, reason = visit.asking.subject, form.text("reason").strip()
     acts: dict[str, Callable[[], Awaitable[object]]] = {
-        "stop": lambda: run.interrupt(reason, by=by),
+        "stop": lambda: _stop(run, form.text("turn_id"), reason, by),
         "close": lambda: run.close(reason, by=by),
     }
     if act := acts.get(form.text("do")):
@@ -222,6 +254,27 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
     if not visit.is_part:
         await heard()
     return ""
+
+
+async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:
+    """End the turn that the page shows, and no other.
+
+    Raises:
+        Problem: It has ended.
+        InvalidInput: The form names no turn.
+    """
+    try:
+        had_turn = await run.interrupt(reason, by=by, turn_id=turn_id)
+    except AwaitClosed:
+        had_turn = False
+    if not had_turn:
+        raise Problem(
+            409,
+            "await_closed",
+            "that turn has ended",
+            then="Nothing else was stopped; the conversation has how it ended.",
+            run_id=run.id,
+        )
 
 
 async def _settle(visit: Visit, run: Run, form: Form) -> settling.Refused | None:
@@ -247,7 +300,7 @@ async def _not_settled(
         "talk_refused.html",
         wait=seen.wait,
         refused=seen.view,
-        here=visit.url(f"/talk/{agent_id}/{session_id}"),
+        here=visit.url.talk(agent_id, session_id),
     )
     return HTMLResponse(part(seen.view.anchor, html, "outerHTML"), refused.status)
 
@@ -261,16 +314,14 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     message = message_in(form, files)
     session = await visit.service.session(visit.asking, agent_id, session_id)
     heard = _talks(visit).hearing(session.run.id)
-    await session.send(
-        message, message_id=form.text("message_id") or None, mode=mode, by=visit.asking.subject
-    )
+    await say(visit, session, form, message, mode)
     if not visit.is_part:
         await heard()
         return ""
     status = await session.run.status()
     html = visit.render(
         "talk_composer.html",
-        here=visit.url(f"/talk/{agent_id}/{session_id}"),
+        here=visit.url.talk(agent_id, session_id),
         agent_id=agent_id,
         state=status,
         is_busy=status.status != "idle",
@@ -287,7 +338,11 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
 async def _refused(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
     """Say why, beside what was written, which can be sent again."""
     if visit.is_part:
-        return HTMLResponse(visit.render("problem_notice.html", problem=problem), problem.status)
+        html = visit.render("problem_notice.html", problem=problem)
+        if form.text("do") == "send":
+            kept = visit.render("talk_message_id.html", message_id=message_id_for(form, problem))
+            html += part("message-id", kept, "outerHTML")
+        return HTMLResponse(html, problem.status)
     try:
         run = await visit.service.conversation(visit.asking, agent_id, session_id)
     except SojournError:

@@ -15,6 +15,8 @@ from sojourn.console.listed_sessions import SEARCHED, ListedSessions, Sessions
 from sojourn.console.live import Live, News, part
 from sojourn.console.opening import labels_in, message_in
 from sojourn.console.page import Pages, Visit
+from sojourn.console.saying import message_id_for, say
+from sojourn.console.talk_place import talk_place
 from sojourn.console.views.attachments import MOST_BYTES
 from sojourn.console.views.states import WORDS
 from sojourn.errors import SojournError
@@ -108,11 +110,12 @@ async def begin(visit: Visit) -> Response:
         visit.service.agent(agent_id)
         message, labels = message_in(form, files), labels_in(form)
         session = await visit.service.session(visit.asking, agent_id, session_id, labels=labels)
-        await session.send(message, message_id=form.text("message_id") or None, by=visit.asking.subject)
+        await say(visit, session, form, message)
     except (Problem, SojournError) as error:
         problem = problem_of(error)
         return form_page(visit, agent_id, form.text("session"), problem=problem, given=form)
-    return visit.go(f"/talk/{agent_id}/{session_id}")
+    path, query = talk_place(agent_id, session_id)
+    return visit.go(path, **query)
 
 
 def form_page(
@@ -138,7 +141,7 @@ def form_page(
         tools=app.catalog(agent_id) if agent else [],
         session_id=session_id,
         made=text("made") or uuid.uuid4().hex[:8],
-        message_id=text("message_id") or uuid.uuid4().hex,
+        message_id=message_id_for(given, problem),
         text=text("text"),
         labels=text("labels"),
         problem=problem,

@@ -1,4 +1,4 @@
-// What no form can do: Enter sends, files that are too large are told before they are sent, and the newest stays in sight.
+// What no form can do: Enter sends, an edited message is another one, files that are too large are told before they are sent, and the newest stays in sight.
 (() => {
   "use strict";
   document.documentElement.classList.add("has-script");
@@ -11,6 +11,32 @@
     event.preventDefault();
     if (field.value.trim()) field.form.requestSubmit(field.form.querySelector("button.primary"));
   });
+
+  // A form that is sent again is the same message; edited after it was sent, it is another one.
+  const sent = new WeakMap();
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("[data-compose]")) return;
+    const id = form.elements.message_id;
+    const files = [...form.elements.files.files].map((file) => [file.name, file.size, file.lastModified]);
+    const said = JSON.stringify([form.elements.text.value, files]);
+    const before = sent.get(form);
+    if (before && before.id === id.value && before.said !== said) {
+      id.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    }
+    sent.set(form, { id: id.value, said, text: form.elements.text.value });
+  }, true);
+
+  // The answer brings an emptied form; what was typed meanwhile stays.
+  const main = document.querySelector(".talk-main");
+  if (main) new MutationObserver((changes) => {
+    for (const gone of changes.flatMap((change) => [...change.removedNodes])) {
+      const before = sent.get(gone), now = document.getElementById("composer");
+      if (before && now instanceof HTMLFormElement && gone.elements.text.value !== before.text) {
+        now.elements.text.value = gone.elements.text.value;
+      }
+    }
+  }).observe(main, { childList: true });
 
   document.addEventListener("change", (event) => {
     const field = event.target;

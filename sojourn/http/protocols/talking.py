@@ -34,7 +34,22 @@ from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.verdict import is_same_answer, verdict_of
 from sojourn.http.service import Service
 
-__all__ = ["Said", "answer", "ask_once", "digest_of", "repeated", "reused", "say", "say_in_session", "stop"]
+__all__ = [
+    "REUSED",
+    "Said",
+    "answer",
+    "ask_once",
+    "digest_of",
+    "repeated",
+    "reply_to",
+    "reused",
+    "say",
+    "say_in_session",
+    "stop",
+]
+
+REUSED = "idempotency_key_reused"
+"""The code of the problem of a request whose id another one had."""
 
 BEGINS = 5.0
 """Seconds in which the turn of a message that is canceled has to begin."""
@@ -135,7 +150,7 @@ def reused(key: str, run_id: str) -> Problem:
     """The problem of a request whose id another one had."""
     return Problem(
         409,
-        "idempotency_key_reused",
+        REUSED,
         f"another request had the id {key[:200]!r} before",
         then="Send the same request, or another id.",
         run_id=run_id,
@@ -149,7 +164,7 @@ async def say(service: Service, asking: Principal, run_id: str, said: Said) -> P
     content = {"parts": said.message.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = said.message_id or uuid.uuid4().hex
     accepted = await run.send({"message_id": message_id, **content, "by": asking.subject})
-    return await _reply_to(service, run.id, accepted, said)
+    return await reply_to(service, run.id, accepted, said)
 
 
 async def say_in_session(
@@ -177,10 +192,10 @@ async def say_in_session(
     if place := await attempted(settled):
         return place
     turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
-    return await _reply_to(service, session.run.id, turn.accepted, said)
+    return await reply_to(service, session.run.id, turn.accepted, said)
 
 
-async def _reply_to(service: Service, run_id: str, accepted: Accepted, said: Said) -> Place:
+async def reply_to(service: Service, run_id: str, accepted: Accepted, said: Said) -> Place:
     """The place of the reply to a message that a conversation has accepted, now or before.
 
     Raises:

@@ -1,0 +1,13 @@
+"""Talk place: where the page of a conversation is."""
+
+__all__ = ["talk_place"]
+
+_FOLDED = frozenset({"", ".", ".."})
+"""Segments of a path that browsers and proxies take out of it, encoded or not: what is left is the path of another page."""
+
+
+def talk_place(agent_id: str, session_id: str) -> tuple[str, dict[str, str]]:
+    """The path of a conversation's page, and its query, which has the session where a path would not keep it."""
+    if _FOLDED.isdisjoint(session_id.split("/")):
+        return f"/talk/{agent_id}/{session_id}", {}
+    return f"/talk/{agent_id}", {"session": session_id}
