@@ -271,6 +271,28 @@ async def test_a_fork_of_a_conversation_that_is_asked_for_twice_is_one_session(d
         assert re.search(rf"/{re.escape(run_id)}-fork-[0-9a-f]{{8}}$", unquote(places.pop()))
 
 
+async def test_two_people_who_send_the_same_form_have_a_fork_each(desk):
+    """The fork of a form is that of whoever sends it, also where a tenant's ids begin with its name."""
+    asking = Principal(subject="ana", tenant="acme", roles=list(ROLES))
+    run = await desk.ended("Echo hello", principal=asking)
+    subject = ["ana"]
+
+    async def who(_):
+        return asking.model_copy(update={"subject": subject[0]})
+
+    web = create_app(desk_app.app, client=desk.client, auth=who)
+    asked = {"change": "message", "message": "Echo again", "made": "0" * 32}
+    async with (
+        listening(web) as url,
+        httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as http,
+    ):
+        places: list[str] = []
+        for subject[0] in ("ana", "ana", "ben"):
+            places.append((await http.post(f"/runs/{run.id}/fork", data=asked)).headers["location"])
+            assert (await http.get(places[-1])).status_code == 200
+    assert places[0] == places[1] != places[2]
+
+
 async def test_two_quick_clicks_start_one_fork(desk, visit):
     """The button of a fork's form is away while the form is sent, and there again for who comes back."""
     run = await desk.ended(WHY)
