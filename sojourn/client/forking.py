@@ -36,7 +36,7 @@ from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.segments import store_segment
 
-__all__ = ["MISSING", "Fork", "ForkRequest", "fork_of", "read_histories"]
+__all__ = ["MAX_ORIGIN", "MISSING", "Fork", "ForkRequest", "fork_of", "read_histories"]
 
 MAX_ORIGIN = 150
 """Most characters of the session's id that the session's id of its fork begins with."""

@@ -16,7 +16,7 @@ from sojourn.core.schema.validate import Validator
 from sojourn.core.values.pointer import to_tokens
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 
-__all__ = ["DONE", "Body", "Read", "read_answer", "read_value"]
+__all__ = ["DONE", "VERDICTS", "Body", "Read", "read_answer", "read_value"]
 
 DONE = {
     "approve": "Approved",
@@ -27,6 +27,16 @@ DONE = {
     "provide": "Sent",
 }
 """What the buttons of the forms do, as it is told afterwards."""
+
+VERDICTS = {
+    "approve": "Approved",
+    "approve_tool": "Approved",
+    "deny": "Denied",
+    "answer": "Answered",
+    "decline": "Declined",
+    "provide": "Answered",
+}
+"""How a wait has ended then, as `views/steps.py` says it."""
 
 Body = AnswerBody | ApprovalBody | ToolResultsBody
 """What a wait is answered by."""

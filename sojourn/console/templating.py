@@ -1,5 +1,6 @@
 """Templating: the templates, where every text is escaped, and the words that they use for moments, amounts and texts from outside."""
 
+import uuid
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, cast
@@ -18,7 +19,7 @@ from sojourn.console.views.text import lines_of, one_line, readable, shown
 from sojourn.console.views.wait_view import wait_form
 from sojourn.core.values.terminal import took
 
-__all__ = ["render"]
+__all__ = ["new_mark", "render"]
 
 
 @cache
@@ -52,8 +53,13 @@ def _templates() -> Environment:
         "wait_form": wait_form,
     }
     made.filters.update(words)
-    cast("dict[str, Any]", made.globals)["asset"] = name_of
+    cast("dict[str, Any]", made.globals).update(asset=name_of, new_mark=new_mark)
     return made
+
+
+def new_mark() -> str:
+    """What tells a form from all others, so that the same one sent again does nothing twice."""
+    return uuid.uuid4().hex
 
 
 def render(name: str, **values: Any) -> str:

@@ -1,6 +1,8 @@
 """Service: what every route gets: the app, the client, the followers of runs, and who may see what."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +12,8 @@ from temporalio.service import RPCError
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
+from sojourn.client.conversation_id import conversation_id
+from sojourn.client.forking import MAX_ORIGIN, MISSING
 from sojourn.client.listing import Selection, count_of, page_of
 from sojourn.client.opening import as_messages
 from sojourn.client.opening import opened as opened_run
@@ -19,7 +23,7 @@ from sojourn.client.session import Session
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.errors import RunNotFound
+from sojourn.errors import RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
@@ -155,6 +159,11 @@ class Service:
 
     async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
         """Fork a run that the principal may see; raises as `Client.fork`."""
+        return await self._fork(asking, run, body, result, self.chosen(asking, body.run_id))
+
+    async def _fork(
+        self, asking: Principal, run: Run, body: ForkBody, result: Any, new_run_id: str | None
+    ) -> Run:
         return await self.client.fork(
             run.id,
             at=body.at,
@@ -164,9 +173,34 @@ class Service:
             approve=body.approve,
             arguments=body.arguments,
             by=asking.subject,
-            new_run_id=self.chosen(asking, body.run_id),
+            new_run_id=new_run_id,
             principal=asking,
         )
+
+    async def fork_once(self, asking: Principal, run: Run, body: ForkBody, *, result: Any, made: str) -> Run:
+        """Fork a run as `fork` does; what is asked for again by the same form is the fork that there is.
+
+        Args:
+            asking: Who asks.
+            run: The run to fork.
+            body: The point and the change; it chooses no id.
+            result: The result that replaces another one, or `MISSING`.
+            made: What tells this form from all others; the fork's id is made of it and of what the form asks for.
+        """
+        asked = [asking.tenant, asking.subject, run.id, made, body.model_dump(mode="json")]
+        if result is not MISSING:
+            asked.append({"result": result})
+        mark = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+        status = await run.status()
+        if status.conversation:
+            session_id = f"{status.session_id[:MAX_ORIGIN]}-fork-{mark[:8]}".lstrip("-")
+            new_id = conversation_id(status.agent_id, session_id, asking.tenant)
+        else:
+            new_id = chosen_id(asking, f"{status.agent_id.rsplit('.', 1)[-1]}-{mark[:12]}")
+        try:
+            return await self._fork(asking, run, body, result, new_id)
+        except RunAlreadyExists:
+            return await self.run(asking, new_id)
 
     def chosen(self, asking: Principal, run_id: str | None) -> str | None:
         """The run id for the one that a request chooses, if it does; raises as `chosen_id`."""

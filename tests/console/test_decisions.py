@@ -79,7 +79,14 @@ async def test_decisions_are_a_table_that_runs_nothing(office, decided):
     assert (answered["verdict"], answered["by"], answered["text"]) == ("answered", "eva", "the second")
 
 
-@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r", "  =", "\n@"])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        *("=", "+", "-", "@", "\t=", "\r", "  =", "\n@"),
+        *("\uff1d", "\uff0b", "\uff0d", "\uff20", "\u2212"),
+        *("\u00a0=", "\u3000+", "\u200b=", "\ufeff@", "\v=", "\f-", "\u2066 \u00a0\ufe0f=", "\ue000="),
+    ],
+)
 def test_no_cell_is_a_formula(decision, begin):
     """Whatever a text begins with, a program for tables takes it for a text; and it stays in its cell."""
     made = Decision(**{**decision, "by": f'{begin}cmd|"x",1', "title": f"{begin}1"})

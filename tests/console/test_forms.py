@@ -75,7 +75,12 @@ def test_what_is_sent_becomes_the_values_of_the_schema():
         ("f0", "", MISSING),
         ("f2", "three", "This is no number."),
         ("f2", "1.5", "This is a whole number."),
+        ("f2", "1_0", "This is no number."),
+        ("f2", "1e999", "This has more than 300 digits."),
+        ("f2", "9007199254740993.5", "This is a whole number."),
         ("f3", "nan", "This is no number."),
+        ("f3", "1_000.5", "This is no number."),
+        ("f3", "1e400", "This is no number."),
         ("f7", "7", "Choose one of the list."),
         ("f7", "-1", "Choose one of the list."),
         ("f10", "{", "This is not JSON"),
@@ -164,3 +169,39 @@ def test_a_thousand_values_are_cut_and_still_whole():
     made = arguments_of({f"k{n}": n for n in range(1_000)})
     assert (len(made.rows), made.left_out) == (MOST_ROWS, 800)
     assert '"k999": 999' in made.whole
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9007199254740993.0", 9007199254740993),
+        ("9007199254740993", 9007199254740993),
+        ("1e30", 10**30),
+        (" -12.50e1 ", -125),
+    ],
+)
+def test_a_whole_number_is_read_exactly(text, value):
+    """However a whole number is written, none of its digits is another."""
+    read = read_fields(
+        fields_of({"properties": {"count": {"type": "integer"}}}, "f"), Form({"f0": [text]})
+    ).values["count"]
+    assert (read, type(read)) == (value, int)
+
+
+def test_a_text_of_several_lines_has_a_field_that_keeps_them():
+    """A default with line breaks, and a typed text that has some, stand in a field of several lines."""
+    schema = {"properties": {"note": {"type": "string", "default": "a\nb"}, "name": {"type": "string"}}}
+    fields = fields_of(schema, "f")
+    assert [field.kind for field in fields] == ["lines", "text"]
+    sent = read_fields(fields, Form({"f0": ["a\r\nb"], "f1": ["c\r\nd"]}))
+    assert [(field.kind, field.text) for field in sent.fields] == [("lines", "a\nb"), ("lines", "c\nd")]
+    assert sent.values == {"note": "a\nb", "name": "c\nd"}
+
+
+def test_long_names_that_begin_alike_can_be_told_apart():
+    """Of a long name the beginning is shown, its length, and all of it."""
+    one, other = arguments_of({"n" * 300 + "1": 1, "n" * 300 + "2": 2, "short": 3}).rows[:2]
+    assert one.name == other.name == "n" * 100
+    assert (one.whole_name, other.whole_name) == ("n" * 300 + "1", "n" * 300 + "2")
+    assert one.name_length == 301
+    assert arguments_of({"short": 3}).rows[0].whole_name == ""

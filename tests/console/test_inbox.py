@@ -23,6 +23,11 @@ def row(page, run):
     return page.locator(f"#list li[id^='wait-{run.id}-']")
 
 
+async def read(page):
+    """Wait until what is newly shown has been there long enough for keys."""
+    await expect(page.locator("#open:not([data-arming])")).to_be_attached()
+
+
 def label():
     """A label that only one test has, and the part of a URL that filters by it."""
     value = uuid.uuid4().hex[:8]
@@ -83,12 +88,14 @@ async def test_the_inbox_is_answered_by_keys_alone(office, visit):
     await expect(row(page, runs[0]).locator("a")).to_have_attribute("aria-current", "true")
     await press("j")
     await expect(page.locator("#open")).to_contain_text(runs[1].id)
+    await read(page)
     await press("d")
     await expect(page.get_by_role("button", name="Deny")).to_be_focused()
     assert (await runs[1].status()).awaits, "nobody has decided yet"
     await press("d")
     await expect(page.locator("#said")).to_contain_text("Denied")
     await expect(page.locator("#open")).to_contain_text(runs[2].id)
+    await read(page)
     await press("a")
     await press("a")
     await expect(page.locator("#said")).to_contain_text("Approved")
@@ -98,6 +105,57 @@ async def test_the_inbox_is_answered_by_keys_alone(office, visit):
     await press("Escape")
     await press("?")
     await expect(page.locator(".help .sheet")).to_be_visible()
+
+
+async def test_who_keeps_pressing_decides_on_nothing_that_came_meanwhile(office, visit):
+    """After an approval the page goes on to the next wait; keys go to that one only after a pause, and those pressed before it do nothing."""
+    labels, query = label()
+    runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(3)]
+    page = await visit(f"{office.url}/inbox/{runs[0].id}/{(await office.asked(runs[0])).id}?{query}")
+    await read(page)
+    await page.keyboard.press("a")
+    await page.keyboard.press("a")
+    await expect(page.locator("#open .meta")).not_to_contain_text(runs[0].id)
+    for _ in range(12):
+        await page.keyboard.press("a", delay=20)
+        await page.wait_for_timeout(100)
+    await expect(page.locator("#open[data-arming]")).to_be_attached()
+    for run in runs[1:]:
+        assert [wait.payload["amount"] for wait in (await run.status()).awaits] == [12.5]
+    await read(page)
+    await page.keyboard.press("a")
+    await expect(page.get_by_role("button", name="Approve", exact=False).first).to_be_focused()
+
+
+async def test_what_was_done_is_said_only_where_it_is_so(office):
+    """A link that says a call was approved says nothing of one that is open, of one that was denied, or of none."""
+    labels, _ = label()
+    run, wait = await office.asks("refund Ana", labels=labels)
+    other, denied = await office.asks("refund Ana", labels=labels)
+    await other.deny(denied)
+    async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
+        for of in (f"{run.id}/{wait.id}", f"{other.id}/{denied.id}", f"{run.id}/none", "x"):
+            answer = await http.get("/inbox", params={"done": "approve", "of": of})
+            assert answer.status_code == 200
+            assert "See it" not in answer.text
+        place = f"{other.id}/{denied.id}"
+        answer = await http.get("/inbox", params={"done": "deny", "of": place})
+        assert f'Denied. <a href="/inbox/{place}">See it</a>' in answer.text
+
+
+async def test_a_long_question_is_whole_and_what_is_cut_says_where_all_of_it_is(office):
+    """The longest question of a planner is shown whole; of what the run was asked, if it is longer still, the beginning, with a link to all of it."""
+    run, wait = await office.asks("which " + "x" * 7_900)
+    other, approval = await office.asks("refund " + "y" * 30_000)
+    async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
+        answer = await http.get(office.page_of(run, wait))
+        assert "x" * 7_900 in answer.text.partition('class="prose"')[2]
+        assert "This is only its beginning" not in answer.text
+        answer = await http.get(office.page_of(other, approval))
+        place = re.search('This is only its beginning: <a href="([^"]*)"', answer.text)[1]
+        assert "y" * 30_000 not in answer.text.partition('aria-label="What it is about"')[2]
+        assert place == f"/runs/{other.id}/transcript"
+        assert "y" * 30_000 in (await http.get(place, params={"message": "0"})).text
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -1,7 +1,11 @@
 """The page of a run: what its tree says, that it is live, and what can be done with the run from there."""
 
 import asyncio
+import html
 import json
+import re
+import uuid
+from urllib.parse import unquote
 
 import httpx2
 import pytest
@@ -175,14 +179,13 @@ async def test_a_run_is_forked_with_another_result(desk, visit, script):
     run = await desk.ended(WHY)
     page = await visit(f"{desk.url}/runs/{run.id}", script=script)
     await call(page, "devices.read").locator("summary").first.click()
-    await call(page, "devices.read").get_by_role("link", name="This call alone").click()
-    await page.get_by_role("link", name="Fork from here").click()
+    await call(page, "devices.read").get_by_role("link", name="Fork from here").click()
     field = page.get_by_label("The result, as JSON")
     assert json.loads(await field.input_value())["total"] == 18.4
     await field.fill("no JSON")
     await page.get_by_role("button", name="Start the fork").click()
     await expect(page.get_by_role("alert")).to_contain_text("is no JSON")
-    await page.go_back()
+    await expect(page.get_by_label("The result, as JSON")).to_have_value("no JSON")
     await page.get_by_label("The result, as JSON").fill('{"total": 0}')
     await page.get_by_role("button", name="Start the fork").click()
     await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
@@ -222,6 +225,116 @@ async def test_a_failed_run_is_taken_up_again(desk, visit):
     await expect(page.locator(".the-end")).to_contain_text("the price list has no column")
     await page.get_by_role("button", name="Retry").click()
     await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
+
+
+def made_in(page):
+    """What tells the form of a fork, or of a retry, from others."""
+    return re.search('name="made" value="([0-9a-f]{32})"', page)[1]
+
+
+def sender(desk):
+    """Sends forms as a page of the console does."""
+    return httpx2.AsyncClient(base_url=desk.url, headers={"Origin": desk.url}, timeout=60)
+
+
+async def test_a_form_that_is_sent_twice_is_one_fork(desk):
+    """The same form makes one fork, also at the same time; another change in it, and another form, make another one."""
+    run = await desk.ended(WHY)
+    async with sender(desk) as http:
+        path = f"/runs/{run.id}/fork"
+        made = made_in((await http.get(path)).text)
+        asked = {"change": "message", "message": "Only d-3", "at": "", "made": made}
+        answers = await asyncio.gather(*(http.post(path, data=asked) for _ in range(3)))
+        (place,) = {answer.headers["location"] for answer in answers}
+        assert {answer.status_code for answer in answers} == {303}
+        other = await http.post(path, data={**asked, "message": "Only d-6"})
+        third = await http.post(path, data={**asked, "made": made_in((await http.get(path)).text)})
+        assert len({place, other.headers["location"], third.headers["location"]}) == 3
+        broken = await desk.ended("Break at once")
+        path = f"/runs/{broken.id}/retry"
+        made = made_in((await http.get(f"/runs/{broken.id}")).text)
+        places = {(await http.post(path, data={"made": made})).headers["location"] for _ in range(3)}
+        assert len(places) == 1
+
+
+async def test_a_fork_of_a_conversation_that_is_asked_for_twice_is_one_session(desk):
+    """The fork of a conversation is a session of its own, and the same one where the form is sent again."""
+    session = desk.client.session("ops.assistant", f"twice-{uuid.uuid4().hex[:6]}")
+    async with sender(desk) as http:
+        await session.send("Echo hello")
+        run_id = session.run.id
+        await desk.status_when(session.run, lambda status: status.turns)
+        asked = {"change": "message", "message": "Echo again", "made": "0" * 32}
+        path = f"/runs/{run_id}/fork"
+        places = {(await http.post(path, data=asked)).headers["location"] for _ in range(2)}
+        assert len(places) == 1
+        assert re.search(rf"/{re.escape(run_id)}-fork-[0-9a-f]{{8}}$", unquote(places.pop()))
+
+
+async def test_two_people_who_send_the_same_form_have_a_fork_each(desk):
+    """The fork of a form is that of whoever sends it, also where a tenant's ids begin with its name."""
+    asking = Principal(subject="ana", tenant="acme", roles=list(ROLES))
+    run = await desk.ended("Echo hello", principal=asking)
+    subject = ["ana"]
+
+    async def who(_):
+        return asking.model_copy(update={"subject": subject[0]})
+
+    web = create_app(desk_app.app, client=desk.client, auth=who)
+    asked = {"change": "message", "message": "Echo again", "made": "0" * 32}
+    async with (
+        listening(web) as url,
+        httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as http,
+    ):
+        places: list[str] = []
+        for subject[0] in ("ana", "ana", "ben"):
+            places.append((await http.post(f"/runs/{run.id}/fork", data=asked)).headers["location"])
+            assert (await http.get(places[-1])).status_code == 200
+    assert places[0] == places[1] != places[2]
+
+
+async def test_two_quick_clicks_start_one_fork(desk, visit):
+    """The button of a fork's form is away while the form is sent, and there again for who comes back."""
+    run = await desk.ended(WHY)
+    page = await visit(f"{desk.url}/runs/{run.id}/fork")
+    sent = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    await page.get_by_label("The message").fill("Only d-3")
+    button = page.get_by_role("button", name="Start the fork")
+    await button.evaluate(
+        "button => { button.click(); button.click(); setTimeout(() => button.click(), 20); }"
+    )
+    await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
+    assert len(sent) == 1
+    await page.go_back()
+    await expect(page.get_by_role("button", name="Start the fork")).to_be_enabled()
+
+
+async def test_what_cannot_be_forked_is_told_in_the_form(desk):
+    """A mistake is told at its field, with all that was typed, and starts nothing."""
+    run = await desk.ended(WHY)
+    (end, *_) = [each async for each in run.events(follow=False) if each.type == "tool_end"]
+    async with sender(desk) as http:
+        for change, text, told in (
+            ("arguments", '{"device": <b>', "no JSON"),
+            ("arguments", "[1]", "the arguments are an object"),
+            ("result", "[" * 100_000, "no JSON"),
+            ("message", " ", "the message is empty"),
+        ):
+            asked = {"at": end.event_id, "change": change, change: text, "made": "1" * 32}
+            answer = await http.post(f"/runs/{run.id}/fork", data=asked)
+            assert answer.status_code == 422
+            assert f'id="{change}-fault" role="alert"' in answer.text
+            assert told in answer.text
+            assert text in html.unescape(answer.text)
+            assert made_in(answer.text) == "1" * 32
+
+
+async def test_a_place_that_is_none_breaks_no_page(desk, visit):
+    """Whatever stands after the # of an address, the rest of the page's script is there."""
+    page = await visit(f"{desk.url}/runs#%E0%A4%A")
+    await page.keyboard.press("/")
+    await expect(page.locator("[data-key='/']")).to_be_focused()
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -15,7 +15,7 @@ from sojourn.console import settling
 from sojourn.console.live import Live, News, part
 from sojourn.console.open_waits import HURRY, LIVE, OpenWaits
 from sojourn.console.page import Pages, Visit
-from sojourn.console.reading_answers import DONE
+from sojourn.console.reading_answers import DONE, VERDICTS
 from sojourn.console.views.inbox_rows import KINDS, InboxRow, kind_of, row_of, tools_of
 from sojourn.console.views.wait_view import WaitView
 from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
@@ -114,7 +114,8 @@ async def inbox(visit: Visit) -> Response:
             break
         except (Problem, RunNotFound):
             continue  # it has ended meanwhile
-    return _answer(visit, _shown(visit, filters, cursor, found, view, is_chosen=False))
+    shown = _shown(filters, cursor, found, view, is_chosen=False)
+    return _answer(visit, await _told(visit, shown))
 
 
 @pages.get("/inbox/{path:path}")
@@ -122,7 +123,8 @@ async def one(visit: Visit, path: str) -> Response:
     """One wait, and the inbox beside it."""
     filters, cursor = _filters(visit), visit.query("cursor")
     seen, found = await asyncio.gather(_of_path(visit, path), _found(visit, filters, cursor))
-    return _answer(visit, _shown(visit, filters, cursor, found, seen.view, is_chosen=True))
+    shown = _shown(filters, cursor, found, seen.view, is_chosen=True)
+    return _answer(visit, await _told(visit, shown))
 
 
 @pages.post("/inbox/{path:path}", role="viewer")
@@ -218,20 +220,38 @@ async def _of_path(visit: Visit, path: str) -> settling.Seen:
 
 async def _again(visit: Visit, filters: Filters, seen: settling.Seen, status: int) -> Response:
     found = await _found(visit, filters, "")
-    return _answer(visit, _shown(visit, filters, "", found, seen.view, is_chosen=True), status)
+    return _answer(visit, _shown(filters, "", found, seen.view, is_chosen=True), status)
 
 
 def _shown(
-    visit: Visit, filters: Filters, cursor: str, found: FoundWaits, view: WaitView | None, *, is_chosen: bool
+    filters: Filters, cursor: str, found: FoundWaits, view: WaitView | None, *, is_chosen: bool
 ) -> _Shown:
+    return _Shown(filters, cursor, found, [row_of(each) for each in found.waits], view, is_chosen)
+
+
+async def _told(visit: Visit, shown: _Shown) -> _Shown:
+    """The page with what was done just before, as the URL says it, if it is so."""
     done, of = visit.query("done"), visit.query("of")
-    word = DONE.get(done, "") if visit.request.method == "GET" else ""
-    if done == "void" and visit.request.method == "GET":
-        word = "The tool was changed since you saw it, so the call did not run. Decide on it as it is now."
-    rows = [row_of(each) for each in found.waits]
-    return _Shown(
-        filters, cursor, found, rows, view, is_chosen, word, visit.url(f"/inbox/{of}") if of and word else ""
-    )
+    if done == "void" and shown.view is not None and shown.view.changes:
+        return replace(
+            shown,
+            done="The tool was changed since you saw it, so the call did not run. Decide on it as it is now.",
+        )
+    if done not in DONE or not of:
+        return shown
+    try:
+        seen = await _of_path(visit, of)
+    except (RunNotFound, Problem, InvalidInput):
+        return shown
+    if seen.place is not None:
+        return (
+            replace(shown, done="Further results are waited for", done_at=visit.url(f"/inbox/{of}"))
+            if done == "provide"
+            else shown
+        )
+    if seen.view.ended is not None and seen.view.ended.verdict != VERDICTS[done]:
+        return shown
+    return replace(shown, done=DONE[done], done_at=visit.url(f"/inbox/{of}"))
 
 
 def _answer(visit: Visit, shown: _Shown, status: int = 200) -> Response:

@@ -3,6 +3,7 @@
 import json
 from typing import Any, cast
 
+from pydantic import ValidationError
 from starlette.responses import Response
 
 from sojourn.client.forking import MISSING
@@ -12,6 +13,7 @@ from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, watching_of
 from sojourn.console.run_links import links_of
+from sojourn.console.templating import new_mark
 from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
@@ -20,14 +22,11 @@ from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.principals import require
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["pages"]
 
 pages = Pages()
-
-_NOTHING: dict[str, Any] = {"result": MISSING}
-"""A fork in which no result is another."""
 
 
 async def _open(visit: Visit, run_id: str, what: str) -> Run:
@@ -74,31 +73,54 @@ async def cancel(visit: Visit, run_id: str) -> Response:
 async def retry(visit: Visit, run_id: str) -> Response:
     """Take a run up again that did not end with an answer: a fork at its last point, without a change."""
     run = await visit.service.run(visit.asking, run_id)
-    fork = await visit.service.fork(visit.asking, run, ForkBody(), **_NOTHING)
+    fork = await _fork(visit, run, await visit.form(), ForkBody(), MISSING)
     return visit.go(f"/runs/{fork.id}")
+
+
+async def _fork(visit: Visit, run: Run, form: Form, body: ForkBody, result: Any) -> Run:
+    """The fork that a form asks for: one, however often it is sent."""
+    if made := form.text("made"):
+        return await visit.service.fork_once(visit.asking, run, body, result=result, made=made)
+    return await visit.service.fork(visit.asking, run, body, result=result)
 
 
 @pages.get("/runs/{run_id:path}/fork", role="operator")
 async def choose(visit: Visit, run_id: str) -> Response:
     """The form of a fork."""
     run = await visit.service.run(visit.asking, run_id)
+    return await _form(visit, run, visit.query("at"))
+
+
+async def _form(
+    visit: Visit, run: Run, at: str, given: Form | None = None, fault: Problem | None = None
+) -> Response:
+    """The form; with what was typed, and why it could not be taken, where it was sent; raises InvalidInput where `at` is no event."""
     watched = await watching_of(visit.service).look(run.id)
-    at = visit.query("at")
     if at and not EVENT_ID.match(at):
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
     event = await event_at(visit.service, run.id, at) if at else None
-    is_result = isinstance(event, ToolEndEvent)
+    texts = {"message": ""}
+    if isinstance(event, ToolEndEvent):
+        texts["result"] = json_text(event.result.result)
+    if isinstance(event, AwaitClarificationEvent):
+        texts["answer"] = ""
+    if arguments := await _arguments(visit, watched, event):
+        texts["arguments"] = arguments
+    is_decided = isinstance(event, AwaitConfirmationEvent) and visit.may("approver")
+    first = next((each for each in ("result", "answer") if each in texts), "message")
+    change = (given.text("change") if given else "") or ("approve" if is_decided else first)
     links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "fork.html",
+        http_status=fault.status if fault else 200,
         **head_values(watched, links),
         at=at,
         event=event,
-        is_result=is_result,
-        is_question=isinstance(event, AwaitClarificationEvent),
-        is_approval=isinstance(event, AwaitConfirmationEvent),
-        result=json_text(event.result.result) if isinstance(event, ToolEndEvent) else "",
-        arguments=await _arguments(visit, watched, event),
+        is_decided=is_decided,
+        texts={name: given.text(name) if given and name in given else text for name, text in texts.items()},
+        change=change,
+        made=(given.text("made") if given else "") or new_mark(),
+        problem=fault,
         tab="fork",
     )
 
@@ -114,38 +136,51 @@ async def _arguments(visit: Visit, watched: WatchedRun, event: Event | None) -> 
 
 @pages.post("/runs/{run_id:path}/fork", role="operator")
 async def fork(visit: Visit, run_id: str) -> Response:
-    """Start the fork, and go to it."""
+    """Start the fork, and go to it; what cannot be taken is told in the form, with all that was typed."""
     run = await visit.service.run(visit.asking, run_id)
     form = await visit.form()
-    body, more = _asked(form)
-    if body.approve is not None:
-        require(visit.asking, "approver")
-    about(visit.request, at=body.at, change=form.text("change"))
-    made = await visit.service.fork(visit.asking, run, body, **more)
+    try:
+        body, result = _asked(form)
+        if body.approve is not None:
+            require(visit.asking, "approver")
+        about(visit.request, at=body.at, change=form.text("change"))
+        made = await _fork(visit, run, form, body, result)
+    except (InvalidInput, ValidationError) as error:
+        return await _form(visit, run, form.text("at").strip(), form, _told(error, run.id))
     return visit.go(f"/runs/{made.id}")
 
 
-def _asked(form: Form) -> tuple[ForkBody, dict[str, Any]]:
-    """What a form asks for; raises InvalidInput."""
+def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
+    """What is wrong with a form, as it is told in it."""
+    if isinstance(error, ValidationError):
+        detail = str(error.errors(include_url=False, include_input=False)[0]["msg"])
+    else:
+        detail = problem_of(error).detail
+    detail = detail.removeprefix(f"{run_id}: ").removeprefix("Value error, ")
+    return Problem(422, "invalid_input", detail, then="Correct it, and start the fork again.")
+
+
+def _asked(form: Form) -> tuple[ForkBody, Any]:
+    """What a form asks for, and the result that it gives or `MISSING`; raises InvalidInput."""
     at, change = form.text("at").strip() or None, form.text("change")
     if change == "message":
-        return ForkBody(at=at, message=form.text("message")), _NOTHING
+        return ForkBody(at=at, message=form.text("message")), MISSING
     if change == "answer":
-        return ForkBody(at=at, answer=form.text("answer")), _NOTHING
+        return ForkBody(at=at, answer=form.text("answer")), MISSING
     if change in ("approve", "deny"):
-        return ForkBody(at=at, approve=change == "approve"), _NOTHING
+        return ForkBody(at=at, approve=change == "approve"), MISSING
     if change == "arguments":
         arguments = _json(form.text("arguments"), "the arguments are")
         if not isinstance(arguments, dict):
             raise InvalidInput('the arguments are an object, as {"name": 1}')
-        return ForkBody(at=at, arguments=cast("dict[str, Any]", arguments)), _NOTHING
+        return ForkBody(at=at, arguments=cast("dict[str, Any]", arguments)), MISSING
     if change == "result":
-        return ForkBody(at=at), {"result": _json(form.text("result"), "the result is")}
-    return ForkBody(at=at), _NOTHING
+        return ForkBody(at=at), _json(form.text("result"), "the result is")
+    return ForkBody(at=at), MISSING
 
 
 def _json(text: str, what: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} no JSON: {error}; a text stands in quotes") from error

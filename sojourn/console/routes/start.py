@@ -11,6 +11,7 @@ from sojourn.console.form import Form
 from sojourn.console.opening import Way, labels_in, message_in, ways_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.attachments import MOST_BYTES
+from sojourn.console.views.numbers import number_in
 from sojourn.contracts.message import Message
 from sojourn.errors import InvalidInput, RunAlreadyExists, SojournError
 from sojourn.http.bodies import StartBody
@@ -20,8 +21,8 @@ __all__ = ["pages"]
 
 pages = Pages()
 
-LIMITS = {"max_tool_calls": int, "max_tool_rounds": int, "max_tokens": int, "max_cost": float}
-"""Limits that the form has, with their types."""
+LIMITS = {"max_tool_calls": True, "max_tool_rounds": True, "max_tokens": True, "max_cost": False}
+"""Limits that the form has, and whether they are whole numbers."""
 
 
 @pages.get("/start")
@@ -85,10 +86,10 @@ def _policy(form: Form) -> dict[str, Any] | None:
         InvalidInput: One is no number above zero.
     """
     limits: dict[str, Any] = {}
-    for name, kind in LIMITS.items():
+    for name, is_whole in LIMITS.items():
         if text := form.text(name).strip():
             try:
-                limits[name] = kind(text)
+                limits[name] = number_in(text, is_whole=is_whole)
             except ValueError as error:
                 raise InvalidInput(f"{name.replace('_', ' ')}: {text[:40]!r} is no number") from error
     if any(value <= 0 for value in limits.values()):

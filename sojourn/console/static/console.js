@@ -84,7 +84,10 @@
   });
 
   // A link to a part of the page opens what it is in.
-  const named = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; } };
+  const named = () => {
+    const name = location.hash.slice(1);
+    try { return decodeURIComponent(name); } catch { return name; } // somebody may have written anything there
+  };
   const unfold = () => {
     const wanted = location.hash.length > 1 && document.getElementById(named());
     if (!wanted) return;
@@ -116,6 +119,21 @@
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {
       if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+
+  // What is sent once has an effect once: a second click sends nothing.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-once]")) return;
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+    setTimeout(() => { for (const button of form.querySelectorAll("button")) button.disabled = true; }); // after its value is sent
+  });
+  addEventListener("pageshow", () => { // also of a page that somebody comes back to
+    for (const form of document.querySelectorAll("form[data-once]")) {
+      delete form.dataset.sent;
+      for (const button of form.querySelectorAll("button")) button.disabled = false;
     }
   });
 

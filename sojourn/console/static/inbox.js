@@ -34,6 +34,28 @@
     if (wrong && document.activeElement === document.body) (wrong.matches("input, select, textarea") ? wrong : wrong.querySelector("input") ?? document.querySelector("#open [aria-invalid]") ?? document.getElementById("wait-title"))?.focus();
   });
 
+  // What is newly shown is read before a key goes to it; whoever still types meanwhile, typed for what was shown before.
+  const READING = 800;
+  let arming = 0, aimed = null;
+  const rest = () => {
+    clearTimeout(arming);
+    const open = document.getElementById("open");
+    if (!open) return;
+    open.dataset.arming = "";
+    aimed = null;
+    arming = setTimeout(() => delete open.dataset.arming, READING);
+  };
+  let seen = document.querySelector("#open > *");
+  rest();
+  document.addEventListener("htmx:after:swap", () => {
+    const now = document.querySelector("#open > *");
+    if (now !== seen) rest();
+    seen = now;
+  });
+  document.addEventListener("click", (event) => { // the second half of a double click is of what was there before
+    if (event.detail > 1 && event.target.closest?.("#open button[name=do]")) event.preventDefault();
+  }, true);
+
   // A key goes to a button first: nobody decides by a slip. Where an answer is written, to its first field.
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && document.activeElement?.matches("textarea")) {
@@ -47,7 +69,8 @@
       ?? (event.key === "a" ? document.querySelector("#open form :is(input:not([type=hidden]), select, textarea)") : null);
     if (!armed) return;
     event.preventDefault();
-    if (armed === at && armed.matches("button")) { if (!event.repeat) armed.click(); }
-    else armed.focus();
+    if (armed.closest("[data-arming]")) rest();
+    else if (armed === at && armed === aimed) { if (!event.repeat) armed.click(); }
+    else (aimed = armed.matches("button") ? armed : null, armed.focus());
   });
 })();

@@ -21,6 +21,7 @@ MAX_VALUE = 100_000
 """Longest value, in characters."""
 
 MAX_NAME = 200
+"""Characters from which a name is folded."""
 
 _ABSENT = object()
 _PLAIN = {"", "true", "false", "null", "none"}
@@ -31,7 +32,11 @@ class Argument:
     """A value of a call."""
 
     name: str
-    """Its path, such as `lines[0].sku`."""
+    """Its path, such as `lines[0].sku`; of a long one the beginning."""
+    whole_name: str
+    """A long path as a whole; empty where `name` is that."""
+    name_length: int
+    """Characters of the path."""
     value: str
     """As text; a text that could be taken for another value is in quotes."""
     beginning: str
@@ -122,9 +127,12 @@ def _row(
     elif is_compared and (value != old or type(value) is not type(old)):
         change = "changed"
     text = "" if value is _ABSENT else _text(value)
+    name = _name(path)
     texts = [each for each in (*path, value) if isinstance(each, str)]
     return Argument(
-        name=_name(path),
+        name=name if len(name) <= MAX_NAME else name[: MAX_NAME // 2],
+        whole_name=name[:MAX_VALUE] if len(name) > MAX_NAME else "",
+        name_length=len(name),
         value=text[:MAX_VALUE],
         beginning=text[: LONG // 2] if len(text) > LONG else "",
         length=len(text),
@@ -167,4 +175,4 @@ def _name(path: Sequence[str | int]) -> str:
             text += f".{step}" if text else step
         else:
             text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return one_line(text, MAX_NAME)
+    return shown(text)

@@ -31,6 +31,8 @@ class Around:
 
     wait: Await | None = None
     """As it was asked; None where the history does not have it."""
+    event_id: str = ""
+    """The event by which it was asked."""
     since: datetime | None = None
     steps: list[Step] = field(default_factory=list[Step])
     """The last ones before it."""
@@ -66,6 +68,7 @@ class Surroundings:
         found, wait = self.found, wait_in(event)
         if wait is not None and wait.id == self._await_id:
             found.wait, found.since, found.answered = wait, event.time, None
+            found.event_id = event.event_id or ""
             found.steps, found.earlier = list(self._steps), max(self._count - MOST_STEPS, 0)
             found.approved = self._approved.get(wait.tool) if isinstance(wait, AwaitConfirmation) else None
         elif isinstance(wait, AwaitConfirmation):

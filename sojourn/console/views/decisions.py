@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -131,7 +132,11 @@ COLUMNS = (
 )
 """The columns of the table."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@", "\u2212")
+"""What a formula begins with, in whichever width."""
+
+_BREAKS = ("\t", "\r", "\n", "\v", "\f")
+"""What a program for tables may take for the end of a cell, where a text begins with it."""
 
 
 def csv_of(decisions: Iterable[Decision], *, with_head: bool = False) -> str:
@@ -170,4 +175,13 @@ def csv_of(decisions: Iterable[Decision], *, with_head: bool = False) -> str:
 
 def _guarded(text: str) -> str:
     plain = text.replace("\0", "")
-    return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain
+    return f"'{plain}" if plain.startswith(_BREAKS) or _is_formula(plain) else plain
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a program for tables may take a text for a formula, by the first character that is seen."""
+    for each in text:
+        seen = unicodedata.normalize("NFKC", each).lstrip()
+        if seen and unicodedata.category(each)[0] not in "CMZ":
+            return seen.startswith(_FORMULA)
+    return False

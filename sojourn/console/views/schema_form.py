@@ -1,12 +1,12 @@
 """Forms made from JSON Schemas: a field for each simple value, and a text area for JSON where a schema has more."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
+from sojourn.console.views.numbers import number_in
 from sojourn.console.views.text import one_line, readable
 from sojourn.core.values.json_fault import json_fault
 
@@ -252,7 +252,7 @@ def _text_field(base: Field, schema: Mapping[str, Any]) -> Field:
     longest, pattern = schema.get("maxLength"), schema.get("pattern")
     shortest = schema.get("minLength")
     kind = _FORMATS.get(str(schema.get("format") or ""), "text")
-    if kind == "text" and isinstance(longest, int) and longest > LONG_TEXT:
+    if kind == "text" and ((isinstance(longest, int) and longest > LONG_TEXT) or "\n" in base.text):
         kind = "lines"
     return replace(
         base,
@@ -288,7 +288,8 @@ def read_fields(fields: Sequence[Field], form: SentForm) -> Sent:
             fault = MISSING if value is None and field.is_required else ""
         except ValueError as error:
             value, fault = None, str(error)
-        read.append(replace(field, texts=texts, fault=fault))
+        kind = "lines" if field.kind == "text" and any("\n" in each for each in texts) else field.kind
+        read.append(replace(field, kind=kind, texts=texts, fault=fault))
         if value is not None:
             values[field.name] = value[0]
     return Sent(tuple(read), values)
@@ -311,7 +312,7 @@ def _value(field: Field, texts: Sequence[str]) -> tuple[Any] | None:
         case "boolean":
             return (text == "yes",)
         case "number":
-            return (_read_number(field, text),)
+            return (number_in(text, is_whole=field.is_integer),)
         case "json":
             return (_read_json(text),)
         case "datetime-local":
@@ -329,18 +330,6 @@ def _chosen(field: Field, text: str) -> Any:
     if not text.isdecimal() or int(text) >= len(field.choices):
         raise ValueError("Choose one of the list.")
     return field.choices[int(text)][1]
-
-
-def _read_number(field: Field, text: str) -> float:
-    try:
-        number = int(text) if re.fullmatch(r"\s*[+-]?\d{1,300}\s*", text) else float(text)
-    except ValueError as error:
-        raise ValueError("This is no number.") from error
-    if not math.isfinite(number):
-        raise ValueError("This is no number.")
-    if field.is_integer and number != int(number):
-        raise ValueError("This is a whole number.")
-    return int(number) if field.is_integer else number
 
 
 def _read_json(text: str) -> Any:

@@ -21,8 +21,11 @@ from sojourn.contracts.tool_spec import Annotations, ToolSpec
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view"]
 
-MAX_TEXT = 4_000
+MAX_TEXT = 20_000
 """Longest prose, in characters."""
+
+MOST_CHANGES = 50
+"""Most changes of a tool that are told."""
 
 MOST_CALLS = 20
 """Most calls from outside whose results one form takes."""
@@ -106,6 +109,8 @@ class WaitView:
     calls_left_out: int
     around: Around
     ended: Ended | None
+    cut: frozenset[str] = frozenset()
+    """The fields of which only the beginning is here."""
     reason: str = ""
     """What somebody has typed as the reason."""
     fault: str = ""
@@ -185,6 +190,7 @@ def wait_view(
         calls=(),
         calls_left_out=0,
         around=around,
+        cut=_cut(asked=asked or around.asked, for_whom=around.for_whom),
         ended=Ended(
             verdict_of(answered),
             answered.by or "",
@@ -217,17 +223,27 @@ def _prose(text: str) -> str:
     return readable(text[:MAX_TEXT])
 
 
+def _cut(**texts: str) -> frozenset[str]:
+    """The names of the texts that are too long."""
+    return frozenset(name for name, text in texts.items() if len(text) > MAX_TEXT)
+
+
 def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Specs) -> WaitView:
     spec, before = specs(wait.tool), around.approved
+    cut = _cut(prompt=wait.prompt, about_tool=spec.description if spec else "")
+    if len(wait.changes) > MOST_CHANGES or any(len(change) > MAX_TEXT for change in wait.changes):
+        cut |= {"changes"}
     return replace(
         view,
         title=one_line(wait.prompt or wait.title or wait.tool, 400),
+        prompt=_prose(wait.prompt) if len(wait.prompt) > 400 else "",
+        cut=view.cut | cut,
         tool=wait.tool,
         tool_title=one_line(wait.title, 120),
         about_tool=_prose(spec.description) if spec else "",
         tags=tuple(one_line(tag, 60) for tag in wait.tags[:12]),
         consequences=consequences(wait.shown, spec),
-        changes=tuple(shown(change)[:500] for change in wait.changes[:50]),
+        changes=tuple(shown(change[:MAX_TEXT]) for change in wait.changes[:MOST_CHANGES]),
         arguments=arguments_of(
             wait.payload,
             before.payload if before else None,
@@ -275,8 +291,14 @@ def _declared(of: Annotations) -> Iterator[Consequence]:
 def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitView:
     spec = specs(wait.restrict_to_tool) if wait.restrict_to_tool else None
     fields, words = _question_fields(wait)
+    cut = _cut(
+        prompt=wait.question,
+        detail=wait.clarifying_prompt or "",
+        about_tool=spec.description if spec else "",
+    )
     return replace(
         view,
+        cut=view.cut | cut,
         title=one_line(wait.question.strip().split("\n")[0], 300) or "A question",
         prompt=_prose(wait.question) if "\n" in wait.question.strip() or len(wait.question) > 300 else "",
         detail=_prose(wait.clarifying_prompt or ""),

@@ -1,0 +1,35 @@
+"""The view of a wait: what is long is shown, and what is too long says so."""
+
+import pytest
+
+from sojourn import AwaitClarification
+from sojourn.console.views.around import Around
+from sojourn.console.views.wait_view import MAX_TEXT, wait_view
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.run import RunStatus
+
+
+def view_of(wait, asked=""):
+    """The view of an open wait."""
+    status = RunStatus(run_id="r-1", agent_id="shop.clerk")
+    return wait_view(wait, status, Around(), lambda _: None, asked=asked, said="", is_open=True)
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(6_000, False), (MAX_TEXT, False), (MAX_TEXT + 1, True)])
+def test_a_long_question_is_shown_and_what_is_cut_is_named(length, is_cut):
+    """A question, what it explains and what was asked are whole up to a bound; beyond it the view names what it has cut."""
+    text = "x" * (length - 1) + "!"
+    view = view_of(AwaitClarification(question=text, clarifying_prompt=text), asked=text)
+    for shown in (view.prompt, view.detail, view.asked):
+        assert shown == text[:MAX_TEXT]
+    assert view.cut == (frozenset({"prompt", "detail", "asked"}) if is_cut else frozenset())
+
+
+def test_the_changes_of_a_tool_and_a_long_prompt_are_shown():
+    """An approval has all of its prompt and of the changes of its tool; where there are too many, the view says so."""
+    call = {"id": "w", "tool_call_id": "c", "tool": "shop.refund", "payload": {}, "payload_digest": "d"}
+    long = "y" * 3_000
+    view = view_of(AwaitConfirmation(**call, prompt=long, changes=[long]))
+    assert (view.prompt, view.changes, view.cut) == (long, (long,), frozenset())
+    assert view_of(AwaitConfirmation(**call, changes=["z"] * 51)).cut == {"changes"}
+    assert view_of(AwaitConfirmation(**call, changes=["z" * (MAX_TEXT + 1)])).cut == {"changes"}
