@@ -18,13 +18,14 @@
     const form = event.target;
     if (!form.matches("[data-compose]")) return;
     const id = form.elements.message_id;
-    const files = [...form.elements.files.files].map((file) => [file.name, file.size, file.lastModified]);
-    const said = JSON.stringify([form.elements.text.value, files]);
+    if (!id) return; // a form of fields
+    const files = [...form.elements.files?.files ?? []].map((file) => [file.name, file.size, file.lastModified]);
+    const text = form.elements.text?.value ?? "", said = JSON.stringify([text, files]);
     const before = sent.get(form);
     if (before && before.id === id.value && before.said !== said) {
       id.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     }
-    sent.set(form, { id: id.value, said, text: form.elements.text.value });
+    sent.set(form, { id: id.value, said, text });
   }, true);
 
   // The answer brings an emptied form; what was typed meanwhile stays.
