@@ -38,6 +38,20 @@ async def _open_failed(page: Page) -> None:
     await page.locator("#tree > .is-state-failed summary").first.click()
 
 
+async def _open_alone(page: Page) -> None:
+    """Go to the page of the call that failed."""
+    await _open_failed(page)
+    await page.locator("#tree > .is-state-failed").first.get_by_role("link", name="This call alone").click()
+    await page.locator(".call-title").wait_for()
+
+
+async def _open_fork(page: Page) -> None:
+    """Go to the form of a fork from the call that failed, with other arguments."""
+    await _open_failed(page)
+    await page.locator("#tree > .is-state-failed").first.get_by_role("link", name="Fork from here").click()
+    await page.locator("#change-arguments").check()
+
+
 async def _open_deletion(page: Page) -> None:
     """Open the approval of the inbox."""
     await page.locator("#list").get_by_text("Delete 412 work orders").click()
@@ -49,6 +63,11 @@ PICTURES: dict[str, tuple[str, int, int, str, Shot]] = {
     "console-run": ("/runs/dark-site", 1280, 1080, "light", _open_failed),
     "console-waiting": ("/runs/old-orders", 1280, 620, "dark", _nothing),
     "console-timeline": ("/runs/old-orders-decided/timeline", 1280, 560, "light", _nothing),
+    "console-call": ("/runs/dark-site", 1280, 760, "light", _open_alone),
+    "console-transcript": ("/runs/dark-site/transcript", 1280, 620, "light", _nothing),
+    "console-events": ("/runs/dark-site/events", 1280, 560, "light", _nothing),
+    "console-policy": ("/runs/dark-site/policy", 1280, 620, "light", _nothing),
+    "console-fork": ("/runs/dark-site", 1280, 760, "light", _open_fork),
     "console-inbox": ("/inbox", 1280, 760, "light", _open_deletion),
     "console-decisions": ("/decisions", 1280, 420, "light", _nothing),
     "console-talk": ("/talk", 1280, 420, "dark", _nothing),
