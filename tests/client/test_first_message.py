@@ -88,7 +88,7 @@ async def test_temporal_shows_of_a_conversation_what_it_shows_of_any_run(client,
     assert (await turn.result()).text == "hello"
     described = await traces(session.run).handle.describe()
     assert described.typed_search_attributes.get(AGENT) == "test.agent"
-    assert await described.static_summary() == "test.agent"
+    assert await described.static_summary() == "test.agent: `hello`"
     assert "team: shop" in (await described.static_details() or "")
     kinds = [event.event_type for event in await traces(session.run).history()]
     accepted = kinds.index(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED)

@@ -42,11 +42,12 @@ async def test_a_row_says_what_is_asked_and_what_the_run_does_now(console, liste
 
 async def test_the_list_is_live(console, listed, visit):
     """A run that starts, and one that goes on, changes the page by itself."""
-    run = await console.waiting("ask me")
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    run = await console.waiting("ask me", session_id=session)
     await listed(run)
-    page = await visit(f"{console.url}/runs")
+    page = await visit(f"{console.url}/runs?session={session}")
     await expect(page.locator("#connection")).to_have_text("Live")
-    another = await console.waiting("ask again")
+    another = await console.waiting("ask again", session_id=session)
     await expect(page.locator(f"[id='run-{another.id}']")).to_contain_text("asks: Which one?")
     await run.answer("the second")
     await expect(page.locator(f"[id='run-{run.id}'] .status")).to_have_text("Completed")
@@ -72,11 +73,13 @@ async def test_what_is_filtered_by_is_in_the_url_and_in_the_form(console, listed
 
 async def test_a_run_that_ended_says_how(console, listed, visit):
     """An answer and a failure are in the row of the run."""
-    good, bad = await console.start("the answer is 42"), await console.start("fail")
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    good = await console.start("the answer is 42", session_id=session)
+    bad = await console.start("fail", session_id=session)
     await good.result()
     await console.status_when(bad, lambda status: status.status == "failed")
     await listed(good, bad)
-    page = await visit(f"{console.url}/runs", scheme="dark")
+    page = await visit(f"{console.url}/runs?session={session}", scheme="dark")
     await expect(page.locator(f"[id='run-{good.id}'] .now")).to_have_text("the answer is 42")
     await expect(page.locator(f"[id='run-{bad.id}'] .now")).to_contain_text("the shop is closed")
 

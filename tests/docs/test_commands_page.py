@@ -252,7 +252,7 @@ async def test_try_again(served, here, rows, until):
         (done,) = await all_well(
             served, [[*(wipe.id if word == "RUN" else word for word in listing), "--json"]]
         )
-        return [run["forked_from"] for run in done.objects] == [wipe.id] * 5
+        return [run["forked_from"] for run in done.objects] == [wipe.id] * 6
 
     await until(are_listed)
 
