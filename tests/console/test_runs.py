@@ -153,3 +153,18 @@ async def test_a_conversation_is_listed_by_its_first_message(console, until):
             return f"the {word} is late" in (await http.get("/runs", params={"q": f"{word} is"})).text
 
         await until(is_found)
+
+
+async def test_a_run_that_names_no_agent_is_listed_without_a_link_to_one(console, until):
+    """Anybody may start the workflow without its search attributes: the row leads to the run, and to nothing without a name."""
+    name = f"odd-{uuid.uuid4().hex[:8]}"
+    handle = await console.client.temporal.start_workflow("AgentRun", {"odd": 1}, id=name, task_queue=name)
+    async with httpx2.AsyncClient(base_url=console.url) as http:
+
+        async def is_listed() -> bool:
+            text = (await http.get("/runs")).text
+            row = text.partition(f'id="run-{name}"')[2].partition("</li>")[0]
+            return bool(row) and '<bdi class="id" title=""></bdi>' not in row
+
+        await until(is_listed)
+    await handle.terminate()
