@@ -2,7 +2,7 @@
 
 import contextlib
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -25,6 +25,7 @@ async def begin(
     listed: Any,
     unlisted: Any,
     update: tuple[str, Any] | None = None,
+    message: str = "",
 ) -> Any:
     """Start the workflow of a run; where the namespace lacks search attributes, without them.
 
@@ -37,6 +38,7 @@ async def begin(
         unlisted: The same where none are set.
         update: The name and the value of an update that is sent in the same request; a run that is open gets it too, and
             is not started. Its outcome is returned.
+        message: The text of the message that the update sends, by which the run is introduced.
 
     Raises:
         RPCError: The server does not answer.
@@ -44,7 +46,7 @@ async def begin(
         WorkflowUpdateFailedError: The run refuses the update.
         WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
     """
-    introduction = introduce(run, message=_message_in(update))
+    introduction = introduce(run, message=message)
     options: dict[str, Any] = {
         "id": run_id,
         "task_queue": task_queue,
@@ -62,13 +64,6 @@ async def begin(
             if not search_attributes.is_unknown(error):
                 raise
     return await start("AgentRun", unlisted, **options)
-
-
-def _message_in(update: tuple[str, Any] | None) -> str:
-    """The text of the message that the update sends, with which a conversation begins."""
-    sent = update[1] if update else None
-    text = cast("dict[str, Any]", sent).get("text") if isinstance(sent, dict) else None
-    return text if isinstance(text, str) else ""
 
 
 async def _start_with(

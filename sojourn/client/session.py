@@ -237,7 +237,7 @@ class Session:
         try:
             accepted = await self.run.send(sent)
         except RunNotFound:
-            accepted = await self._begin(sent)
+            accepted = await self._begin(sent, message if isinstance(message, str) else message.text)
         except AwaitClosed:
             known = await self._known(message_id)
             if known is None:
@@ -251,7 +251,7 @@ class Session:
             return None
         return await accepted_before(self._client.temporal, self.run.id, message_id)
 
-    async def _begin(self, message: Fields) -> Accepted:
+    async def _begin(self, message: Fields, text: str) -> Accepted:
         """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""
         temporal, run = self._client.temporal, self._opening
         try:
@@ -264,7 +264,14 @@ class Session:
 
         async def update(fields: Fields) -> Any:
             return await begin(
-                temporal, self.run.id, run, queue, listed=listed, unlisted=run, update=(SEND, fields)
+                temporal,
+                self.run.id,
+                run,
+                queue,
+                listed=listed,
+                unlisted=run,
+                update=(SEND, fields),
+                message=text,
             )
 
         accepted = await send(temporal.get_workflow_handle(self.run.id), update, message)

@@ -14,6 +14,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access
@@ -21,7 +22,7 @@ from sojourn.connection.rpc_errors import translated
 from sojourn.events.history import HistoryReader
 from sojourn.events.pending import BLOCKS_LOOP, heartbeat_note, is_plan, when
 
-__all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
+__all__ = ["ATTEMPTS", "Stuck", "stuck_of", "stuck_runs"]
 
 ATTEMPTS = 3
 """Failed attempts from which a workflow task or a planner counts as failing again and again; a killed worker costs one."""
@@ -75,10 +76,33 @@ async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]
 async def _look(client: Access, run_id: str, is_served: Callable[[str], Awaitable[bool]]) -> Stuck | None:
     try:
         described = await client.temporal.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return None  # visibility lags: the run is already deleted
+        raise translated(error, run_id) from error
+    return await stuck_of(client, described, is_served)
+
+
+async def stuck_of(
+    client: Access,
+    described: WorkflowExecutionDescription,
+    is_served: Callable[[str], Awaitable[bool]] | None = None,
+) -> Stuck | None:
+    """Why an open run does not go on, by its description; None where it does.
+
+    Args:
+        client: The client.
+        described: The run.
+        is_served: Whether a worker polls a task queue; by default the server is asked.
+
+    Raises:
+        ServerUnavailable: The server does not answer.
+    """
+    try:
         raw, queue = described.raw_description, described.task_queue
         task = raw.pending_workflow_task
         if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
-            reason = await _reason(client, run_id)
+            reason = await _reason(client, described.id)
             return Stuck("task", task.attempt, _moment(task.original_scheduled_time), reason, queue)
         for pending in raw.pending_activities:
             note = await heartbeat_note(pending, client.temporal.data_converter)
@@ -96,14 +120,14 @@ async def _look(client: Access, run_id: str, is_served: Callable[[str], Awaitabl
         waits += [
             (each.attempt, each.scheduled_time) for each in raw.pending_activities if _is_scheduled(each)
         ]
-        if not waits or await is_served(queue):
+        if not waits or await (is_served or client.is_served)(queue):
             return None
         attempt, since = waits[0]
         return Stuck("unserved", attempt, _moment(since), f"no worker polls task queue {queue}", queue)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
-            return None  # visibility lags: the run is already deleted
-        raise translated(error, run_id) from error
+            return None
+        raise translated(error, described.id) from error
 
 
 def _moment(since: Timestamp) -> datetime | None:

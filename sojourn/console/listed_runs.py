@@ -33,8 +33,8 @@ SILENT = "did not say in time what it does"
 FRESH = 1.0
 """Seconds for which a page is shown to others as it was read."""
 
-COUNTED = ("running", "waiting", "paused", "idle", "completed", "failed")
-"""Statuses that are counted above the list; `stuck` is another one."""
+COUNTED = ("running", "paused", "idle", "completed", "failed")
+"""Statuses that are counted above the list as the store has them; `waiting` and `stuck` are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +119,10 @@ class ListedRuns:
         return await self._service.client.get_run(run.run_id).status()
 
     async def _counts(self, asking: Principal, wanted: Wanted) -> dict[str, int]:
-        """By status; of those that wait with the child runs, by which others wait, as beside the inbox."""
-        among = replace(wanted.selection, text="")
-
-        async def count(status: str, *, children: bool = among.children) -> int:
-            return await self._service.count(asking, replace(among, status=status, children=children))
-
-        found, asking_too = await asyncio.gather(
-            asyncio.gather(*map(count, COUNTED)),
-            asyncio.gather(count("waiting", children=True), count("paused", children=True)),
+        """By status; those that wait are counted as beside the inbox."""
+        among, count = replace(wanted.selection, text=""), self._service.count
+        waiting, *others = await asyncio.gather(
+            self._service.count_waiting(asking, among),
+            *(count(asking, replace(among, status=status)) for status in COUNTED),
         )
-        waiting, paused = asking_too
-        return {**dict(zip(COUNTED, found, strict=True)), "waiting": max(0, waiting - paused)}
+        return {"waiting": waiting, **dict(zip(COUNTED, others, strict=True))}

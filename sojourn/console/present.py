@@ -8,6 +8,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.memo import message_of
 from sojourn.client.run import status_name
+from sojourn.client.stuck import Stuck, stuck_of
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.run_tree import RunTree
@@ -19,7 +20,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import records_of
 from sojourn.http.service import Service
 
-__all__ = ["PresentRun", "present_run"]
+__all__ = ["PresentRun", "may_be_stuck", "present_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class PresentRun:
     """Where the part of the run before the tree ends; empty where the tree begins with the run."""
     status: RunStatus
     about: AboutRun
+    stuck: Stuck | None
+    """Why it does not go on; None where it does."""
 
 
 async def present_run(service: Service, run_id: str, *, most: int) -> PresentRun:
@@ -62,7 +65,13 @@ async def present_run(service: Service, run_id: str, *, most: int) -> PresentRun
     is_known = tree.is_over and described.status != WorkflowExecutionStatus.RUNNING
     status = _ended(fold, described) if is_known else await service.client.get_run(run_id).status()
     about = AboutRun(asked, fold.state.opening.labels, described.run_id)
-    return PresentRun(tree, place_in(began, 0) if began else "", status, about)
+    stuck = await stuck_of(service.client, described) if may_be_stuck(status) else None
+    return PresentRun(tree, place_in(began, 0) if began else "", status, about, stuck)
+
+
+def may_be_stuck(status: RunStatus) -> bool:
+    """Whether a run is to go on by itself: nobody is waited for."""
+    return status.status == "running" and not (status.awaits or status.child_awaits)
 
 
 async def _read(service: Service, run_id: str, execution: str) -> tuple[Fold, list[Event]]:

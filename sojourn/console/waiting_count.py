@@ -66,11 +66,9 @@ class WaitingCount:
             known.count, known.tried_at = known.count - 1, time.monotonic()
 
     async def _read(self, known: _Known, asking: Principal) -> None:
-        # The store's `waiting` has the paused ones too, which wait for nobody.
-        counts = (self._service.count(asking, Selection(status=status)) for status in ("waiting", "paused"))
         try:
-            waiting, paused = await asyncio.gather(*counts)
-            known.count, known.read_at = max(0, waiting - paused), time.monotonic()
+            known.count = await self._service.count_waiting(asking, Selection())
+            known.read_at = time.monotonic()
         except SojournError:
             pass  # the page says by itself that the server does not answer, where it needs it
         finally:
@@ -82,6 +80,4 @@ _COUNTS: WeakKeyDictionary[Service, WaitingCount] = WeakKeyDictionary()
 
 def waiting_count_of(service: Service) -> WaitingCount:
     """The counts of a service."""
-    if (known := _COUNTS.get(service)) is None:
-        known = _COUNTS[service] = WaitingCount(service)
-    return known
+    return _COUNTS.setdefault(service, WaitingCount(service))

@@ -4,7 +4,7 @@ import time
 from typing import ClassVar
 
 from sojourn.client.stuck import Stuck, stuck_runs
-from sojourn.console.present import present_run
+from sojourn.console.present import may_be_stuck, present_run
 from sojourn.console.shared_transcript import SharedTranscript
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.event_rows import event_row
@@ -18,8 +18,9 @@ from sojourn.http.service import Service
 
 __all__ = ["WatchedRun"]
 
-STUCK_AFTER = 10.0
+LOOKS = 10.0
 """Seconds between two looks at whether a run goes on."""
+
 _SILENT = ("agent_run_started", "memory_changed", "planner_note", "policy_decision", "tool_start", "usage")
 """Events that no message comes with."""
 
@@ -43,7 +44,7 @@ class WatchedRun(Watched):
         self.about = AboutRun()
         self.stuck: Stuck | None = None
         """Why it does not go on; None where it does."""
-        self._asked_at = 0.0
+        self._looked_at = 0.0
         self.children: dict[str, int] = {}
         """By child run, the version of the tree when something happened in it."""
         self.rows = LatestRows()
@@ -69,23 +70,17 @@ class WatchedRun(Watched):
         self.tree, self.earlier = found.tree, found.earlier
         self.status, self.about = found.status, found.about
         self.rows = LatestRows(self.tree.last_event_id)
-        self.stuck = await self._is_stuck()
+        self.stuck, self._looked_at = found.stuck, time.monotonic()
 
     async def ask(self) -> None:
         """Read the status, and at times whether the run goes on."""
         await super().ask()
-        if time.monotonic() - self._asked_at > STUCK_AFTER:
-            stuck = await self._is_stuck()
-            if (stuck is None) != (self.stuck is None):
+        if time.monotonic() - self._looked_at > LOOKS:
+            self._looked_at, client = time.monotonic(), self._service.client
+            found = await stuck_runs(client, [self.run_id]) if may_be_stuck(self.status) else {}
+            if (stuck := found.get(self.run_id)) != self.stuck:
                 self.stuck = stuck
-                self.has_changed()
-
-    async def _is_stuck(self) -> Stuck | None:
-        self._asked_at = time.monotonic()
-        status = self.status
-        if status.status != "running" or status.awaits or status.child_awaits:
-            return None
-        return (await stuck_runs(self._service.client, [self.run_id])).get(self.run_id)
+                self.tell_change()
 
     def feed(self, event: Event) -> None:
         """Take the next event, of this run or of one below."""

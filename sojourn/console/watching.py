@@ -255,9 +255,9 @@ class Watched(ABC):
         status = await self._service.client.get_run(self.run_id).status()
         if status != self.status:
             self.status = status
-            self.has_changed()
+            self.tell_change()
 
-    def has_changed(self) -> None:
+    def tell_change(self) -> None:
         """Tell everybody that something else is shown."""
         self.told.version += 1
         self._tell()

@@ -279,6 +279,14 @@ class Service:
         """The number of runs of a selection that the principal may see; raises as `runs`."""
         return await count_of(self.client.temporal, replace(selection, tenant=asking.tenant))
 
+    async def count_waiting(self, asking: Principal, selection: Selection) -> int:
+        """The number of runs that wait for somebody, child runs among them; raises as `runs`. The store counts paused ones as waiting too."""
+        among = replace(selection, children=True)
+        waiting, paused = await asyncio.gather(
+            *(self.count(asking, replace(among, status=status)) for status in ("waiting", "paused"))
+        )
+        return max(0, waiting - paused)
+
     def sees_deployment(self, asking: Principal) -> bool:
         """Whether the principal may see what all tenants share: the workers, the task queues, and the settings."""
         return not asking.tenant

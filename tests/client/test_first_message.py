@@ -24,6 +24,7 @@ from sojourn import (
     AwaitClosed,
     Client,
     InvalidInput,
+    Message,
     NoWorker,
     PlanResult,
     RunPolicyOverride,
@@ -81,10 +82,11 @@ async def test_the_first_message_starts_the_conversation_in_one_request(client):
     assert requests.made[2:] == ["update"]
 
 
-async def test_temporal_shows_of_a_conversation_what_it_shows_of_any_run(client, traces):
+@pytest.mark.parametrize("message", ["hello", Message.user("hello")], ids=["text", "parts"])
+async def test_temporal_shows_of_a_conversation_what_it_shows_of_any_run(client, traces, message):
     """Its summary, details and search attributes are set with the first message, which its first workflow task has."""
     session = client.session("test.agent", uuid.uuid4().hex, labels={"team": "shop"})
-    turn = await session.send("hello", by="ana")
+    turn = await session.send(message, by="ana")
     assert (await turn.result()).text == "hello"
     described = await traces(session.run).handle.describe()
     assert described.typed_search_attributes.get(AGENT) == "test.agent"

@@ -57,9 +57,12 @@ async def _look(visit: Visit) -> dict[str, Any]:
     counts: dict[str, int] = {}
     try:
         stuck = await stuck_runs_of(service).of(visit.asking)
-        names = ("running", "waiting", "paused", "idle")
-        found = await asyncio.gather(*(service.count(visit.asking, Selection(status=name)) for name in names))
-        counts = dict(zip(names, found, strict=True))
+        names = ("running", "paused", "idle")
+        waiting, *found = await asyncio.gather(
+            service.count_waiting(visit.asking, Selection()),
+            *(service.count(visit.asking, Selection(status=name)) for name in names),
+        )
+        counts = {"waiting": waiting, **dict(zip(names, found, strict=True))}
     except SojournError as error:
         fault = str(error)
     rows = stuck_rows(stuck.runs, stuck.why) if stuck else []

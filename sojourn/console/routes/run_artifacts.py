@@ -1,6 +1,7 @@
 """An artifact of a call by itself: one that is in external storage, or was made by a child run, is read when somebody opens the call."""
 
 import re
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
@@ -53,13 +54,12 @@ async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Respon
                 raise
             problem = problem_of(error)  # where the artifact would be
             return visit.page("problem_part.html", http_status=problem.status, problem=problem)
+    head: dict[str, Any] = {}
+    if not visit.is_part:
+        head = head_values(watched, await links_of(visit.service, visit.asking, watched))
     return visit.page(
         "artifact_part.html" if visit.is_part else "artifact.html",
-        **(
-            {}
-            if visit.is_part
-            else head_values(watched, await links_of(visit.service, visit.asking, watched))
-        ),
+        **head,
         artifact=found,
         place=place,
         call=call,
