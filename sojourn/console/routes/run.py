@@ -146,7 +146,7 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
 async def run(visit: Visit, run_id: str) -> Response:
     """A run: the last part of its tree, or with `before` the part before an event."""
     found = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(found.id)
+    watched = await watching_of(visit.service).look(found.id, 0)  # what its reader has just done is there
     before = visit.query("before")
     if before and not EVENT_ID.match(before):
         raise Problem(
