@@ -350,7 +350,7 @@ async def test_a_message_that_is_edited_after_its_answer_was_lost_is_another_one
 
 
 async def test_what_is_typed_while_a_message_is_sent_stays(console, visit, talk):
-    """The answer to a message empties the form, but not of the next message, which was begun meanwhile."""
+    """The answer to a message empties the form, but not of the next message, which was begun meanwhile, nor how that is to join."""
     await talk("hello")
     page = await visit(talk.url)
     held = asyncio.Event()
@@ -364,9 +364,11 @@ async def test_what_is_typed_while_a_message_is_sent_stays(console, visit, talk)
     first = await page.locator("[name=message_id]").input_value()
     await send(page, "first")
     await page.locator("#write").fill("second")
+    await page.evaluate("document.querySelector('[name=mode][value=steer]').checked = true")
     held.set()
     await expect(page.locator("[name=message_id]")).not_to_have_value(first)
     await expect(page.locator("#write")).to_have_value("second")
+    await expect(page.locator("[name=mode][value=steer]")).to_be_checked()
     await page.locator("#send").click()
     await expect(page.locator(".turn .said .words")).to_have_text(["hello", "first", "second"])
     await expect(page.locator("#write")).to_have_value("")

@@ -25,17 +25,17 @@
     if (before && before.id === id.value && before.said !== said) {
       id.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     }
-    sent.set(form, { id: id.value, said, text });
+    sent.set(form, { id: id.value, said, text, mode: form.elements.mode?.value });
   }, true);
 
-  // The answer brings an emptied form; what was typed meanwhile stays.
+  // The answer brings an emptied form; what was typed and chosen meanwhile stays.
   const main = document.querySelector(".talk-main");
   if (main) new MutationObserver((changes) => {
     for (const gone of changes.flatMap((change) => [...change.removedNodes])) {
       const before = sent.get(gone), now = document.getElementById("composer");
-      if (before && now instanceof HTMLFormElement && gone.elements.text.value !== before.text) {
-        now.elements.text.value = gone.elements.text.value;
-      }
+      if (!before || !(now instanceof HTMLFormElement)) continue;
+      if (gone.elements.text.value !== before.text) now.elements.text.value = gone.elements.text.value;
+      if (gone.elements.mode && gone.elements.mode.value !== before.mode) now.elements.mode.value = gone.elements.mode.value;
     }
   }).observe(main, { childList: true });
 
