@@ -135,6 +135,16 @@ class _Child:
 
     async def completed(self) -> Completed:
         """Wait until the program has ended and its outputs are read; other processes have 2 s to close the outputs."""
+        await _to_its_end(self._connect())  # half connected, a pipe is closed, and a program that writes to it dies of SIGPIPE
+        await self._exited.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                for output in self._outputs:
+                    await output.closed.wait()
+        out, err = self._outputs
+        return Completed(self._process.returncode, bytes(out.kept), bytes(err.kept), out.is_cut or err.is_cut)
+
+    async def _connect(self) -> None:
         loop, process = asyncio.get_running_loop(), self._process
         for output, pipe in zip(self._outputs, (process.stdout, process.stderr), strict=True):
             self._pipes.append((await loop.connect_read_pipe(lambda output=output: output, pipe))[0])
@@ -143,13 +153,6 @@ class _Child:
             self._pipes.append(writer)
             writer.write(self._input or b"")
             writer.write_eof()
-        await self._exited.wait()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                for output in self._outputs:
-                    await output.closed.wait()
-        out, err = self._outputs
-        return Completed(process.returncode, bytes(out.kept), bytes(err.kept), out.is_cut or err.is_cut)
 
     async def end(self) -> None:
         """End the whole process group, and close the pipes."""

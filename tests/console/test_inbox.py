@@ -1,5 +1,6 @@
 """The inbox: what it lists and says of each wait, and how it is answered, by hand and by keys, with and without a script."""
 
+import asyncio
 import re
 import uuid
 
@@ -410,6 +411,43 @@ async def test_a_form_that_fails_is_told(office, browser):
         await expect(page.locator("#notice")).to_contain_text(told)
         await page.unroute_all()
     assert (await run.status()).awaits
+    await page.close()
+
+
+async def test_who_goes_on_before_the_answer_came_is_told_and_not_taken_away(office, browser):
+    """What becomes of a decision is said also where another wait has been opened meanwhile, which stays open."""
+    own = label()
+    runs = [(await office.asks("refund Ana", labels=own[0]))[0] for _ in range(3)]
+    page = await browser.new_page()
+    await page.goto(f"{office.url}/inbox?{own[1]}")
+    opened = page.locator("#open .meta")
+
+    async def deny_and_go_on(run, to, answer):
+        sent, held = asyncio.Event(), asyncio.Event()
+
+        async def late(route):
+            sent.set()
+            await held.wait()
+            await answer(route)
+
+        await page.route(lambda url: "/inbox" in url, only_posts(late))
+        await row(page, run).locator("a").click()
+        await expect(opened).to_contain_text(run.id)
+        await page.get_by_role("button", name="Deny").click()
+        await sent.wait()
+        await row(page, to).locator("a").click()
+        await expect(opened).to_contain_text(to.id)
+        held.set()
+
+    await deny_and_go_on(runs[0], runs[2], lambda route: route.continue_())
+    await expect(page.locator("#said")).to_contain_text("Denied")
+    await expect(row(page, runs[0])).to_have_count(0)
+    await page.unroute_all()
+    await deny_and_go_on(runs[1], runs[2], foreign)
+    await expect(page.locator("#notice")).to_contain_text("may not use this service")
+    assert (await runs[1].status()).awaits
+    await expect(opened).to_contain_text(runs[2].id)
+    await expect(page).to_have_url(re.compile(re.escape(runs[2].id)))
     await page.close()
 
 

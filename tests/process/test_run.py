@@ -212,6 +212,20 @@ async def test_a_program_may_clean_up_when_it_is_asked_to_end(tmp_path, until, m
     assert (tmp_path / "cleaned").read_text() == "done\n"
 
 
+async def test_a_program_that_is_ended_in_its_first_moment_may_still_write(tmp_path, monkeypatch):
+    """A call that is cancelled while the program's outputs are connected leaves them open until the program has ended."""
+    monkeypatch.setattr("sojourn.process.run.GRACE", 60.0)
+    script = "trap 'echo asked; echo done > cleaned; exit' TERM; touch ready; while :; do sleep 0.05; done"
+    task = asyncio.create_task(run_process("sh", "-c", script, cwd=tmp_path))
+    await asyncio.sleep(0)  # the program is started
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (tmp_path / "cleaned").read_text() == "done\n"
+
+
 async def test_a_second_cancellation_does_not_leave_the_process(tmp_path, own_processes, until):
     """Further cancellations do not interrupt the end of the program; then the call is cancelled."""
     noted = STUBBORN.replace("trap '' TERM", "trap 'touch asked' TERM", 1)

@@ -34,6 +34,13 @@
     if (wrong && document.activeElement === document.body) (wrong.matches("input, select, textarea") ? wrong : wrong.querySelector("input") ?? document.querySelector("#open [aria-invalid]") ?? document.getElementById("wait-title"))?.focus();
   });
 
+  // Whoever has opened another wait before the answer came, stays there, and is told what became of the first.
+  document.addEventListener("htmx:before:swap", ({ detail: { ctx, tasks } }) => {
+    const { sourceElement: from, response } = ctx;
+    if (!from?.matches?.("form") || from.isConnected || response?.status !== 200) return;
+    tasks.splice(0, tasks.length, ...tasks.filter((task) => task.target?.id === "said"));
+  });
+
   // What is newly shown is read before a key goes to it; whoever still types meanwhile, typed for what was shown before.
   const READING = 800;
   let arming = 0, aimed = null;
