@@ -132,12 +132,13 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
             planner=None,
             uses: tuple[Toolset, ...] = (),
             policy: RunPolicy | None = None,
+            address: str = temporal_address,
             **connecting: Any,
         ) -> Client:
             if app is None:
                 app = App(agents=[Agent("test.agent", planner=planner, uses=list(uses), policy=policy)])
             queue = f"q-{uuid.uuid4().hex[:8]}"
-            client = await Client.connect(temporal_address, task_queue=queue, **connecting)
+            client = await Client.connect(address, task_queue=queue, **connecting)
             await stack.enter_async_context(Worker(app, client))
             return client
 

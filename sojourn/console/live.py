@@ -1,5 +1,7 @@
 """Live: parts of a page, sent to it whenever they change, as a stream of Server-Sent Events that htmx puts in their places."""
 
+import asyncio
+import functools
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -9,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from markupsafe import escape
 
 from sojourn.console.page import Visit
+from sojourn.console.pulse import SILENCE, pulse_of
+from sojourn.console.templating import render
 from sojourn.console.waiting_count import waiting_count_of
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
@@ -21,6 +25,12 @@ RETRY = b"retry: 1000\n\n"
 
 LONGEST = 300.0
 """Seconds after which a stream ends, and the page comes back: then it is asked again who it is."""
+
+SLOW = 10.0
+"""Seconds without a part after which it is looked whether Temporal answers."""
+
+SOON = 2.0
+"""Seconds between two looks where it did not."""
 
 _COME_BACK = ("service_stops", "slow_subscriber")
 """Problems that end a stream whose page is to come back, to whichever process."""
@@ -62,7 +72,7 @@ class Live(Stream):
     def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> None:
         super().__init__()
         self._visit = visit
-        self._parts = lambda: _with_count(visit, parts)
+        self._parts = lambda: _with_count(visit, lambda: _with_pulse(visit, parts))
 
     async def stream(self, write: Write) -> bool:
         """Send the parts, until there are no more, or the stream is old."""
@@ -97,10 +107,41 @@ async def _with_count(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -
             waiting = await waiting_count_of(visit.service).of(visit.asking)
             if waiting != shown:
                 shown = waiting
-                html = part("waiting", visit.render("waiting.html", waiting=waiting))
-                yield replace(news, html=news.html + html)
+                yield replace(news, html=news.html + _count(waiting))
             else:
                 yield news
+
+
+@functools.lru_cache(maxsize=100)
+def _count(waiting: int | None) -> str:
+    return part("waiting", render("waiting.html", waiting=waiting))
+
+
+async def _with_pulse(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
+    """The parts, with the event `silent` where none come since Temporal does not answer, and again where it does."""
+    pulse, told = pulse_of(visit.service), ""
+    coming: asyncio.Task[News | None] | None = None
+    async with aclosing(parts()) as found:
+        try:
+            while True:
+                silence = "" if pulse.is_felt else SILENCE
+                if silence != told:
+                    told = silence
+                    yield News(told={"silent": [silence]})
+                coming = coming or asyncio.ensure_future(anext(found, None))
+                await asyncio.wait({coming}, timeout=SLOW if pulse.is_felt else SOON)
+                news: News | None = News()
+                if coming.done():
+                    news, coming = coming.result(), None
+                if news is None:
+                    return
+                if not pulse.is_felt or not (news.html or news.told):
+                    await pulse.feel()
+                yield news
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.wait({coming})
 
 
 def _frame(news: News) -> bytes:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from temporalio.service import RPCError
@@ -23,7 +24,7 @@ from sojourn.client.session import Session
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.errors import RunAlreadyExists, RunNotFound
+from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
@@ -82,6 +83,15 @@ class Service:
                 self._stopping = asyncio.get_running_loop().create_future()
                 if (server := signaled_server()) is not None:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
+
+    async def is_up(self, patience: float) -> bool:
+        """Whether the Temporal server answers within so many seconds."""
+        try:
+            await self.open()
+            limit = timedelta(seconds=patience)
+            return await self.client.temporal.service_client.check_health(timeout=limit)
+        except (RPCError, SojournError):
+            return False
 
     async def _watch(self, server: Server, stopping: asyncio.Future[None]) -> None:
         await until_it_stops(server, stopping)

@@ -124,7 +124,8 @@ async def test_the_navigation_says_how_many_wait(shop, console, visit, until):
         await page.goto(f"{url}/runs/{another.id}")
         await run.answer("the second")
         told = page.get_by_role("link", name="Inbox 1 waiting", exact=True)
-        await expect(told).to_be_visible(timeout=60_000)  # nothing happens in this run: it is looked at each 10 s
+        # Nothing happens in this run, so it is looked at each 10 s.
+        await expect(told).to_be_visible(timeout=60_000)
 
 
 async def test_the_numbers_agree_with_the_inbox(desk, listed, visit):

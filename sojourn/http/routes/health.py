@@ -1,12 +1,8 @@
 """`/health` and `/metrics`: for whoever runs the service."""
 
-from datetime import timedelta
-
 from fastapi import APIRouter, Request, Response
-from temporalio.service import RPCError
 
 from sojourn import __version__
-from sojourn.errors import SojournError
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import Health
 from sojourn.http.routes.answering import Serving, json_of, problems
@@ -14,8 +10,8 @@ from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
-PATIENCE = timedelta(seconds=2)
-"""How long the Temporal server may take to answer."""
+PATIENCE = 2.0
+"""Seconds that the Temporal server may take to answer."""
 
 routes = APIRouter(tags=["service"])
 
@@ -29,11 +25,7 @@ routes = APIRouter(tags=["service"])
 async def health(request: Request) -> Response:
     """200 where the Temporal server answers, else 503. It needs no credentials, and tells nothing else."""
     service: Service = request.app.state.service
-    try:
-        await service.open()
-        is_up = await service.client.temporal.service_client.check_health(timeout=PATIENCE)
-    except (RPCError, SojournError):
-        is_up = False
+    is_up = await service.is_up(PATIENCE)
     status = "ok" if is_up else "unavailable"
     return json_of(Health(status=status, version=__version__), 200 if is_up else 503)
 

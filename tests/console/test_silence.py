@@ -1,0 +1,59 @@
+"""A Temporal server that does not answer: pages say so, live ones too, and go on where it answers again."""
+
+import os
+import signal
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+
+from sojourn.http import create_app
+from sojourn.server import Server
+from tests.http.conftest import listening
+
+SILENT = "Temporal does not answer"
+
+
+@pytest.fixture
+def silence():
+    """Let a server be silent, and answer again."""
+    stopped: list[int] = []
+
+    def stop(server):
+        stopped.append(server.pid)
+        os.kill(server.pid, signal.SIGSTOP)
+
+    def go_on():
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        stopped.clear()
+
+    stop.end = go_on
+    yield stop
+    go_on()
+
+
+async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit, status_when, silence):
+    """What was opened says that it is not live, what is opened says why it cannot be, and both go on by themselves or when asked again."""
+    async with Server(port=0, ui=False, attach=False) as server:
+        client = await serve(shop.app, address=server.address)
+        run = await client.start("shop.clerk", "ask me")
+        await status_when(run, lambda status: status.awaits)
+        async with listening(create_app(shop.app, client=client)) as url:
+            opened = [await visit(f"{url}/{path}") for path in (f"runs/{run.id}", "runs", "inbox")]
+            for page in opened:
+                await expect(page.locator("#connection")).to_have_text("Live")
+            silence(server)
+            for page in opened:
+                await expect(page.locator("#connection")).to_have_text(SILENT, timeout=60_000)
+            async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
+                answer = await http.get("/inbox")
+            assert answer.status_code == 503
+            assert "the Temporal server does not answer" in answer.text
+            silence.end()
+            for page in opened:
+                await expect(page.locator("#connection")).to_have_text("Live", timeout=60_000)
+            await run.answer("the second")
+            await expect(opened[0].locator("#head .status")).to_have_text("Completed", timeout=60_000)
+            for page in opened:
+                await page.close()
