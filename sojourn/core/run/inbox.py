@@ -14,7 +14,7 @@ from typing_extensions import TypeIs
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
 from sojourn.contracts.record import Record
 from sojourn.core.awaits.sent import Refused, by_of
-from sojourn.core.run.known import DIGEST_BYTES, packed, unpacked
+from sojourn.core.run.known import ANSWER, DIGEST_BYTES, packed, unpacked
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo, is_writable
 from sojourn.core.values.unread import unread_in
@@ -68,8 +68,6 @@ MAX_KNOWN = 10_000
 MAX_ID_CHARS = 200
 """Longest id of a message, in characters."""
 
-_ANSWER = "+"
-"""Behind the place of a message that was an answer."""
 _NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
 _FIELDS = ("message_id", "text", "parts", "mode", "by")
 _PARTS = (TextPart, ImagePart, DocumentPart)
@@ -134,17 +132,17 @@ class Inbox:
     def where(self, message_id: str) -> str | None:
         """Where the events of a message begin that was accepted before; None for a new one."""
         known = self.known.get(_digest(message_id)) if message_id else None
-        return known and known.removesuffix(_ANSWER)
+        return known and known.removesuffix(ANSWER)
 
     def is_answer(self, message_id: str) -> bool:
         """Whether a message was accepted before as an answer, and not as a message."""
-        return bool(message_id) and self.known.get(_digest(message_id), "").endswith(_ANSWER)
+        return bool(message_id) and self.known.get(_digest(message_id), "").endswith(ANSWER)
 
     def answered(self, message_id: str, after: str) -> "Inbox":
         """The inbox that knows a message which was an answer; itself where the message has no id, or is known."""
         if not message_id or self.where(message_id) is not None:
             return self
-        return changed(self, known=self._knowing(message_id, after + _ANSWER))
+        return changed(self, known=self._knowing(message_id, after + ANSWER))
 
     def accepted(self, sent: Sent, after: str) -> tuple["Inbox", Sent]:
         """The inbox with a further message, and that message with an id."""
@@ -306,4 +304,5 @@ def _field(values: Sequence[Any], name: str) -> Any:
 
 
 def _digest(message_id: str) -> str:
-    return hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
+    hashed = hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=8)
+    return hashed.digest()[:DIGEST_BYTES].hex()

@@ -1,62 +1,102 @@
-"""Known messages on the wire: a run that goes on takes the ids of its last 10,000 messages along, each in 14 bytes."""
+"""Known messages on the wire: a run that goes on takes the ids of its last 10,000 messages along, each in 9 bytes."""
 
+import re
 import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from typing import Any, cast
+from base64 import b64decode, b85decode, b85encode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from typing_extensions import TypeIs
 
-__all__ = ["DIGEST_BYTES", "packed", "unpacked"]
+from sojourn.contracts.ids import place_in
 
-DIGEST_BYTES = 8
+__all__ = ["ANSWER", "DIGEST_BYTES", "packed", "unpacked"]
+
+DIGEST_BYTES = 6
 """Bytes of the digest of a message's id."""
+
+ANSWER: Final = "+"
+"""Behind the place of a message that was an answer."""
 
 MOST_BYTES = 1_000_000
 """Most bytes of the places together, of a state that somebody made up."""
 
+_PLACE = re.compile(r"([0-9]{1,18})-([0-9]{6,18})-([0-9]{5,18})(\+?)")
+_EARLIER_BYTES = 8
+"""Bytes of a digest as earlier versions wrote it; the first `DIGEST_BYTES` are the same."""
+
 
 def packed(known: Mapping[str, str]) -> list[str]:
-    """The digests, and the places, compressed, each in Base64: a digest cannot be compressed, and places rise."""
-    digests = bytes.fromhex("".join(known))
-    places = zlib.compress(" ".join(known.values()).encode())
-    return [b64encode(digests).decode(), b64encode(places).decode()]
+    """The digests, and by how much the places rise, compressed: each in Base85, behind the number of this form."""
+    digests, rises = bytes.fromhex("".join(known)), zlib.compress(_rises(known.values()).encode(), 9)
+    return ["2", b85encode(digests).decode(), b85encode(rises).decode()]
 
 
 def unpacked(value: Any) -> Any:
-    """The place of each digest, from what `packed` makes; another value is returned as it is.
+    """The place of each digest, from what `packed` makes, or made in earlier versions; another value is returned as it is.
 
     Raises:
-        ValueError: The texts are damaged, or a mapping has something else than digests and places.
+        ValueError: The texts are damaged, or are of something else than digests and places.
     """
-    if _is_pair(value):
-        return _read(*value)
+    if _is_texts(value, 3) and value[0] == "2":
+        places = list(_places(_inflated(b85decode(value[2]))))
+        return _of(b85decode(value[1]), DIGEST_BYTES, places)
+    if _is_texts(value, 2):
+        digests, places = (b64decode(text, validate=True) for text in value)
+        return _of(digests, _EARLIER_BYTES, _inflated(places).split())
     if isinstance(value, dict):
-        for digest, place in cast("dict[Any, Any]", value).items():
-            _check(digest, place)
+        known = cast("dict[str, str]", value)
+        return _of(bytes.fromhex("".join(known)), _EARLIER_BYTES, list(known.values()))
     return cast("Any", value)
 
 
-def _read(digests: str, places: str) -> dict[str, str]:
-    hashed, data = b64decode(digests, validate=True), b64decode(places, validate=True)
+def _rises(places: Iterable[str]) -> str:
+    """The executions, the records and the events of places, each number by how much it rises: a column after the other."""
+    columns: tuple[list[int], ...] = ([], [], [])
+    executions = record = 0
+    for place in places:
+        now, at, k, answer = _numbers(place)
+        rise = now - executions, at - (record if now == executions else 0), 2 * k + answer
+        for column, number in zip(columns, rise, strict=True):
+            column.append(number)
+        executions, record = now, at
+    return " ".join(str(number) for column in columns for number in column)
+
+
+def _places(rises: str) -> Iterable[str]:
+    numbers = [int(number) for number in rises.split()]
+    count = len(numbers) // 3
+    executions = record = 0
+    for rise, of_record, k in zip(numbers[:count], numbers[count : 2 * count], numbers[2 * count :], strict=True):
+        executions, record = executions + rise, of_record + (0 if rise else record)
+        yield place_in(executions, record, k // 2) + ANSWER * (k % 2)
+
+
+def _numbers(place: Any) -> tuple[int, int, int, bool]:
+    found = _PLACE.fullmatch(place) if isinstance(place, str) else None
+    if found is None:
+        raise ValueError("known messages are digests and places")
+    executions, record, k, answer = found.groups()
+    return int(executions), int(record), int(k), bool(answer)
+
+
+def _inflated(data: bytes) -> str:
     try:
-        each = zlib.decompressobj().decompress(data, MOST_BYTES).decode().split()
+        return zlib.decompressobj().decompress(data, MOST_BYTES).decode()
     except zlib.error as error:
         raise ValueError(f"the places of known messages are damaged: {error}") from None
-    if len(hashed) != DIGEST_BYTES * len(each):
+
+
+def _of(digests: bytes, size: int, places: Sequence[str]) -> dict[str, str]:
+    if len(digests) != size * len(places):
         raise ValueError("known messages have as many places as digests")
-    starts = range(0, len(hashed), DIGEST_BYTES)
+    for place in places:
+        _numbers(place)
+    starts = range(0, len(digests), size)
     return {
-        hashed[start : start + DIGEST_BYTES].hex(): place for start, place in zip(starts, each, strict=True)
+        digests[start : start + DIGEST_BYTES].hex(): place for start, place in zip(starts, places, strict=True)
     }
 
 
-def _check(digest: Any, place: Any) -> None:
-    """Refuse what could not be written again."""
-    is_digest = isinstance(digest, str) and len(bytes.fromhex(digest)) == DIGEST_BYTES
-    if not is_digest or not isinstance(place, str) or place.split() != [place]:
-        raise ValueError("known messages are digests and places")
-
-
-def _is_pair(value: Any) -> TypeIs[list[str]]:
-    return isinstance(value, list) and [type(each) for each in cast("list[Any]", value)] == [str, str]
+def _is_texts(value: Any, count: int) -> TypeIs[list[str]]:
+    return isinstance(value, list) and [type(each) for each in cast("list[Any]", value)] == [str] * count

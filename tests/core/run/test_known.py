@@ -1,8 +1,9 @@
 """The ids of known messages on the wire: few bytes, and nothing is lost."""
 
+import hashlib
 import json
 import zlib
-from base64 import b64encode
+from base64 import b64encode, b85encode
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from sojourn.core.run.inbox import MAX_KNOWN, Inbox, Sent
 from sojourn.core.run.known import packed, unpacked
 
 INBOX = TypeAdapter(Inbox)
-EACH = 14
+EACH = 9
 """Bytes of an id on the wire; an execution that goes on is told of 10,000, and its predecessor's last event too."""
 
 
@@ -38,8 +39,8 @@ def test_an_id_takes_few_bytes():
 
 @given(
     st.dictionaries(
-        st.binary(min_size=8, max_size=8).map(bytes.hex),
-        st.from_regex(r"\d+-\d{6}-\d{5}", fullmatch=True),
+        st.binary(min_size=6, max_size=6).map(bytes.hex),
+        st.from_regex(r"(0|[1-9][0-9]{0,17})-[0-9]{6}-[0-9]{5}\+?", fullmatch=True),
     )
 )
 def test_what_is_packed_is_read_back(known):
@@ -47,10 +48,31 @@ def test_what_is_packed_is_read_back(known):
     assert list(unpacked(json.loads(json.dumps(packed(known)))).items()) == list(known.items())
 
 
-def test_an_inbox_that_an_earlier_version_wrote_is_read():
-    """A place for each digest."""
-    known = {"0444cc705e1aa5d0": "0-000003-00000", "d11f79d4b490b654": "0-000026-00000"}
-    assert INBOX.validate_python({"known": known, "count": 2}) == Inbox(known=known, count=2)
+EARLIER = {"0444cc705e1aa5d0": "0-000003-00000", "d11f79d4b490b654": "0-000026-00000+"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        EARLIER,
+        [
+            b64encode(bytes.fromhex("".join(EARLIER))).decode(),
+            b64encode(zlib.compress(" ".join(EARLIER.values()).encode())).decode(),
+        ],
+    ],
+)
+def test_an_inbox_that_an_earlier_version_wrote_is_read(written):
+    """A place for each digest, of which the first bytes are those that are kept now."""
+    known = {digest[:12]: place for digest, place in EARLIER.items()}
+    assert INBOX.validate_python({"known": written, "count": 2}) == Inbox(known=known, count=2)
+
+
+def test_a_message_that_an_earlier_version_accepted_is_known():
+    """By the first bytes of the digest that it wrote."""
+    digest = hashlib.blake2b(b"message 1", digest_size=8).hexdigest()
+    inbox = INBOX.validate_python({"known": {digest: "0-000003-00000"}, "count": 1})
+    assert inbox.where("message 1") == "0-000003-00000"
+    assert inbox.where("message 2") is None
 
 
 @pytest.mark.parametrize(
@@ -65,6 +87,12 @@ def test_an_inbox_that_an_earlier_version_wrote_is_read():
         {"0444cc705e1aa5d0": "a b"},
         {"0444cc705e1aa5d0": 3},
         ["one"],
+        ["2", "000000", "!"],
+        ["2", "!", b85encode(zlib.compress(b"0 3 0")).decode()],
+        ["2", b85encode(bytes(6)).decode(), b85encode(zlib.compress(b"0 3")).decode()],
+        ["2", b85encode(bytes(6)).decode(), b85encode(zlib.compress(b"-1 3 0")).decode()],
+        ["2", b85encode(bytes(6)).decode(), b85encode(zlib.compress(b"0 x 0")).decode()],
+        ["3", "", ""],
         3,
     ],
 )
