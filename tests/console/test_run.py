@@ -218,6 +218,16 @@ async def test_a_call_is_made_again_with_other_arguments(desk, visit):
     )
 
 
+async def test_on_a_phone_the_tab_that_is_shown_is_in_sight(desk, visit):
+    """Where the tabs have no room beside each other."""
+    run = await desk.ended("Break at once")
+    for tab in ("", "/timeline", "/events", "/policy"):
+        page = await visit(f"{desk.url}/runs/{run.id}{tab}", size="phone")
+        box = await page.locator(".tabs [aria-current]").bounding_box()
+        assert box["x"] >= 0, tab
+        assert box["x"] + box["width"] <= 390, tab
+
+
 async def test_a_failed_run_is_taken_up_again(desk, visit):
     """Retry starts a fork without a change; the failed run says why it failed."""
     run = await desk.ended("Break at once")

@@ -84,6 +84,10 @@
     }
   });
 
+  // Of tabs that have no room, the one that is shown is in sight.
+  const tab = document.querySelector(".tabs [aria-current]");
+  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+
   // A link to a part of the page opens what it is in.
   const named = () => {
     const name = location.hash.slice(1);
