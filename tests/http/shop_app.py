@@ -104,6 +104,7 @@ def ask(text: str):
 
 CALLS = {
     "wipe": lambda _: [wipe.call(disk="a")],
+    "wipe_and_add": lambda _: [wipe.call(disk="a"), add.call(a=1, b=2)],
     "weigh": lambda _: [weigh.call(Weigh(disk="a"))],
     "drop": lambda _: [drop.call()],
     "hang": lambda _: [hang.call()],

@@ -67,7 +67,9 @@ def _places(rises: str) -> Iterable[str]:
     numbers = [int(number) for number in rises.split()]
     count = len(numbers) // 3
     executions = record = 0
-    for rise, of_record, k in zip(numbers[:count], numbers[count : 2 * count], numbers[2 * count :], strict=True):
+    for rise, of_record, k in zip(
+        numbers[:count], numbers[count : 2 * count], numbers[2 * count :], strict=True
+    ):
         executions, record = executions + rise, of_record + (0 if rise else record)
         yield place_in(executions, record, k // 2) + ANSWER * (k % 2)
 
@@ -94,7 +96,8 @@ def _of(digests: bytes, size: int, places: Sequence[str]) -> dict[str, str]:
         _numbers(place)
     starts = range(0, len(digests), size)
     return {
-        digests[start : start + DIGEST_BYTES].hex(): place for start, place in zip(starts, places, strict=True)
+        digests[start : start + DIGEST_BYTES].hex(): place
+        for start, place in zip(starts, places, strict=True)
     }
 
 

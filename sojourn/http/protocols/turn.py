@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from sojourn.client.run import Run
 from sojourn.contracts.event import (
+    AgentRunStartedEvent,
     AwaitAnsweredEvent,
     Event,
     RunResumedEvent,
+    ToolEndEvent,
     ToolResultReceivedEvent,
+    ToolStartEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
     TurnStartedEvent,
@@ -29,6 +32,9 @@ __all__ = ["Begin", "Blocked", "Seen", "Turn"]
 
 QUIET = 0.1
 """Seconds without an event after which a conversation with open waits is asked whether anything else goes on."""
+
+MOST_LATE = 50
+"""Most looks at a conversation that is blocked for events that are told late."""
 
 ALWAYS = 86_400.0
 
@@ -86,7 +92,13 @@ class Turn:
         self._ids = dict(known or {})
         """By run and wait, the ids of what is asked for."""
         self._open: set[tuple[str, str]] = set()
+        self._running: set[str] = set()
+        """The conversation's own calls that have started and not ended, as far as the events say."""
+        self._below: set[str] = set()
+        """The child runs that have started."""
         self._is_mine = begin.message_id is None
+        self._is_whole = not begin.after
+        """Whether what is open was opened in the events."""
         self.is_ended = False
         """Whether the last event ended the turn."""
 
@@ -102,15 +114,16 @@ class Turn:
             async with aclosing(subscription.batches(ALWAYS)) as batches:
                 next_batch = asyncio.ensure_future(_next(batches))
                 try:
-                    looks = True
+                    looks, late = True, 0
                     while True:
                         await asyncio.wait({next_batch}, timeout=QUIET if looks else None)
                         if not next_batch.done():
-                            looks = False
                             status = await self.run.status()
-                            if is_blocked(status):
-                                yield Blocked(open_waits(status), status)
-                                return
+                            if looks := is_blocked(status):
+                                late += 1
+                                if self._has_had(status) or late > MOST_LATE:
+                                    yield Blocked(open_waits(status), status)
+                                    return
                             continue
                         batch = next_batch.result()
                         if batch is None:
@@ -119,7 +132,7 @@ class Turn:
                             yield self._seen(delivery.event)
                             if self.is_ended:
                                 return
-                        looks = bool(self._open) or not self._is_mine
+                        looks, late = bool(self._open) or not self._is_mine, 0
                         next_batch = asyncio.ensure_future(_next(batches))
                 finally:
                     next_batch.cancel()
@@ -128,6 +141,7 @@ class Turn:
 
     def _seen(self, event: Event) -> Seen:
         is_own = event.run_id == self.run.id
+        self._follow_calls(event)
         if wait := wait_in(event):
             asked = list(waits_of(self.run.id, event.run_id, wait))
             self._ids[event.run_id, wait.id] = [each.id for each in asked]
@@ -141,6 +155,7 @@ class Turn:
             self._unanswered -= set(self._of_call(event.run_id, event.tool_call_id))
         elif is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
             self._is_mine |= self._begin.message_id in event.message_ids
+            self._is_whole |= self._is_mine and isinstance(event, TurnStartedEvent)
         is_shown = not self._unanswered and (self._is_mine or bool(self._begin.answers))
         ends = is_own and isinstance(event, (TurnCompletedEvent, TurnFailedEvent))
         if is_own and isinstance(event, RunResumedEvent):
@@ -152,6 +167,30 @@ class Turn:
         is_over = ends and self._is_mine and (is_shown or self._begin.message_id is not None)
         self.is_ended = is_over or (is_own and event.type in _ENDS)
         return Seen(event, is_shown or self.is_ended)
+
+    def _follow_calls(self, event: Event) -> None:
+        if isinstance(event, AgentRunStartedEvent):
+            self._below.add(event.run_link.run_id)
+        if event.run_id == self.run.id:
+            match event:
+                case ToolStartEvent() | AgentRunStartedEvent():
+                    self._running.add(event.tool_call_id)
+                case ToolEndEvent() | ToolResultReceivedEvent():
+                    self._running.discard(event.tool_call_id)
+                case _:
+                    pass
+
+    def _has_had(self, status: RunStatus) -> bool:
+        """Whether the events have come of what the status says, which may be ahead of them; what was open before them is not missed."""
+        if not (self._is_mine or status.queued):
+            return False
+        settled = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
+        asked = {
+            (each.run_id, each.wait.id)
+            for each in open_waits(status)
+            if self._is_whole or each.run_id in self._below
+        }
+        return not self._running & settled and asked <= self._ids.keys()
 
     def _of_call(self, run_id: str, tool_call_id: str) -> Iterator[str]:
         """The ids of what a call's result answers."""

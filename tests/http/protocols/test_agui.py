@@ -1,13 +1,16 @@
 """AG-UI, as its own client meets it: turns, interrupts, their answers, and a thread that goes on after a broken stream."""
 
+import asyncio
 import base64
 import json
 import uuid
+from contextlib import aclosing
 from typing import Any
 
 import httpx2
 import pytest
 
+from sojourn.events.stream import stream
 from sojourn.http import create_app
 from tests.http.conftest import listening
 
@@ -282,3 +285,23 @@ def made(found: list[Any]) -> list[Any]:
     """Events without what differs in every reading: the time, and the status at the beginning."""
     kept = [event for event in found if event["type"] != "STATE_SNAPSHOT"]
     return [{name: value for name, value in event.items() if name != "timestamp"} for event in kept]
+
+
+async def test_what_ended_before_an_interrupt_is_told_before_it(served, thread, monkeypatch):
+    """Also where it is read late: the status, which says that people only are waited for, may be ahead of the events."""
+
+    async def late(*about: Any, **options: Any) -> Any:
+        async with aclosing(stream(*about, **options)) as events:
+            async for event in events:
+                if event.type == "tool_end":
+                    await asyncio.sleep(0.7)
+                yield event
+
+    monkeypatch.setattr("sojourn.http.follower.stream", late)
+    message = {"id": "m-1", "role": "user", "content": "wipe_and_add"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    kinds = [
+        [event["type"] for event in events(await served.post("/agui/shop.clerk", body))] for _ in range(2)
+    ]
+    assert kinds[0].count("TOOL_CALL_RESULT") == 1
+    assert kinds[0] == kinds[1]
