@@ -19,7 +19,7 @@ async def test_a_key_is_printed_once_alone_on_the_last_line(command, tmp_path):
     keys = read_keys(tmp_path / "keys.json")
     known = key_of(keys, text)
     assert (known.name, known.tenant, known.roles) == ("ana", "acme", ["user", "approver"])
-    secret = text.rpartition("_")[2]
+    secret = text.split("_", 2)[2]
     assert not any(secret in line for line in said)
     listed = await command("keys", "list", "--file", "keys.json")
     assert re.search(rf"{known.key_id}  ana  acme  user, approver  2", listed.out)

@@ -60,6 +60,7 @@ async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("ask")
     body = {"await_id": wait["id"], "answer": "yes"}
     assert (await world.send("POST", f"/v1/runs/{run_id}/answers", body)).status == 200
+    await world.ended(run_id)
     return await world.send("POST", f"/v1/runs/{run_id}/answers", body)
 
 
@@ -79,6 +80,7 @@ async def _(world: World) -> Answer:
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("wipe")
     assert (await _decide(world, run_id, wait)).status == 200
+    await world.ended(run_id)
     return await _decide(world, run_id, wait)
 
 
@@ -138,6 +140,7 @@ async def _(world: World) -> Answer:
     results = [{"tool_call_id": wait["items"][0]["tool_call_id"], "result": 1.5}]
     body = {"await_id": wait["id"], "results": results}
     assert (await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)).status == 200
+    await world.ended(run_id)
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)
 
 

@@ -157,6 +157,10 @@ class World:
                 await asyncio.sleep(0.05)
         return awaits[0]
 
+    async def ended(self, run_id: str) -> None:
+        """Wait until a run has ended: until then the same answer again changes nothing, and is accepted."""
+        await self.client.get_run(run_id).result()
+
     async def events_of(self, run_id: str) -> list[Any]:
         """The recorded events of a run."""
         return [event async for event in self.client.get_run(run_id).events(follow=False)]
