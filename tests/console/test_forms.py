@@ -69,6 +69,28 @@ def test_what_is_sent_becomes_the_values_of_the_schema():
     }
 
 
+def test_what_has_to_be_there_and_may_be_null_is_null_where_it_is_empty():
+    """The field says so, and need not be filled in; a text that is called null is none."""
+    properties = {
+        "until": {"type": ["string", "null"], "description": "The last day."},
+        "share": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "size": {"enum": [1, 2, None]},
+        "word": {"enum": ["null", "nil"]},
+        "note": {"type": ["string", "null"]},
+    }
+    fields = fields_of({"properties": properties, "required": ["until", "share", "size", "word"]}, "f")
+    assert [field.is_required for field in fields] == [False, False, False, True, False]
+    assert fields[0].about == "The last day. Left empty, it is null."
+    read = read_fields(fields, Form({"f0": [""], "f1": [""], "f2": [""], "f3": ["0"], "f4": [""]}))
+    assert (read.has_faults, dict(read.values)) == (
+        False,
+        {"until": None, "share": None, "size": None, "word": "null"},
+    )
+    read = read_fields(fields, Form({"f0": ["today"], "f1": ["x"], "f2": ["1"], "f3": [""]}))
+    assert [bool(field.fault) for field in read.fields] == [False, True, False, True, False]
+    assert dict(read.values) == {"until": "today", "size": 2}
+
+
 @pytest.mark.parametrize(
     ("key", "text", "fault"),
     [

@@ -66,6 +66,8 @@ class Field:
     """What stands in it; of choices, their numbers."""
     fault: str = ""
     """Why what stands in it cannot be taken."""
+    is_null_empty: bool = False
+    """Whether it has to be there and may be null, which it is where nothing stands in it."""
 
     @property
     def text(self) -> str:
@@ -118,13 +120,16 @@ def fields_of(
     if any(word in schema for word in ("oneOf", "anyOf", "allOf", "if", "not", "$ref", "patternProperties")):
         return None
     definitions = _mapping(schema.get("$defs")) or {}
-    listed = schema.get("required")
-    required = cast("list[Any]", listed) if isinstance(listed, list) else []
+    required = _list(schema.get("required"))
     found: list[Field] = []
     for index, (name, given) in enumerate(properties.items()):
-        field = _field(name, f"{prefix}{index}", _resolved(given, definitions), is_required=name in required)
+        resolved, is_required = _resolved(given, definitions), name in required
+        may_be_null = is_required and (_takes_null(given) or _takes_null(resolved))
+        field = _field(name, f"{prefix}{index}", resolved, is_required=is_required and not may_be_null)
         if field is None:
             return None
+        if may_be_null:
+            field = replace(field, is_null_empty=True, about=f"{field.about} Left empty, it is null.".strip())
         given_as = "" if (value := (example or {}).get(name)) is None else _word(value)
         found.append(replace(field, is_optional=bool(required) and name not in required, example=given_as))
     return tuple(found)
@@ -170,11 +175,22 @@ def _is_null(schema: Any) -> bool:
     return (_mapping(schema) or {}).get("type") == "null"
 
 
+def _takes_null(schema: Any) -> bool:
+    """Whether a field's schema names null beside other values."""
+    found = _mapping(schema) or {}
+    options = [each for word in ("anyOf", "oneOf") for each in _list(found.get(word))]
+    return (
+        "null" in _list(found.get("type")) or None in _list(found.get("enum")) or any(map(_is_null, options))
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
 def _field(name: str, key: str, schema: Mapping[str, Any], *, is_required: bool) -> Field | None:
     kinds = schema.get("type")
-    wanted = (
-        [kinds] if isinstance(kinds, str) else cast("list[Any]", kinds) if isinstance(kinds, list) else []
-    )
+    wanted = [kinds] if isinstance(kinds, str) else _list(kinds)
     wanted = [each for each in wanted if each != "null"]
     base = Field(
         name,
@@ -292,6 +308,8 @@ def read_fields(fields: Sequence[Field], form: SentForm) -> Sent:
         read.append(replace(field, kind=kind, texts=texts, fault=fault))
         if value is not None:
             values[field.name] = value[0]
+        elif field.is_null_empty and not fault:
+            values[field.name] = None
     return Sent(tuple(read), values)
 
 
