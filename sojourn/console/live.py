@@ -141,7 +141,7 @@ async def _with_pulse(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -
         finally:
             if coming is not None:
                 coming.cancel()
-                await asyncio.wait({coming})
+                await asyncio.gather(coming, return_exceptions=True)
 
 
 def _frame(news: News) -> bytes:
