@@ -47,7 +47,7 @@ def unpacked(value: Any) -> Any:
     if isinstance(value, dict):
         known = cast("dict[str, str]", value)
         return _of(bytes.fromhex("".join(known)), _EARLIER_BYTES, list(known.values()))
-    return cast("Any", value)
+    return value
 
 
 def _rises(places: Iterable[str]) -> str:
