@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import escape
 
+from sojourn.console.availability import availability_of
 from sojourn.console.page import Visit
-from sojourn.console.pulse import SILENCE, pulse_of
 from sojourn.console.templating import render
 from sojourn.console.waiting_count import waiting_count_of
 from sojourn.errors import SojournError
@@ -27,10 +27,13 @@ LONGEST = 300.0
 """Seconds after which a stream ends, and the page comes back: then it is asked again who it is."""
 
 SLOW = 10.0
-"""Seconds without a part after which it is looked whether Temporal answers."""
+"""Seconds without a part after which the server is checked."""
 
 SOON = 2.0
-"""Seconds between two looks where it did not."""
+"""The same while the server does not answer."""
+
+UNAVAILABLE = "Temporal does not answer"
+"""What a page says in place of "Live"."""
 
 _COME_BACK = ("service_stops", "slow_subscriber")
 """Problems that end a stream whose page is to come back, to whichever process."""
@@ -72,7 +75,7 @@ class Live(Stream):
     def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> None:
         super().__init__()
         self._visit = visit
-        self._parts = lambda: _with_count(visit, lambda: _with_pulse(visit, parts))
+        self._parts = lambda: _with_count(visit, lambda: _with_availability(visit, parts))
 
     async def stream(self, write: Write) -> bool:
         """Send the parts, until there are no more, or the stream is old."""
@@ -117,26 +120,26 @@ def _count(waiting: int | None) -> str:
     return part("waiting", render("waiting.html", waiting=waiting))
 
 
-async def _with_pulse(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
-    """The parts, with the event `silent` where none come since Temporal does not answer, and again where it does."""
-    pulse, told = pulse_of(visit.service), ""
+async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
+    """The parts, and the event `unavailable` with its text once none come since the server does not answer; without a text once it does."""
+    server, told = availability_of(visit.service), ""
     coming: asyncio.Task[News | None] | None = None
     async with aclosing(parts()) as found:
         try:
             while True:
-                silence = "" if pulse.is_felt else SILENCE
-                if silence != told:
-                    told = silence
-                    yield News(told={"silent": [silence]})
+                text = "" if server.is_up else UNAVAILABLE
+                if text != told:
+                    told = text
+                    yield News(told={"unavailable": [text]})
                 coming = coming or asyncio.ensure_future(anext(found, None))
-                await asyncio.wait({coming}, timeout=SLOW if pulse.is_felt else SOON)
+                await asyncio.wait({coming}, timeout=SLOW if server.is_up else SOON)
                 news: News | None = News()
                 if coming.done():
                     news, coming = coming.result(), None
                 if news is None:
                     return
-                if not pulse.is_felt or not (news.html or news.told):
-                    await pulse.feel()
+                if not server.is_up or not (news.html or news.told):
+                    await server.check()
                 yield news
         finally:
             if coming is not None:

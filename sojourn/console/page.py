@@ -13,9 +13,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from sojourn.console.availability import availability_of
 from sojourn.console.cookie import cookie_name
 from sojourn.console.form import Form, form_of
-from sojourn.console.pulse import pulse_of
 from sojourn.console.rooms import ROOMS
 from sojourn.console.talk_place import talk_place
 from sojourn.console.templating import render
@@ -171,9 +171,9 @@ def _endpoint(
             parameters = {name: request.path_params[name] for name in taken}
             is_part = "hx-request" in request.headers
             waiting = None if is_part else await waiting_count_of(service).of(asking)
-            answer = show(Visit(request, service, asking, links, waiting), **parameters)
-            # What somebody decides or sends may have come, so it is waited for.
-            return await (pulse_of(service).while_felt(answer) if request.method == "GET" else answer)
+            shown = show(Visit(request, service, asking, links, waiting), **parameters)
+            # A form is waited for, since what it does may be done already.
+            return await (availability_of(service).while_up(shown) if request.method == "GET" else shown)
         except (Problem, SojournError) as error:
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
         except Exception as error:  # noqa: BLE001 - the last edge: a person is told, and the log has why

@@ -135,9 +135,8 @@ class _Child:
 
     async def completed(self) -> Completed:
         """Wait until the program has ended and its outputs are read; other processes have 2 s to close the outputs."""
-        await _to_its_end(
-            self._connect()
-        )  # half connected, a pipe is closed, and a program that writes to it dies of SIGPIPE
+        # A pipe whose connection is cancelled is closed, and a program that writes to it dies of SIGPIPE.
+        await _to_its_end(self._connect())
         await self._exited.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE):

@@ -41,7 +41,7 @@
     connection.textContent = text;
   };
   document.addEventListener("htmx:sse:after:connection", () => say("live", "Live"));
-  document.addEventListener("silent", (event) => event.detail.data ? say("lost", event.detail.data) : say("live", "Live"));
+  document.addEventListener("unavailable", (event) => event.detail.data ? say("lost", event.detail.data) : say("live", "Live"));
   document.addEventListener("htmx:sse:close", () => say("ended", ""));
   document.addEventListener("htmx:sse:error", (event) => {
     if (event.detail.status === 401) location.reload(); // the key opens no more: to the page to sign in at

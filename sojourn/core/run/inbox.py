@@ -3,7 +3,6 @@
 The workflow and the fold read them by the same functions; a message's parts are read as those of a run's opening are.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast, get_args
@@ -14,7 +13,7 @@ from typing_extensions import TypeIs
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
 from sojourn.contracts.record import Record
 from sojourn.core.awaits.sent import Refused, by_of
-from sojourn.core.run.known import ANSWER, DIGEST_BYTES, packed, unpacked
+from sojourn.core.run.known import ANSWER, digest_of, packed, unpacked
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo, is_writable
 from sojourn.core.values.unread import unread_in
@@ -131,12 +130,12 @@ class Inbox:
 
     def where(self, message_id: str) -> str | None:
         """Where the events of a message begin that was accepted before; None for a new one."""
-        known = self.known.get(_digest(message_id)) if message_id else None
+        known = self.known.get(digest_of(message_id)) if message_id else None
         return known and known.removesuffix(ANSWER)
 
     def is_answer(self, message_id: str) -> bool:
         """Whether a message was accepted before as an answer, and not as a message."""
-        return bool(message_id) and self.known.get(_digest(message_id), "").endswith(ANSWER)
+        return bool(message_id) and self.known.get(digest_of(message_id), "").endswith(ANSWER)
 
     def answered(self, message_id: str, after: str) -> "Inbox":
         """The inbox that knows a message which was an answer; itself where the message has no id, or is known."""
@@ -153,7 +152,7 @@ class Inbox:
         return changed(self, waiting=waiting, known=known, count=self.count + 1), sent
 
     def _knowing(self, message_id: str, place: str) -> dict[str, str]:
-        known = {**self.known, _digest(message_id): place}
+        known = {**self.known, digest_of(message_id): place}
         if len(known) > MAX_KNOWN:
             del known[next(iter(known))]
         return known
@@ -301,8 +300,3 @@ def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, 
 def _field(values: Sequence[Any], name: str) -> Any:
     """A field of the one object among values; None where there is none."""
     return cast("dict[str, Any]", values[0]).get(name) if values and isinstance(values[0], dict) else None
-
-
-def _digest(message_id: str) -> str:
-    hashed = hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=8)
-    return hashed.digest()[:DIGEST_BYTES].hex()

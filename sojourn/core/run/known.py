@@ -1,5 +1,6 @@
 """Known messages on the wire: a run that goes on takes the ids of its last 10,000 messages along, each in 9 bytes."""
 
+import hashlib
 import re
 import zlib
 from base64 import b64decode, b85decode, b85encode
@@ -10,7 +11,7 @@ from typing_extensions import TypeIs
 
 from sojourn.contracts.ids import place_in
 
-__all__ = ["ANSWER", "DIGEST_BYTES", "packed", "unpacked"]
+__all__ = ["ANSWER", "digest_of", "packed", "unpacked"]
 
 DIGEST_BYTES = 6
 """Bytes of the digest of a message's id."""
@@ -24,6 +25,12 @@ MOST_BYTES = 1_000_000
 _PLACE = re.compile(r"([0-9]{1,18})-([0-9]{6,18})-([0-9]{5,18})(\+?)")
 _EARLIER_BYTES = 8
 """Bytes of a digest as earlier versions wrote it; the first `DIGEST_BYTES` are the same."""
+
+
+def digest_of(message_id: str) -> str:
+    """The digest of a message's id, in hexadecimal."""
+    hashed = hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=_EARLIER_BYTES)
+    return hashed.digest()[:DIGEST_BYTES].hex()
 
 
 def packed(known: Mapping[str, str]) -> list[str]:

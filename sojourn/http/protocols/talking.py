@@ -238,14 +238,17 @@ async def _settled_by(
     waits = [status.awaits, *status.child_awaits.values()]
     asks = any(not isinstance(wait, AwaitExternalTools) for each in waits for wait in each)
     verdict = verdict_of(said.text)
-    # What a child run was answered, the conversation learns only after it: until then the histories alone know the message.
-    is_below = status.status != "idle" and any(call.run_link for call in status.calls)
-    if not (asks or verdict.code or (said.message_id and is_below)):
+    is_answer = asks or bool(verdict.code)
+    # The conversation learns of an answer to a child run after the child run has it: until then only the histories have its id.
+    may_be_known = (
+        bool(said.message_id) and status.status != "idle" and any(call.run_link for call in status.calls)
+    )
+    if not is_answer and not may_be_known:
         return None
     past = await past_of(service, run.id)
     if delivered := past.delivered.get(said.message_id):
         return repeated(delivered, said)
-    if not asks and not verdict.code:
+    if not is_answer:
         return None
     for asked, then, event in past.decided:
         if asked.code == verdict.code and _is_same(event, asking, said):

@@ -34,7 +34,7 @@ QUIET = 0.1
 """Seconds without an event after which a conversation with open waits is asked whether anything else goes on."""
 
 MOST_LATE = 50
-"""Most looks at a conversation that is blocked for events that are told late."""
+"""Most times that the status of a blocked conversation is asked for, `QUIET` apart, while events of what it says are missing."""
 
 ALWAYS = 86_400.0
 
@@ -121,7 +121,7 @@ class Turn:
                             status = await self.run.status()
                             if looks := is_blocked(status):
                                 late += 1
-                                if self._has_had(status) or late > MOST_LATE:
+                                if self._has_events_of(status) or late > MOST_LATE:
                                     yield Blocked(open_waits(status), status)
                                     return
                             continue
@@ -141,7 +141,7 @@ class Turn:
 
     def _seen(self, event: Event) -> Seen:
         is_own = event.run_id == self.run.id
-        self._follow_calls(event)
+        self._note_calls(event)
         if wait := wait_in(event):
             asked = list(waits_of(self.run.id, event.run_id, wait))
             self._ids[event.run_id, wait.id] = [each.id for each in asked]
@@ -168,7 +168,7 @@ class Turn:
         self.is_ended = is_over or (is_own and event.type in _ENDS)
         return Seen(event, is_shown or self.is_ended)
 
-    def _follow_calls(self, event: Event) -> None:
+    def _note_calls(self, event: Event) -> None:
         if isinstance(event, AgentRunStartedEvent):
             self._below.add(event.run_link.run_id)
         if event.run_id == self.run.id:
@@ -180,7 +180,7 @@ class Turn:
                 case _:
                     pass
 
-    def _has_had(self, status: RunStatus) -> bool:
+    def _has_events_of(self, status: RunStatus) -> bool:
         """Whether the events have come of what the status says, which may be ahead of them; what was open before them is not missed."""
         if not (self._is_mine or status.queued):
             return False

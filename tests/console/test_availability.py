@@ -1,10 +1,7 @@
 """A Temporal server that does not answer: pages say so, live ones too, and go on where it answers again."""
 
-import os
-import signal
-
 import httpx2
-import pytest
+import psutil
 from playwright.async_api import expect
 
 from sojourn.http import create_app
@@ -14,27 +11,8 @@ from tests.http.conftest import listening
 SILENT = "Temporal does not answer"
 
 
-@pytest.fixture
-def silence():
-    """Let a server be silent, and answer again."""
-    stopped: list[int] = []
-
-    def stop(server):
-        stopped.append(server.pid)
-        os.kill(server.pid, signal.SIGSTOP)
-
-    def go_on():
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-        stopped.clear()
-
-    stop.end = go_on
-    yield stop
-    go_on()
-
-
-async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit, status_when, silence):
-    """What was opened says that it is not live, what is opened says why it cannot be, and both go on by themselves or when asked again."""
+async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit, status_when):
+    """Open pages say so in place of "Live" and go on by themselves; a page that is asked for says why it cannot be shown."""
     async with Server(port=0, ui=False, attach=False) as server:
         client = await serve(shop.app, address=server.address)
         run = await client.start("shop.clerk", "ask me")
@@ -43,14 +21,14 @@ async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit
             opened = [await visit(f"{url}/{path}") for path in (f"runs/{run.id}", "runs", "inbox")]
             for page in opened:
                 await expect(page.locator("#connection")).to_have_text("Live")
-            silence(server)
+            psutil.Process(server.pid).suspend()
             for page in opened:
                 await expect(page.locator("#connection")).to_have_text(SILENT, timeout=60_000)
             async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
                 answer = await http.get("/inbox")
             assert answer.status_code == 503
             assert "the Temporal server does not answer" in answer.text
-            silence.end()
+            psutil.Process(server.pid).resume()
             for page in opened:
                 await expect(page.locator("#connection")).to_have_text("Live", timeout=60_000)
             await run.answer("the second")
