@@ -29,8 +29,14 @@ CONTINUE_EVENTS = 3_000
 A worker replays them in 0.6 s.
 """
 
-CONTINUED_BEFORE = 4_000
-"""The same for an execution that an earlier version let grow beyond `CONTINUE_EVENTS`."""
+LATEST_EVENTS = 4_000
+"""The same for an execution that was given much, or that an earlier version let grow beyond `CONTINUE_EVENTS`."""
+
+CARRIED_BYTES = 25_000
+"""Most bytes that an execution is given for which `CONTINUE_EVENTS` holds; with more, it has more events in proportion.
+
+What is given is recorded twice, by the execution that ends and by the one that begins: together a tenth of what 3,000 events take.
+"""
 
 CONTINUE_BYTES = 4_000_000
 """The same for the size of the history in bytes."""
@@ -63,6 +69,8 @@ class Room:
 
     def __init__(self, current: CurrentState) -> None:
         self._current = current
+        self._continue_events = float(CONTINUE_EVENTS)
+        """Number of events from which on this execution is long."""
         self._held: _Length | None = None
         self._local = 0
         """Number of local activities in progress."""
@@ -70,6 +78,10 @@ class Room:
         self._in_flight = 0
         self._long_from = 0
         """Number of events from which on the run tries again to go on."""
+
+    def continued(self) -> None:
+        """Let this execution, which begins now and continues another, have events in proportion to what it was given."""
+        self._continue_events *= max(1, self._length.bytes / CARRIED_BYTES)
 
     @property
     def is_long(self) -> bool:
@@ -80,10 +92,14 @@ class Room:
         length = self._length
         if length.events < self._long_from:
             return False
-        if length.events >= CONTINUE_EVENTS and patched("continues-at-3000"):
+        if length.events >= CONTINUE_EVENTS and patched("continues-at-3000") and self._has_its_share(length):
             return True
-        is_long = length.events >= CONTINUED_BEFORE or length.bytes >= CONTINUE_BYTES or length.is_suggested
+        is_long = length.events >= LATEST_EVENTS or length.bytes >= CONTINUE_BYTES or length.is_suggested
         return is_long and patched("continues")
+
+    def _has_its_share(self, length: _Length) -> bool:
+        """Whether the history has as many events as are in proportion to what the execution was given."""
+        return length.events >= self._continue_events or not patched("continues-in-proportion", since=3)
 
     @contextmanager
     def local(self) -> Generator[None]:

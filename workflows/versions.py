@@ -12,7 +12,7 @@ from temporalio import workflow
 
 __all__ = ["VERSION", "patched"]
 
-VERSION = 2
+VERSION = 3
 """The present version. Changes after it are patches, until a release raises it."""
 
 

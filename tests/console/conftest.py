@@ -1,17 +1,16 @@
 """Fixtures: one real browser, the console of the shop's app before a real worker, and what a page must never do."""
 
-import os
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page
 
 from sojourn import Client
 from sojourn.http import create_app
+from tests.browsers import browser_with
 from tests.console import desk_app
 from tests.http.conftest import listening, shop
 
@@ -27,18 +26,9 @@ Visit = Callable[..., Awaitable[Page]]
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """A Chromium that reaches nothing but this machine."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        reason = "there is no Chromium on this machine: apt-get install chromium"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    expect.set_options(timeout=20_000)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium, args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-        )
+    """The browser of all tests of the console."""
+    async with browser_with(patience=20) as browser:
         yield browser
-        await browser.close()
 
 
 @dataclass

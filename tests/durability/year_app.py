@@ -1,6 +1,7 @@
 """An app to talk with for a year: each turn calls a tool once, and its answer says how much of the conversation the planner has.
 
-Conversations go on after the number of events in YEAR_EVENTS.
+Conversations go on after the number of events in YEAR_EVENTS, or after more in proportion to what an execution is given. What is given
+may be half as large again as usual, so that 2,000 turns have 50 executions.
 """
 
 import os
@@ -9,6 +10,7 @@ import workflows.room
 from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
 
 workflows.room.CONTINUE_EVENTS = int(os.environ["YEAR_EVENTS"])
+workflows.room.CARRIED_BYTES = 12 * workflows.room.CONTINUE_EVENTS
 
 tools = Toolset("year.tools")
 

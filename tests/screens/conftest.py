@@ -1,18 +1,17 @@
 """Fixtures: a Temporal server with its UI, a real browser, and a run's pages and metadata."""
 
 import asyncio
-import os
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import BrowserContext, Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
 from sojourn import Run
 from sojourn.server import Server
+from tests.browsers import browser_with
 
 ELSEWHERE = "elsewhere.invalid"
 """The host to which links and images in hostile text lead."""
@@ -37,18 +36,9 @@ def temporal_address(temporal_server: Server) -> str:
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[BrowserContext]:
-    """A Chromium that reaches nothing but this machine, with one context, which caches the UI's code for all pages."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        reason = "there is no Chromium on this machine: apt-get install chromium"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    expect.set_options(timeout=30_000)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium, args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-        )
+    """A browser with one context, which caches the UI's code for all pages."""
+    async with browser_with(patience=30) as browser:
         yield await browser.new_context(viewport={"width": 1400, "height": 1400})
-        await browser.close()
 
 
 Look = Callable[..., Awaitable[Page]]

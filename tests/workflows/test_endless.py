@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -36,6 +37,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.events import one_run
 from sojourn.testing import skip_time
+from sojourn.worker import shell
 
 room = importlib.import_module("workflows.room")
 
@@ -135,6 +137,40 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
         return [(each.status, each.started_at) for each in found] == [("completed", since)]
 
     assert await until(listed)
+
+
+@pytest.mark.parametrize("carried", [100, 20_000])
+async def test_an_execution_is_as_long_as_what_it_was_given_is_large(carried, short, serve, monkeypatch):
+    """What two executions record of a state is a share of the rest, however large the state; each replays."""
+    monkeypatch.setattr(room, "CARRIED_BYTES", 10_000)
+    count = counting(45)
+
+    async def plan(turn: Turn) -> PlanResult:
+        planned = await count(turn)
+        return planned if turn.results else planned.model_copy(update={"memory": {"known": "x" * carried}})
+
+    app = App(agents=[Agent("test.agent", planner=plan, uses=[tools], policy=POLICY)])
+    client = await serve(app)
+    replayer = Replayer(
+        workflows=list(shell(app).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=client.temporal.data_converter,
+    )
+    run = await client.start("test.agent", "go")
+    await run.result()
+    limits = list[float]()
+    for execution in await executions(client, run.id):
+        history = await client.temporal.get_workflow_handle(run.id, run_id=execution.run_id).fetch_history()
+        await replayer.replay_workflow(history)
+        first = next(e for e in history.events if e.HasField("workflow_task_started_event_attributes"))
+        given = first.workflow_task_started_event_attributes.history_size_bytes
+        began = history.events[0].workflow_execution_started_event_attributes
+        limit = 60 * max(1, given / 10_000) if began.continued_execution_run_id else 60
+        if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
+            limits.append(limit)
+            assert limit <= len(history.events) <= limit + 30
+    assert len(limits) >= 2
+    assert (max(limits) > 100) == (carried > 1_000)
 
 
 async def test_answers_sent_while_a_run_goes_on(short, serve):
