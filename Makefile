@@ -8,6 +8,9 @@ READY := .venv/.ready
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps
 UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps
 
+# Without bytecode every process of a test would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test check lint types format bench bench-peers wheel lock clean
 
