@@ -342,7 +342,9 @@ async def main(options: argparse.Namespace) -> None:
         worker_of(server.address, MAX_CACHED_RUNS, "bench.console"),
         async_playwright() as playwright,
     ):
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = await playwright.chromium.launch(
+            executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        )
         client = await Client.connect(server.address)
         if options.viewers:
             await viewers(client, server.address, options.viewers, options.live)

@@ -150,9 +150,9 @@ async def _served(stack: AsyncExitStack, client: Client) -> str:
 
 
 async def _taken(url: str, folder: Path) -> list[Path]:
-    chromium = shutil.which("chromium")
+    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if chromium is None:
-        raise SystemExit("there is no Chromium on this machine: apt-get install chromium")
+        raise SystemExit("there is no Chromium on this machine: apt-get install chromium-headless-shell")
     taken: list[Path] = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium)

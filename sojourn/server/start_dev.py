@@ -35,9 +35,13 @@ these settings a task waits 2 to 3 ms, and a run with 20 tool calls takes a fift
 retry is also up to a second late.
 """
 
-_FOR_TESTS = {"frontend.WorkflowTimeSkippingEnabled": True, "history.workflowIdReuseMinimalInterval": "0s"}
-"""A test may move a run's clock forward; a run for which nobody asks it keeps real time. And executions may follow each
-other in less than a second. No setting for production."""
+_FOR_TESTS = {
+    "frontend.WorkflowTimeSkippingEnabled": True,
+    "history.workflowIdReuseMinimalInterval": "0s",
+    "history.transferProcessorUpdateAckInterval": "1s",
+}
+"""A test may move a run's clock forward; a run for which nobody asks it keeps real time. Executions may follow each
+other in less than a second. And an execution that is deleted is gone after 3 s, not after 30. No settings for production."""
 
 _GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 """Go's collector waits until the heap is five times what is in use, within 1 GiB: a quarter less CPU for the server."""

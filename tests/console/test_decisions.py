@@ -53,7 +53,11 @@ async def test_a_decision_says_who_what_when_and_by_which_digest(office, decided
 
 async def test_a_page_says_from_where_on_its_order_is_not_whole(office, decided, visit, monkeypatch):
     """Where older runs are not read, what is older than the last run's end is below a line that says so; where all are read there is none."""
-    monkeypatch.setattr("sojourn.console.decided.RUNS", 1)
+    money, _, words = decided
+    listed = [run.run_id async for run in office.client.list_runs(agent_id="office.clerk")]
+    monkeypatch.setattr(
+        "sojourn.console.decided.RUNS", 1 + min(listed.index(money.id), listed.index(words.id))
+    )
     page = await visit(f"{office.url}/decisions?agent=office.clerk", script=False)
     below = page.locator(".divide ~ .decision")
     await expect(page.locator(".divide")).to_contain_text("older runs may have decisions between these")

@@ -45,10 +45,19 @@ def talk(console, desk):
     return say
 
 
-async def send(page, text: str) -> None:
+async def press(page, button, *, script: bool) -> None:
+    """Press a button; without a script, wait for the page that is the form's answer: it would be lost to a reload."""
+    if script:
+        await button.click()
+        return
+    async with page.expect_navigation():
+        await button.click()
+
+
+async def send(page, text: str, *, script: bool = True) -> None:
     """Send a message."""
     await page.locator("#write").fill(text)
-    await page.locator("#send").click()
+    await press(page, page.locator("#send"), script=script)
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -69,7 +78,7 @@ async def test_a_conversation_is_begun_and_goes_on(console, visit, desk, size, s
     if not script:
         await page.goto(page.url)
     await expect(page.locator(".turn .prose")).to_have_text("hello there")
-    await send(page, "and again")
+    await send(page, "and again", script=script)
     await console.status_when(session.run, lambda status: status.turns == 2)
     if not script:
         await page.reload()
@@ -119,7 +128,7 @@ async def test_an_approval_is_decided_in_its_place(console, visit, talk, script)
     await expect(ask).to_contain_text("Wipe disk a?")
     await expect(ask).to_contain_text('"disk": "a"')
     await ask.get_by_label("Reason").fill("it is old")
-    await ask.get_by_role("button", name="Approve", exact=True).click()
+    await press(page, ask.get_by_role("button", name="Approve", exact=True), script=script)
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
     if not script:
         await page.reload()
@@ -431,7 +440,7 @@ async def test_a_session_is_never_taken_for_another_one(console, visit, desk, ar
         await expect(page.locator("#connection")).to_have_text("Live")
     else:
         await page.reload()
-    await send(page, "and again")
+    await send(page, "and again", script=script)
     await console.status_when(session.run, lambda status: status.turns == 2 and status.status == "idle")
     if not script:
         await page.reload()
@@ -471,7 +480,7 @@ async def test_files_come_with_a_message(console, visit, talk, tmp_path, script)
     await page.locator("#composer [name=files]").set_input_files(
         [tmp_path / "dot.png", tmp_path / "notes.txt"]
     )
-    await send(page, "look")
+    await send(page, "look", script=script)
     await console.status_when(talk.session.run, lambda status: status.turns == 2)
     if not script:
         await page.reload()
