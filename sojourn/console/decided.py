@@ -12,7 +12,7 @@ from sojourn.console.views.decisions import Decision, Decisions
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
-from sojourn.http.replies import ListedRun
+from sojourn.http.replies import ListedRun, Runs
 from sojourn.http.service import Service
 
 __all__ = ["Decided", "Reach"]
@@ -76,7 +76,25 @@ class Decided:
             InvalidInput: The cursor is none of this list.
             ServerUnavailable: The server does not answer.
         """
-        page = await self._service.runs(asking, selection, labels={}, most=RUNS, cursor=cursor)
+        return await self._reach(await self._listed(asking, selection, cursor))
+
+    async def all(self, asking: Principal, selection: Selection) -> AsyncGenerator[Reach]:
+        """The decisions in all runs, a page of runs after the other; raises as `page`, before a history is read."""
+        first = await self._listed(asking, selection, None)
+
+        async def reaches() -> AsyncGenerator[Reach]:
+            page = first
+            yield await self._reach(page)
+            while page.cursor:
+                page = await self._listed(asking, selection, page.cursor)
+                yield await self._reach(page)
+
+        return reaches()
+
+    async def _listed(self, asking: Principal, selection: Selection, cursor: str | None) -> Runs:
+        return await self._service.runs(asking, selection, labels={}, most=RUNS, cursor=cursor)
+
+    async def _reach(self, page: Runs) -> Reach:
         read = await asyncio.gather(*(self._of(run) for run in page.runs))
         decisions = [each for known in read for each in known.decisions]
         started = [run.started_at for run in page.runs if run.started_at]
@@ -88,15 +106,6 @@ class Decided:
             sum(not known.is_whole for known in read),
             page.cursor,
         )
-
-    async def all(self, asking: Principal, selection: Selection) -> AsyncGenerator[Reach]:
-        """The decisions in all runs, a page of runs after the other; raises as `page`."""
-        cursor: str | None = None
-        while True:
-            reach = await self.page(asking, selection, cursor)
-            yield reach
-            if (cursor := reach.cursor) is None:
-                return
 
     async def _of(self, run: ListedRun) -> _Known:
         async with self._gate:

@@ -71,7 +71,7 @@ async def test_a_page_says_from_where_on_its_order_is_not_whole(office, decided,
 async def test_decisions_are_a_table_that_runs_nothing(office, decided):
     """The CSV has every decision with its digest and arguments; what would be a formula begins with an apostrophe."""
     money, wait, words = decided
-    async with httpx2.AsyncClient(base_url=office.url) as http:
+    async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
         answer = await http.get("/decisions.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert "attachment" in answer.headers["content-disposition"]

@@ -20,7 +20,7 @@ from sojourn.http.protocols.place import Place
 from tests.http.conftest import listening
 from tests.http.locks.test_oidc import Issuer
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for one answer."""
 
 LOCKS = Locks(max_body_bytes=100_000, body_seconds=0.5, requests=10_000, burst=100_000)
