@@ -266,12 +266,12 @@ async def test_not_serving():
 
 
 def test_command_line():
-    """The command line has every tuned setting as JSON, and the one for tests; an untuned one has none."""
+    """The command line has every tuned setting as JSON, and those for tests; an untuned one has none."""
     start = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=2, db_filename=Path("x.db"), namespace="n", tuned=True
     )
     assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
-    assert sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) + 2
+    assert sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) + 3
     untuned = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False
     )
