@@ -114,7 +114,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self.notices = Notices(self.current)
         self.awaits = OpenAwaits(self.current, Listed(is_listed=state.opening.listed), self.notices)
         if self._pending:
-            self.awaits.room.continued()
+            self.awaits.room.scale_to_input()
         self.children = Children()
         self._clock = Clock(self.current)
         self._local_plans = LocalPlans(self.current, self.awaits.room)

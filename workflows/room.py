@@ -30,12 +30,13 @@ A worker replays them in 0.6 s.
 """
 
 LATEST_EVENTS = 4_000
-"""The same for an execution that was given much, or that an earlier version let grow beyond `CONTINUE_EVENTS`."""
+"""The same for an execution with a large input, or that an earlier version let grow beyond `CONTINUE_EVENTS`."""
 
-CARRIED_BYTES = 25_000
-"""Most bytes that an execution is given for which `CONTINUE_EVENTS` holds; with more, it has more events in proportion.
+INPUT_BYTES = 25_000
+"""Most bytes of history at the first workflow task of an execution, mostly its input, for which `CONTINUE_EVENTS` holds.
 
-What is given is recorded twice, by the execution that ends and by the one that begins: together a tenth of what 3,000 events take.
+With more, the execution has more events in proportion. The input is recorded twice, by the execution that ends and by the one that
+begins: together a tenth of what 3,000 events take.
 """
 
 CONTINUE_BYTES = 4_000_000
@@ -79,9 +80,9 @@ class Room:
         self._long_from = 0
         """Number of events from which on the run tries again to go on."""
 
-    def continued(self) -> None:
-        """Let this execution, which begins now and continues another, have events in proportion to what it was given."""
-        self._continue_events *= max(1, self._length.bytes / CARRIED_BYTES)
+    def scale_to_input(self) -> None:
+        """Let an execution that continues another have events in proportion to its input; called at its first workflow task."""
+        self._continue_events *= max(1, self._length.bytes / INPUT_BYTES)
 
     @property
     def is_long(self) -> bool:
@@ -92,13 +93,17 @@ class Room:
         length = self._length
         if length.events < self._long_from:
             return False
-        if length.events >= CONTINUE_EVENTS and patched("continues-at-3000") and self._has_its_share(length):
+        if (
+            length.events >= CONTINUE_EVENTS
+            and patched("continues-at-3000")
+            and self._is_long_for_its_input(length)
+        ):
             return True
         is_long = length.events >= LATEST_EVENTS or length.bytes >= CONTINUE_BYTES or length.is_suggested
         return is_long and patched("continues")
 
-    def _has_its_share(self, length: _Length) -> bool:
-        """Whether the history has as many events as are in proportion to what the execution was given."""
+    def _is_long_for_its_input(self, length: _Length) -> bool:
+        """Whether the history has as many events as are in proportion to the execution's input."""
         return length.events >= self._continue_events or not patched("continues-in-proportion", since=3)
 
     @contextmanager

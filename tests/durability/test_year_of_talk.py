@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
 
 TURNS = int(os.environ.get("SOJOURN_CASES", "20"))
 EVENTS = min(460, TURNS * 6)
-"""History events of an execution that is given little; a turn with one call has 23."""
+"""History events of an execution with a small input; a turn with one call has 23."""
 
 EXECUTIONS = 50 if TURNS >= 2_000 else 3
 """Least number of executions."""

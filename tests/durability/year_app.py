@@ -1,6 +1,6 @@
 """An app to talk with for a year: each turn calls a tool once, and its answer says how much of the conversation the planner has.
 
-Conversations go on after the number of events in YEAR_EVENTS, or after more in proportion to what an execution is given. What is given
+Conversations go on after the number of events in YEAR_EVENTS, or after more in proportion to an execution's input. The input
 may be half as large again as usual, so that 2,000 turns have 50 executions.
 """
 
@@ -10,7 +10,7 @@ import workflows.room
 from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
 
 workflows.room.CONTINUE_EVENTS = int(os.environ["YEAR_EVENTS"])
-workflows.room.CARRIED_BYTES = 12 * workflows.room.CONTINUE_EVENTS
+workflows.room.INPUT_BYTES = 12 * workflows.room.CONTINUE_EVENTS
 
 tools = Toolset("year.tools")
 

@@ -140,9 +140,9 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
 
 
 @pytest.mark.parametrize("carried", [100, 20_000])
-async def test_an_execution_is_as_long_as_what_it_was_given_is_large(carried, short, serve, monkeypatch):
+async def test_an_execution_is_as_long_as_its_input_is_large(carried, short, serve, monkeypatch):
     """What two executions record of a state is a share of the rest, however large the state; each replays."""
-    monkeypatch.setattr(room, "CARRIED_BYTES", 10_000)
+    monkeypatch.setattr(room, "INPUT_BYTES", 10_000)
     count = counting(45)
 
     async def plan(turn: Turn) -> PlanResult:
@@ -163,9 +163,13 @@ async def test_an_execution_is_as_long_as_what_it_was_given_is_large(carried, sh
         history = await client.temporal.get_workflow_handle(run.id, run_id=execution.run_id).fetch_history()
         await replayer.replay_workflow(history)
         first = next(e for e in history.events if e.HasField("workflow_task_started_event_attributes"))
-        given = first.workflow_task_started_event_attributes.history_size_bytes
+        begins_with = first.workflow_task_started_event_attributes.history_size_bytes
         began = history.events[0].workflow_execution_started_event_attributes
-        limit = 60 * max(1, given / 10_000) if began.continued_execution_run_id else 60
+        limit = (
+            room.CONTINUE_EVENTS * max(1, begins_with / room.INPUT_BYTES)
+            if began.continued_execution_run_id
+            else room.CONTINUE_EVENTS
+        )
         if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
             limits.append(limit)
             assert limit <= len(history.events) <= limit + 30
