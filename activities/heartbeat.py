@@ -7,6 +7,7 @@ loop, the watch's thread does.
 
 import asyncio
 import contextvars
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -98,7 +99,7 @@ class _Beats:
         self._has_ended = False
         self._last: float | None = None
         self._last_from_thread = float("-inf")
-        self._timer = self._loop.call_later(FIRST_BEAT, self._beat, context=self._context)
+        self._beat_in(FIRST_BEAT)
 
     def report(self, note: ProgressNote) -> None:
         """Take a note, from any thread; only the first note since the loop last ran wakes the loop."""
@@ -122,13 +123,17 @@ class _Beats:
         if self._has_ended or self._last is None:
             return
         due = self._last + NOTE_INTERVAL
-        if due < self._timer.when():
+        if due < self._due:
             self._timer.cancel()
-            self._timer = self._loop.call_at(due, self._beat, context=self._context)
+            self._beat_in(due - time.monotonic())
+
+    def _beat_in(self, seconds: float) -> None:
+        self._due = time.monotonic() + seconds
+        self._timer = self._loop.call_later(seconds, self._beat, context=self._context)
 
     def _beat(self) -> None:
-        self._last = self._loop.time()
-        self._timer = self._loop.call_later(INTERVAL, self._beat, context=self._context)
+        self._last = time.monotonic()
+        self._beat_in(INTERVAL)
         activity.heartbeat(*self._details())
 
     def _details(self, blocks: str = "") -> list[dict[str, Any]]:
@@ -147,7 +152,7 @@ class _Beats:
 
     def is_overdue(self, now: float) -> bool:
         """Whether a heartbeat should have been sent by now, and was not."""
-        late = now - self._timer.when() >= LATE and now - self._last_from_thread >= INTERVAL
+        late = now - self._due >= LATE and now - self._last_from_thread >= INTERVAL
         return late and not self._has_ended
 
     async def beat_from_thread(self, now: float, blocks: str) -> None:

@@ -6,6 +6,8 @@ elsewhere. So a thread sends heartbeats meanwhile, and logs for the operator wha
 """
 
 import asyncio
+import gc
+import inspect
 import sys
 import threading
 import time
@@ -40,8 +42,6 @@ GIVEN_UP = 120.0
 _DEBUGGERS = {"bdb", "pdb", "_pydevd_bundle", "debugpy"}
 
 _MAX_LINES = 8
-_RUN_ONE: CodeType = vars(asyncio.Handle)["_run"].__code__
-"""The code that runs one callback of the loop, or one step of a task, in its context."""
 
 _log = structlog.get_logger("sojourn.worker")
 
@@ -68,18 +68,22 @@ CURRENT: ContextVar[Watched | None] = ContextVar("sojourn_watched", default=None
 class LoopWatch:
     """Watches one event loop until it is closed, from a thread of its own.
 
+    The clock is the machine's: a loop's own may stand still while the loop is blocked.
+
     Args:
-        loop: The loop.
+        loop: The loop, in one of whose tasks this is made.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread_id = threading.get_ident()
+        self._runner = _runner_of(sys._getframe())  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
+        """The code that runs the loop's tasks; None outside a task."""
         self._calls: set[Watched] = set()
         self._asked: float | None = None
         self._tell_at = BLOCKED
         self._ended_at = float("-inf")
-        self._looked_at = loop.time()
+        self._looked_at = time.monotonic()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
 
@@ -93,7 +97,7 @@ class LoopWatch:
 
     def was_blocked(self) -> bool:
         """Whether the loop was blocked a moment ago: the server may have timed out meanwhile what begins now."""
-        return self._loop.time() - self._ended_at < GIVEN_UP / 10
+        return time.monotonic() - self._ended_at < GIVEN_UP / 10
 
     def _look_on(self) -> None:
         while not self._loop.is_closed():
@@ -106,7 +110,7 @@ class LoopWatch:
             self._own_loop.close()
 
     def _look(self) -> None:
-        now, calls = self._loop.time(), list(self._calls)
+        now, calls = time.monotonic(), list(self._calls)
         if self._asked is not None and now - self._looked_at > HELD_UP:
             self._asked = now  # the loop has had no time to answer either
         self._looked_at = now
@@ -137,7 +141,7 @@ class LoopWatch:
     def _answer(self, asked: float) -> None:
         """Record, in the loop, that the loop is free."""
         self._asked = None
-        now = self._loop.time()
+        now = time.monotonic()
         if now - asked >= BLOCKED:
             self._ended_at = now
             _log.warning("loop_free_again", seconds=round(now - asked, 1))
@@ -166,19 +170,18 @@ class LoopWatch:
         """The frames that the loop executes now, the innermost last."""
         frames: list[FrameType] = []
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
-        while frame is not None and frame.f_code is not _RUN_ONE:
+        while frame is not None and frame.f_code is not self._runner:
             frames.append(frame)
             frame = frame.f_back
-        return [] if frame is None else [frame, *reversed(frames)]
+        return [] if frame is None else frames[::-1]
 
     def _blocker(self) -> tuple[Watched | None, str]:
-        """The call whose code runs now, by the context of its tasks and callbacks; and the place in the code."""
+        """The call whose code runs now, by the context of its task; and the place in the code."""
         frames = self._frames()
         if not frames:
             return None, ""
-        context: Context | None = getattr(frames[0].f_locals.get("self"), "_context", None)
-        found = context.get(CURRENT) if context else None
-        return found, _place(frames[-1])
+        context = _context_of(asyncio.current_task(self._loop))
+        return context.get(CURRENT) if context else None, _place(frames[-1])
 
     def _is_debugged(self) -> bool:
         """Whether a debugger steps through the code that runs."""
@@ -186,7 +189,23 @@ class LoopWatch:
         return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
 
     def _stack(self) -> list[str]:
-        return [_place(frame) for frame in self._frames()[1:]][-_MAX_LINES:]
+        return [_place(frame) for frame in self._frames()][-_MAX_LINES:]
+
+
+def _runner_of(frame: FrameType | None) -> CodeType | None:
+    """The code that called the coroutine of the task that a frame belongs to: asyncio's, or with another loop the caller of the loop."""
+    runner = None
+    while frame is not None:
+        if frame.f_code.co_flags & inspect.CO_COROUTINE and frame.f_back is not None:
+            runner = frame.f_back.f_code
+        frame = frame.f_back
+    return runner
+
+
+def _context_of(task: "asyncio.Task[Any] | None") -> Context | None:
+    """The context of a task, which has no method for it before Python 3.12."""
+    referred = gc.get_referents(task) if task else []
+    return next((one for one in referred if isinstance(one, Context)), None)
 
 
 _WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch] = WeakKeyDictionary()

@@ -5,6 +5,7 @@ that the planner requests, and a Dispatch for each of them.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -83,7 +84,7 @@ class Planning:
         asked = self._policy_question()
         if asked:
             return PlanOutcome(await_=asked, asked_by_policy=True)
-        clock, began = asyncio.timeout(self._limit.total_seconds()), asyncio.get_running_loop().time()
+        clock, began = asyncio.timeout(self._limit.total_seconds()), time.monotonic()
         whose = f"the planner of {self.agent.id}"
         try:
             async with clock:
@@ -113,7 +114,7 @@ class Planning:
             )
         except (ValueError, TypeError) as error:
             outcome = PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
-        spent = timedelta(seconds=asyncio.get_running_loop().time() - began)
+        spent = timedelta(seconds=time.monotonic() - began)
         if self._ends_with_the_budget and self.caps.time is not None and spent >= self.caps.time:
             return PlanOutcome(overtime=True, usage=plan.usage)  # interceptors used up the time
         return outcome.model_copy(update={"usage": plan.usage}) if outcome.fault else outcome

@@ -3,8 +3,9 @@
 import asyncio
 import sys
 
-from bench.contenders import CONTENDERS, PEERS
+from bench.contenders import CONTENDERS, FLOOR, PEERS
 from sojourn.logs import configure_logs
+from sojourn.serving.loop_guard import new_event_loop
 
 __all__: list[str] = []
 
@@ -19,4 +20,8 @@ async def serve(name: str, address: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], sys.argv[2]))
+    name, address = sys.argv[1:]
+    # Sojourn's worker has a loop of its choice; the others run as Temporal's documentation shows.
+    is_plain = name == FLOOR.name or name in PEERS
+    with asyncio.Runner(loop_factory=None if is_plain else new_event_loop) as runner:
+        runner.run(serve(name, address))

@@ -36,6 +36,7 @@ from sojourn.serving.present_runs import PresentRuns
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
 from sojourn.serving.served import Served
+from sojourn.serving.task_executor import TaskExecutor
 from sojourn.serving.whole_tasks import Unsandboxed, serve_by_whole_tasks
 from sojourn.telemetry import missing_interceptors
 from sojourn.telemetry.prometheus import runtime_with_metrics
@@ -59,6 +60,9 @@ MAX_CACHED_BYTES = 256_000_000
 
 HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """Longest interval in which the SDK holds heartbeats back: a tool gets a cancellation with a heartbeat's response."""
+
+MAX_FETCHED = 3
+"""Most payloads of a workflow task that are fetched from external storage, or stored there, at once; as in the SDK."""
 
 STICKY = timedelta(seconds=2)
 """How long only the worker that has a run in memory is offered its tasks, even if it is dead; the SDK's default is 10 s."""
@@ -157,6 +161,7 @@ class Worker:
         self._present = PresentRuns()
         self._cached = CachedRuns(self._present, max_cached_bytes)
         self._watching = contextlib.AsyncExitStack()
+        self._executor = TaskExecutor()
         self._worker = temporalio.worker.Worker(
             temporal,
             task_queue=self.task_queue,
@@ -170,6 +175,7 @@ class Worker:
             ],
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
             workflow_runner=Unsandboxed(),
+            workflow_task_executor=self._executor,
             build_id=sojourn.__version__,
             max_cached_workflows=max_cached_runs,
             max_concurrent_activities=MAX_ACTIVITIES,
@@ -178,6 +184,7 @@ class Worker:
             max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
             default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
             graceful_shutdown_timeout=drain,
+            max_workflow_task_external_storage_concurrency=_fetched_at_once(temporal),
         )
         serve_by_whole_tasks(self._worker)
 
@@ -237,7 +244,13 @@ class Worker:
     async def _close(self) -> None:
         await self._announcing.close()
         await self._watching.aclose()
+        self._executor.shutdown(wait=False)
         await self._app.close()
+
+
+def _fetched_at_once(client: temporalio.client.Client) -> int:
+    """How many payloads of a workflow task are fetched from external storage at once; without a storage the SDK needs no tasks for it."""
+    return MAX_FETCHED if client.data_converter.external_storage else 1
 
 
 def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:

@@ -1,12 +1,14 @@
 """Worker: what it opened is closed, also when it cannot start."""
 
+import threading
 import uuid
 
 import pytest
 import temporalio.client
 from temporalio import activity
+from temporalio.worker import Interceptor, WorkflowInboundInterceptor
 
-from sojourn import Agent, App, Client, PlanResult, Toolset, Worker, data_converter
+from sojourn import Agent, App, Client, PlanResult, Toolset, Turn, Worker, data_converter
 from sojourn.live import LocalTransport
 from sojourn.testing import ScriptedPlanner
 
@@ -65,3 +67,34 @@ async def test_the_calls_of_a_step_start_on_the_worker_that_has_the_run(temporal
     async with Worker(app, one, task_queue=queue), Worker(app, two, task_queue=queue):
         await Client(one, task_queue=queue).execute("test.agent", "go")
     assert list(seen.values()) == [32]
+
+
+async def test_a_small_workflow_task_runs_on_the_loop_and_a_large_one_in_a_thread(
+    temporal_address: str,
+) -> None:
+    """A run's workflow begins in the loop's thread, or with a large message in a thread of the executor; both runs end alike."""
+    began: list[str] = []
+
+    class Noting(temporalio.client.Interceptor, Interceptor):
+        def workflow_interceptor_class(self, _input: object) -> type[WorkflowInboundInterceptor]:
+            class Noted(WorkflowInboundInterceptor):
+                async def execute_workflow(self, input: object) -> object:
+                    began.append(threading.current_thread().name)
+                    return await super().execute_workflow(input)
+
+            return Noted
+
+    async def plan(turn: Turn) -> PlanResult:
+        return PlanResult.final(f"{len(turn.messages[0].text)} characters")
+
+    app = App(agents=[Agent("test.agent", planner=plan)])
+    connected = await temporalio.client.Client.connect(
+        temporal_address, data_converter=data_converter, interceptors=[Noting()]
+    )
+    queue = f"q-{uuid.uuid4().hex[:8]}"
+    async with Worker(app, connected, task_queue=queue):
+        client = Client(connected, task_queue=queue)
+        texts = [(await client.execute("test.agent", "x" * size)).text for size in (100, 100_000)]
+    assert texts == ["100 characters", "100000 characters"]
+    assert began[0] == threading.current_thread().name
+    assert began[1].startswith("temporal_workflow_")

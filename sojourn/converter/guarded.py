@@ -34,7 +34,8 @@ _NOT_THERE = "it refers to external storage, and what it names is not there"
 class GuardedDataConverter(DataConverter):
     """Temporal's data converter, for payloads that anybody may have sent."""
 
-    _ignores_context: bool = field(default=False, init=False, repr=False, compare=False)
+    ignores_context: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether no part asks which workflow or activity a payload belongs to."""
     encrypted_only: bool = field(default=False, kw_only=True)
     """Whether messages that did not pass `payload_codec` are refused."""
 
@@ -46,14 +47,14 @@ class GuardedDataConverter(DataConverter):
             codec = codec.codec
         if codec is not None:
             object.__setattr__(self, "payload_codec", GuardedCodec(codec, encrypted_only=self.encrypted_only))
-        object.__setattr__(self, "_ignores_context", self._is_without_context())
+        object.__setattr__(self, "ignores_context", self._is_without_context())
 
     def with_context(self, context: SerializationContext) -> Self:
         """The converter with the context of a workflow or activity; itself, at once, where no part uses it.
 
         The SDK asks some twenty times per call.
         """
-        return self if self._ignores_context else super().with_context(context)
+        return self if self.ignores_context else super().with_context(context)
 
     def _is_without_context(self) -> bool:
         parts = (self.payload_codec, self.failure_converter, self.external_storage)

@@ -23,7 +23,12 @@ import structlog
 
 from sojourn.logs.exceptions import described
 
-__all__ = ["SIGNALS", "Stop", "give_up", "run_guarded"]
+try:
+    from uvloop import new_event_loop
+except ModuleNotFoundError:  # there is none for Windows
+    from asyncio import new_event_loop
+
+__all__ = ["SIGNALS", "Stop", "give_up", "new_event_loop", "run_guarded"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -68,7 +73,7 @@ def run_guarded(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: 
         SystemExit: Foreign code cancelled the worker; with status 1, and a log entry.
     """
     with _Deadline() as deadline, contextlib.ExitStack() as closing:
-        runner = asyncio.Runner()
+        runner = asyncio.Runner(loop_factory=new_event_loop)
         loop = runner.get_loop()
         _OWN.add(loop)
         closing.callback(_close, runner)

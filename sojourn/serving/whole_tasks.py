@@ -30,6 +30,8 @@ from temporalio.worker import (
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from temporalio.workflow import Info
 
+from sojourn.converter.guarded import GuardedDataConverter
+
 from .cached_runs import evict
 
 __all__ = ["Sandboxed", "Unsandboxed", "by_whole_tasks", "serve_by_whole_tasks"]
@@ -50,13 +52,20 @@ class _WholeTasks:
         worker = self._worker and self._worker()
         return worker and partial(evict, worker)
 
+    @property
+    def _ignores_context(self) -> bool:
+        """Whether the worker's data converter converts a payload alike for every workflow and activity."""
+        worker = self._worker and self._worker()
+        converter = worker and worker.client.data_converter
+        return isinstance(converter, GuardedDataConverter) and converter.ignores_context
+
 
 class Unsandboxed(_WholeTasks, UnsandboxedWorkflowRunner):
     """Runs workflows without a sandbox, by whole workflow tasks."""
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """Create an instance that advances by whole workflow tasks."""
-        return _Instance(super().create_instance(det), self._evicts)
+        return _Instance(super().create_instance(det), self._evicts, ignores_context=self._ignores_context)
 
 
 class Sandboxed(_WholeTasks, SandboxedWorkflowRunner):
@@ -64,7 +73,7 @@ class Sandboxed(_WholeTasks, SandboxedWorkflowRunner):
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """Create an instance that advances by whole workflow tasks."""
-        return _Instance(super().create_instance(det), self._evicts)
+        return _Instance(super().create_instance(det), self._evicts, ignores_context=self._ignores_context)
 
 
 def by_whole_tasks(runner: WorkflowRunner) -> WorkflowRunner:
@@ -87,10 +96,14 @@ class _Instance(WorkflowInstance):
     Args:
         instance: The SDK's instance.
         evict: Evicts a run, by its execution's id; None where the instance is to do as the SDK does.
+        ignores_context: Whether the data converter needs no context: the SDK asks for one with every payload.
     """
 
-    def __init__(self, instance: WorkflowInstance, evict: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, instance: WorkflowInstance, evict: Callable[[str], None] | None, *, ignores_context: bool
+    ) -> None:
         self._instance = instance
+        self._ignores_context = ignores_context
         self._evict = evict
         self._events, self._at = 0, Timestamp()
         """Length of the history at the last workflow task, and when that began."""
@@ -138,8 +151,8 @@ class _Instance(WorkflowInstance):
             self._updates.discard(response.protocol_instance_id)
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
-        """As of the SDK's instance."""
-        return self._instance.get_serialization_context(command_info)
+        """As of the SDK's instance; None where no converter needs it."""
+        return None if self._ignores_context else self._instance.get_serialization_context(command_info)
 
     def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
         """As of the SDK's instance."""

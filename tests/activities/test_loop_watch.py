@@ -1,7 +1,9 @@
 """Loop watch: heartbeats continue while the event loop is blocked, and the log names what blocks it."""
 
 import asyncio
+import inspect
 import time
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,13 +13,31 @@ from activities import heartbeat, loop_watch
 from activities.heartbeat import beating
 from activities.loop_watch import watch_of
 from sojourn.authoring.progress import progress
+from sojourn.serving.loop_guard import new_event_loop
 
 PATIENCE = 20
 
 
+def on_each_loop(test):
+    """Run an async test on asyncio's own loop, and on that of `sojourn worker`; each is a new one."""
+
+    @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "worker"])
+    def on_loop(new_loop, **given):
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(test(**given))
+
+    on_loop.__doc__ = test.__doc__
+    given = inspect.signature(test).parameters.values()
+    on_loop.__signature__ = inspect.signature(on_loop).replace(
+        parameters=[*given, inspect.Parameter("new_loop", inspect.Parameter.KEYWORD_ONLY)]
+    )
+    on_loop.pytestmark += getattr(test, "pytestmark", [])
+    return on_loop
+
+
 @pytest.fixture
 def quick(monkeypatch):
-    """Shorten the intervals of heartbeats and of the watch, which is a new one: all tests share one event loop."""
+    """Shorten the intervals of heartbeats and of the watch."""
     monkeypatch.setattr(loop_watch, "_WATCHES", {})
     for module, name, seconds in (
         (loop_watch, "TICK", 0.02),
@@ -49,6 +69,7 @@ async def activity(body, beats, **who) -> None:
     await environment.run(beat_while)
 
 
+@on_each_loop
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("nested", [False, True], ids=["itself", "in a task of its own"])
 async def test_calls_beside_a_blocking_call_heartbeat_and_the_log_names_it(nested):
@@ -89,6 +110,7 @@ async def test_calls_beside_a_blocking_call_heartbeat_and_the_log_names_it(neste
     assert all("blocks its worker's event loop for" in note for note in noted)
 
 
+@on_each_loop
 @pytest.mark.usefixtures("quick")
 async def test_a_planner_is_named_by_its_agent():
     """A planner that blocks the loop is logged with its agent's id."""
@@ -101,6 +123,7 @@ async def test_a_planner_is_named_by_its_agent():
     assert (logs[0]["event"], logs[0]["agent_id"]) == ("planner_blocks_loop", "a.b")
 
 
+@on_each_loop
 @pytest.mark.usefixtures("quick")
 async def test_a_free_loop_sends_its_own_heartbeats(until, monkeypatch):
     """A free loop sends one heartbeat for each interval, and nothing is logged."""
@@ -117,6 +140,7 @@ async def test_a_free_loop_sends_its_own_heartbeats(until, monkeypatch):
     assert [line for line in logs if "blocks" in line["event"]] == []
 
 
+@on_each_loop
 @pytest.mark.usefixtures("quick")
 async def test_a_loop_that_never_comes_back_is_given_up(monkeypatch):
     """Its calls get no more heartbeats, so that the server gives them to another worker; the log says so."""
@@ -134,6 +158,7 @@ async def test_a_loop_that_never_comes_back_is_given_up(monkeypatch):
     assert counts[0] == counts[1] > 0
 
 
+@on_each_loop
 @pytest.mark.usefixtures("quick")
 async def test_a_block_is_remembered_for_a_while(until):
     """`was_blocked` is true just after a block: the server may have given the calls that begin now to another worker."""
@@ -149,14 +174,10 @@ async def test_a_block_is_remembered_for_a_while(until):
 
 
 class Silent:
-    """A loop that never runs its callbacks, with a clock that the test sets."""
+    """A loop that never runs its callbacks."""
 
     def __init__(self) -> None:
-        self.now = 0.0
         self.is_over = False
-
-    def time(self) -> float:
-        return self.now
 
     def is_closed(self) -> bool:
         return self.is_over
@@ -176,13 +197,14 @@ class PunctualCall:
 
 def test_a_process_that_was_stopped_is_not_given_up(monkeypatch):
     """After a process was frozen, with its container or by Ctrl-Z, its loop has two minutes to answer: it had no time before."""
-    given_up, loop = [], Silent()
+    given_up, loop, now = [], Silent(), 0.0
     monkeypatch.setattr(loop_watch, "TICK", 3_600.0)
-    monkeypatch.setattr(loop_watch, "give_up", lambda _loop, reason: given_up.append((loop.now, reason)))
+    monkeypatch.setattr(loop_watch, "give_up", lambda _loop, reason: given_up.append((now, reason)))
+    monkeypatch.setattr(loop_watch, "time", SimpleNamespace(monotonic=lambda: now, sleep=time.sleep))
     watch = loop_watch.LoopWatch(loop)
     watch.add(PunctualCall())
     for at in (0, 1, 2, 500, *range(501, 630)):
-        loop.now = float(at)
+        now = float(at)
         watch._look()
     assert given_up[0][0] == 500 + loop_watch.GIVEN_UP
     loop.is_over = True

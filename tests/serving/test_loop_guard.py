@@ -1,11 +1,13 @@
 """The loop guard: how long a worker that was asked to stop may still run."""
 
+import asyncio
 import queue
+from datetime import timedelta
 
 import pytest
 
 from sojourn.serving import loop_guard
-from sojourn.serving.loop_guard import _Deadline
+from sojourn.serving.loop_guard import _Deadline, run_guarded
 
 
 class Allowed(queue.SimpleQueue):
@@ -52,3 +54,14 @@ def test_a_process_that_has_ended_is_not_ended_again(ends) -> None:
     """A process that ends in time keeps its own exit status."""
     assert len(overseen(1_000.0, None)) == 2
     assert ends == []
+
+
+def test_a_worker_process_has_the_loop_of_uvloop() -> None:
+    """`sojourn worker` does not run on asyncio's own loop."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serving(_stop: object) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    run_guarded(serving, drain=timedelta(0))
+    assert type(loops[0]).__module__ == "uvloop"

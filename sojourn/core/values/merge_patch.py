@@ -15,6 +15,8 @@ def patch_fault(patch: Any) -> str | None:
     """Why a patch cannot be applied to any memory, or None."""
     if not is_object(patch):
         return "a patch of the memory is a JSON object"
+    if not patch:
+        return None
     fault = json_fault(patch, max_bytes=MAX_MEMORY_BYTES)
     return fault and f"the patch of the memory: {fault.message}"
 
