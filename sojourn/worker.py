@@ -31,7 +31,7 @@ from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.logs.core import logging_runtime, stop_core_logging
 from sojourn.serving.cached_runs import CachedRuns
-from sojourn.serving.loop_guard import SIGNALS, Stop, run_guarded
+from sojourn.serving.loop_guard import SIGNALS, Stop, new_event_loop, run_guarded
 from sojourn.serving.present_runs import PresentRuns
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
@@ -270,6 +270,7 @@ def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | Non
         run_guarded(
             lambda stop: serve_forever(app, task_queue=task_queue, metrics_port=metrics_port, stop=stop),
             drain=DRAIN,
+            new_loop=asyncio.new_event_loop if settings.event_loop() == "asyncio" else new_event_loop,
         )
     finally:
         stop_core_logging()

@@ -22,6 +22,7 @@ __all__ = [
     "codec",
     "connect_options",
     "encrypted_only",
+    "event_loop",
     "grpc_compression",
     "live",
     "local_port",
@@ -73,6 +74,18 @@ def grpc_compression(address: str, explicit: str | None = None) -> GrpcCompressi
     if name and name not in _COMPRESSIONS:
         raise DefinitionError("SOJOURN_GRPC_COMPRESSION must be gzip or none; correct its value")
     return _COMPRESSIONS[name or ("none" if is_this_machine(address.rpartition(":")[0]) else "gzip")]
+
+
+def event_loop() -> str:
+    """The event loop of `sojourn worker`: `SOJOURN_EVENT_LOOP`, `uvloop` by default, or `asyncio`.
+
+    Raises:
+        DefinitionError: The setting is neither.
+    """
+    name = os.environ.get("SOJOURN_EVENT_LOOP", "").strip().lower() or "uvloop"
+    if name not in ("asyncio", "uvloop"):
+        raise DefinitionError("SOJOURN_EVENT_LOOP must be uvloop or asyncio; correct its value")
+    return name
 
 
 def _readable() -> dict[str, str]:

@@ -62,18 +62,24 @@ class Stop:
         self.asked.set()
 
 
-def run_guarded(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timedelta) -> None:
+def run_guarded(
+    serving: Callable[[Stop], Coroutine[Any, Any, None]],
+    *,
+    drain: timedelta,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+) -> None:
     """Run a worker until it has stopped, on a loop of its own; SIGTERM and Ctrl-C ask it to stop.
 
     Args:
         serving: The worker; it ends once it is asked to stop.
         drain: How long the worker may take to stop; 10 s later the process is ended.
+        new_loop: Makes the loop; by default uvloop's, where there is one.
 
     Raises:
         SystemExit: Foreign code cancelled the worker; with status 1, and a log entry.
     """
     with _Deadline() as deadline, contextlib.ExitStack() as closing:
-        runner = asyncio.Runner(loop_factory=new_event_loop)
+        runner = asyncio.Runner(loop_factory=new_loop)
         loop = runner.get_loop()
         _OWN.add(loop)
         closing.callback(_close, runner)

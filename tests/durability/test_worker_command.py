@@ -36,6 +36,41 @@ async def test_exits_while_it_waits_for_its_server(stage):
     assert "Traceback" not in worker.log()
 
 
+LOOP = """
+import asyncio
+
+from sojourn import Agent, App, PlanResult
+
+
+async def plan(turn):
+    return PlanResult.final(type(asyncio.get_running_loop()).__module__)
+
+
+app = App(agents=[Agent("durable.loop", planner=plan)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "module"), [("", "uvloop"), ("uvloop", "uvloop"), ("asyncio", "asyncio.unix_events")]
+)
+async def test_the_event_loop_is_a_setting(stage, setting, module):
+    """A worker runs on uvloop, or by `SOJOURN_EVENT_LOOP` on asyncio's own loop; it drains as usual on both."""
+    (stage.folder / "loop_app.py").write_text(LOOP)
+    worker = await stage.worker("loop_app:app", PYTHONPATH=str(stage.folder), SOJOURN_EVENT_LOOP=setting)
+    assert (await stage.client.execute("durable.loop", "which?")).text == module
+    worker.signal(signal.SIGTERM)
+    assert await worker.ends() == 0
+    assert "worker_stopped" in worker.log()
+
+
+async def test_an_unknown_event_loop_is_refused(stage):
+    """The worker says what the setting may be, and exits with 2."""
+    worker = await stage.worker(ready=False, SOJOURN_EVENT_LOOP="trio")
+    assert await worker.ends() == 2
+    assert "SOJOURN_EVENT_LOOP must be uvloop or asyncio" in worker.log()
+    assert "Traceback" not in worker.log()
+
+
 TWICE = '''
 from sojourn import Agent, App, PlanResult, Toolset
 
