@@ -167,20 +167,24 @@ class LoopWatch:
     # Which call blocks.
 
     def _frames(self) -> list[FrameType]:
-        """The frames that the loop executes now, the innermost last."""
+        """The frame that runs the loop's tasks, and those that the loop executes now, the innermost last; empty while the loop is idle."""
         frames: list[FrameType] = []
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
         while frame is not None and frame.f_code is not self._runner:
             frames.append(frame)
             frame = frame.f_back
-        return [] if frame is None else frames[::-1]
+        return [] if frame is None else [frame, *reversed(frames)]
 
     def _blocker(self) -> tuple[Watched | None, str]:
-        """The call whose code runs now, by the context of its task; and the place in the code."""
+        """The call whose code runs now, by the context of its task, or of its callback where the loop is asyncio's; and the place in the code."""
         frames = self._frames()
         if not frames:
             return None, ""
-        context = _context_of(asyncio.current_task(self._loop))
+        handle = frames[0].f_locals.get("self")
+        is_asyncio = isinstance(handle, asyncio.Handle)
+        context: Context | None = (
+            getattr(handle, "_context", None) if is_asyncio else _context_of(asyncio.current_task(self._loop))
+        )
         return context.get(CURRENT) if context else None, _place(frames[-1])
 
     def _is_debugged(self) -> bool:
@@ -189,7 +193,7 @@ class LoopWatch:
         return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
 
     def _stack(self) -> list[str]:
-        return [_place(frame) for frame in self._frames()][-_MAX_LINES:]
+        return [_place(frame) for frame in self._frames()[1:]][-_MAX_LINES:]
 
 
 def _runner_of(frame: FrameType | None) -> CodeType | None:

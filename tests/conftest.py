@@ -121,6 +121,10 @@ def no_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+DRAIN = timedelta(seconds=1)
+"""How long a test's worker waits, at its end, for calls that hang by purpose."""
+
+
 @pytest.fixture
 async def serve(temporal_address: str) -> AsyncIterator[Serve]:
     """Start a worker for an app, or for `test.agent` of a planner and toolsets, on a queue of its own; return a client."""
@@ -139,7 +143,7 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
                 app = App(agents=[Agent("test.agent", planner=planner, uses=list(uses), policy=policy)])
             queue = f"q-{uuid.uuid4().hex[:8]}"
             client = await Client.connect(address, task_queue=queue, **connecting)
-            await stack.enter_async_context(Worker(app, client))
+            await stack.enter_async_context(Worker(app, client, drain=DRAIN))
             return client
 
         yield start

@@ -15,6 +15,7 @@ from sojourn.cli.screen.prompt import ask_approval, ask_person
 from sojourn.cli.screen.text import plain, shell_word, took
 from sojourn.cli.screen.view import RunView
 from sojourn.cli.screen.wait_views import view_of
+from sojourn.cli.unserved import telling_of_workers
 from sojourn.cli.waits import answer_lines
 from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
@@ -73,7 +74,7 @@ async def follow(
             if looks_back
             else run.events(after=after, children=True, deltas=view.is_live)
         )
-        async with aclosing(read) as events:
+        async with telling_of_workers(run, view), aclosing(read) as events:
             async for event in events:
                 view.show(event)
                 ended = code_of(event, run)

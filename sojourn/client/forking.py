@@ -210,7 +210,7 @@ def _no_event(run_id: str, at: str, oldest: str) -> str:
     except ValueError:
         is_gone = False
     if not is_gone:
-        return f"run {run_id} has no event {at!r}"
+        return f"run {run_id} has no event {at!r}; `sojourn show {run_id} --events` lists their ids"
     return f"the event {at} of run {run_id} can no longer be forked: the oldest that Temporal has not deleted is {oldest}"
 
 

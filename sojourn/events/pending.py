@@ -43,6 +43,9 @@ SLOW = timedelta(seconds=10)
 MAX_TEXT = 500
 """Longest note of a heartbeat or text of a failure, in characters."""
 
+CUT_OFF = "it was cut off, as by a worker that stopped at once"
+"""The reason of an attempt whose failure has no text: a cancellation that only its worker knew."""
+
 MAX_RETRYING = 20
 """Most activities in the list of retries."""
 
@@ -71,7 +74,7 @@ async def retrying(
     reader, lines = HistoryReader(converter), list[str]()
     for each in pending:
         if each.attempt > 1 and each.HasField("last_failure"):
-            reason = plain(str(await reader.error_of(each.last_failure)), MAX_TEXT)
+            reason = plain(str(await reader.error_of(each.last_failure)), MAX_TEXT) or CUT_OFF
             lines.append(
                 f"{_what(each, tools)}: attempt {each.attempt} {when(each)}; the last failed: {reason}"
             )

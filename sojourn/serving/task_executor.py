@@ -7,6 +7,7 @@ as of a run that goes on with its whole state, still has a thread and the SDK's 
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
@@ -33,7 +34,7 @@ class TaskExecutor(ThreadPoolExecutor):
         super().__init__(max_workers=MAX_THREADS, thread_name_prefix="temporal_workflow_")
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Execute a small workflow task with the running loop's next callbacks, and anything else in a thread."""
+        """Execute a small workflow task at once, in the running loop, and anything else in a thread."""
         if any(isinstance(arg, WorkflowActivation) and arg.ByteSize() <= MAX_BYTES_ON_LOOP for arg in args):
             # asyncio takes a future of its own as it is, without a thread's way of waking the loop.
             return cast("Future[T]", _on_loop(lambda: fn(*args, **kwargs)))
@@ -41,7 +42,10 @@ class TaskExecutor(ThreadPoolExecutor):
 
 
 def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
-    """The result of a workflow task that the running loop executes as a thread would: in a context of its own."""
+    """The result of a workflow task that is executed in the running loop as in a thread: in a context of its own.
+
+    It is there at once: a loop that something else blocks cannot make the SDK take the task for one that blocks.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -58,5 +62,8 @@ def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
         finally:
             asyncio._set_running_loop(loop)  # noqa: SLF001
 
-    loop.call_soon(execute, context=Context())
+    if sys.version_info < (3, 14):
+        Context().run(execute)
+    else:  # where no task may run within another's step
+        loop.call_soon(execute, context=Context())
     return future

@@ -110,6 +110,24 @@ async def test_calls_beside_a_blocking_call_heartbeat_and_the_log_names_it(neste
     assert all("blocks its worker's event loop for" in note for note in noted)
 
 
+@pytest.mark.usefixtures("quick")
+async def test_on_the_loop_of_asyncio_a_callback_is_named_too():
+    """A callback of the loop that blocks is logged with the call that scheduled it; uvloop does not show whose callback runs."""
+    done = asyncio.Event()
+
+    async def blocks() -> None:
+        def hold() -> None:
+            block_until(lambda: logs)
+            done.set()
+
+        asyncio.get_running_loop().call_soon(hold)
+        await done.wait()
+
+    with capture_logs() as logs:
+        await activity(blocks, [], tool="a.b.hog")
+    assert (logs[0]["event"], logs[0]["tool"]) == ("tool_blocks_loop", "a.b.hog")
+
+
 @on_each_loop
 @pytest.mark.usefixtures("quick")
 async def test_a_planner_is_named_by_its_agent():

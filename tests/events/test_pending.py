@@ -191,3 +191,12 @@ async def test_a_slow_plan_has_a_hint():
     slow.activity_type.name = quick.activity_type.name = "PlanActivity"
     (hint,) = await retrying([slow, quick, call], DataConverter.default, {})
     assert re.fullmatch(r"plan: attempt 1 is under way for \d+ s", hint)
+
+
+async def test_an_attempt_that_was_cut_off_says_so() -> None:
+    """The failure of an attempt whose worker stopped at once has no text; the line has a reason all the same."""
+    call = attempted("c1", 2, SCHEDULED)
+    call.last_failure.message = ""
+    call.last_failure.canceled_failure_info.SetInParent()
+    (line,) = await retrying([call], DataConverter.default, {})
+    assert line.endswith("; the last failed: it was cut off, as by a worker that stopped at once")

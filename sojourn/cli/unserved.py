@@ -1,0 +1,40 @@
+"""Unserved: a person who follows a run is told that no worker is there for it, where nothing else would happen."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from sojourn.cli.options import connection_options
+from sojourn.cli.screen.text import shell_word
+from sojourn.cli.screen.view import RunView
+from sojourn.client.run import Run
+from sojourn.client.stuck import stuck_runs
+from sojourn.errors import SojournError
+
+__all__ = ["telling_of_workers"]
+
+LOOKED_AT_EVERY = 5.0
+"""Seconds between two looks."""
+
+
+@asynccontextmanager
+async def telling_of_workers(run: Run, view: RunView) -> AsyncGenerator[None]:
+    """Say once, while the body runs, that the run has work and no worker polls its task queue."""
+    task = asyncio.create_task(_look(run, view))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _look(run: Run, view: RunView) -> None:
+    while True:
+        await asyncio.sleep(LOOKED_AT_EVERY)
+        with suppress(SojournError):  # the server is away, which following the run tells
+            stuck = (await stuck_runs(run.client, [run.id])).get(run.id)
+            if stuck and stuck.kind == "unserved":
+                line = (
+                    f"sojourn worker MODULE:APP --task-queue {shell_word(stuck.queue)}{connection_options()}"
+                )
+                view.say(f"! {stuck.reason}; start one with `{line}`", "yellow", once=True)
