@@ -490,6 +490,7 @@ async def test_files_come_with_a_message(console, visit, talk, tmp_path, script)
     message = [each for each in await talk.session.transcript() if each.role == "user"][-1]
     assert [part.type for part in message.parts] == ["text", "image", "document"]
     assert message.parts[2].title == "notes.txt"
+    await expect(page.locator("#composer [name=files]")).to_have_value("")  # the answer has come
     await page.locator("#composer [name=files]").set_input_files(tmp_path / "large.bin")
     await send(page, "and this")
     if script:
