@@ -6,13 +6,13 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import load_app
-from sojourn.cli.screen.text import plain
+from sojourn.cli.options import connection_options, load_app
+from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
 
-__all__ = ["by_or_user", "print_done", "with_client"]
+__all__ = ["by_or_user", "print_done", "with_client", "worker_line"]
 
 
 def with_client(
@@ -80,3 +80,9 @@ def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: s
         f"{done.replace('_', ' ')}:{what} {plain(run_id, 300)}{f', by {plain(by)}' if by else ''}{f'; {then}' if then else ''}"
     )
     return 0
+
+
+def worker_line(queue: str | None) -> str:
+    """Return the command line that starts a worker for a task queue; without one, for the queue of the app."""
+    named = f" --task-queue {shell_word(queue)}" if queue else ""
+    return f"sojourn worker MODULE:APP{named}{connection_options()}"

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from sojourn.cli.options import connection_options
-from sojourn.cli.screen.text import shell_word
+from sojourn.cli.client import worker_line
 from sojourn.cli.screen.view import RunView
 from sojourn.client.run import Run
 from sojourn.client.stuck import stuck_runs
@@ -34,7 +33,6 @@ async def _look(run: Run, view: RunView) -> None:
         with suppress(SojournError):  # the server is away, which following the run tells
             stuck = (await stuck_runs(run.client, [run.id])).get(run.id)
             if stuck and stuck.kind == "unserved":
-                line = (
-                    f"sojourn worker MODULE:APP --task-queue {shell_word(stuck.queue)}{connection_options()}"
+                view.say(
+                    f"! {stuck.reason}; start one with `{worker_line(stuck.queue)}`", "yellow", once=True
                 )
-                view.say(f"! {stuck.reason}; start one with `{line}`", "yellow", once=True)

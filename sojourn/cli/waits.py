@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.cli.client import worker_line
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
@@ -129,8 +130,8 @@ def require_worker(status: RunStatus) -> None:
     hints = [hint for hint in status.hints if hint.startswith("no worker polls")]
     if hints:
         raise CommandError(
-            f"{hints[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
-            f"--task-queue {shell_word(hints[0].rsplit(' ', 1)[-1])}{connection_options()}`, and send it again",
+            f"{hints[0]}, so nothing was sent to {status.run_id}; start a worker with "
+            f"`{worker_line(hints[0].rsplit(' ', 1)[-1])}`, and send it again",
             run_id=status.run_id,
         )
 

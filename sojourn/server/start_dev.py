@@ -41,8 +41,8 @@ _FOR_TESTS = {
     "history.transferProcessorUpdateAckInterval": "1s",
 }
 """A test may move a run's clock forward; a run for which nobody asks it keeps real time. Executions may follow each
-other in less than a second. And the progress of
-the transfer queue, for which a deletion waits, is saved each second, not twice a minute. No settings for production."""
+other in less than a second. The progress of the transfer queue, for which a deletion waits, is saved each second, not twice a
+minute. No settings for production."""
 
 _GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 """Go's collector waits until the heap is five times what is in use, within 1 GiB: a quarter less CPU for the server."""

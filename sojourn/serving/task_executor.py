@@ -44,7 +44,7 @@ class TaskExecutor(ThreadPoolExecutor):
 def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
     """The result of a workflow task that is executed in the running loop as in a thread: in a context of its own.
 
-    It is there at once: a loop that something else blocks cannot make the SDK take the task for one that blocks.
+    The result is there at once: a loop that something else blocks cannot make the SDK take the task for one that blocks.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.client import by_or_user, with_client
+from sojourn.cli.client import by_or_user, with_client, worker_line
 from sojourn.cli.conversation_name import agent_of
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Deltas, Detach, Json, RunId, Verbose, connected, connection_options
@@ -159,8 +159,7 @@ async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run"
         ) from error
     except NoWorker as error:
         queue = client.task_queue
-        named = f" --task-queue {shell_word(queue)}" if queue else ""
-        line = f"sojourn worker MODULE:APP{named}{connection_options()}"
+        line = worker_line(queue)
         if queue:
             found = f"no worker polls task queue {queue!r}; start one with `{line}`"
         else:

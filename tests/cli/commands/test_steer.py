@@ -64,16 +64,22 @@ async def test_a_message_given_with_resume_is_shown(served):
     assert shown[resumed + 1] == "> never mind"
 
 
+async def shown_until(watching, text: str) -> str:
+    """What a command has printed, up to the line with a text."""
+    shown = ""
+    while text not in shown:
+        line = (await watching.stdout.readline()).decode()
+        assert line, shown
+        shown += line
+    return shown
+
+
 async def test_who_follows_a_run_is_told_that_no_worker_is_there(served, desk, start_command):
     """`watch` of a run that no worker serves says so once, and how to start one; it goes on with the next worker."""
     client = type(served.client)(served.client.temporal, task_queue=f"left-{uuid.uuid4().hex[:8]}")
     run = await client.start("desk.clerk", "add", wait_for_worker=True)
     watching = await start_command("watch", run.id, env=served.env)
-    shown = ""
-    while "! no worker polls task queue" not in shown:
-        line = (await watching.stdout.readline()).decode()
-        assert line, shown
-        shown += line
+    shown = await shown_until(watching, "! no worker polls task queue")
     assert f"start one with `sojourn worker MODULE:APP --task-queue {client.task_queue}" in shown
     async with Worker(desk.app, client):
         rest, _ = await asyncio.wait_for(watching.communicate(), 60)
@@ -90,11 +96,7 @@ async def test_nobody_is_asked_about_a_run_that_was_asked_to_cancel(served, desk
             await asyncio.sleep(0.05)
     await run.cancel()
     watching = await start_command("watch", run.id, env=served.env)
-    shown = ""
-    while "! cancel was requested" not in shown:
-        line = (await watching.stdout.readline()).decode()
-        assert line, shown
-        shown += line
+    shown = await shown_until(watching, "! cancel was requested")
     watching.kill()
     await watching.communicate()
     printed = (await served.sojourn("show", run.id)).out
