@@ -43,6 +43,7 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        body: bytes | None = None
         try:
             self._check_head(scope)
             body = await self._read(receive)
@@ -50,7 +51,7 @@ class Bodies:
                 _check_text(body)
                 self._check_depth(body)
         except Problem as problem:
-            await refuse(problem, scope, receive, send)
+            await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
             return
         if body is not None:
             await self._app(scope, _Replayed(body, receive), send)
