@@ -89,7 +89,7 @@ async def test_a_client_that_asks_first_sends_no_body(serve_web):
 async def test_reading_on_has_an_end(serve_web):
     """A client that never stops sending is cut off."""
     client = await serve_web(locks=Locks(max_body_bytes=1_000))
-    reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+    _, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     writer.write(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
     sent, began = 0, time.monotonic()
     with contextlib.suppress(ConnectionError):
