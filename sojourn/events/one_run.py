@@ -119,10 +119,11 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
         RunUnreadable: The records of its workers cannot be decoded here.
         ServerUnavailable: The server does not answer.
     """
-    projection = TranscriptProjection()
+    fold = Fold(run_id)
+    projection = TranscriptProjection(fold)
     try:
         async for record, events in records_of(
-            client, Fold(run_id), await present_execution(client, run_id), follow=False
+            client, fold, await present_execution(client, run_id), follow=False
         ):
             if isinstance(record.value, Continuation):
                 projection.stored = await stored_messages(client, storage, run_id, record.value)

@@ -64,7 +64,8 @@ async def recorded_plans(
         ValueError: A history cannot be decoded, or its transcript is not in the histories.
     """
     run_id = histories[0].workflow_id
-    reader, fold, transcript = HistoryReader(converter), Fold(run_id), TranscriptProjection()
+    reader, fold = HistoryReader(converter), Fold(run_id)
+    transcript = TranscriptProjection(fold)
     given: dict[int, tuple[PlanTask, list[Message]]] = {}
     plans, results = list[RecordedPlan](), dict[str, ToolResult]()
     for event in chain.from_iterable(history.events for history in histories):

@@ -42,6 +42,7 @@ from sojourn.contracts.run import RunInput
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
 from sojourn.events import RunStartedEvent
 from sojourn.events.history import HistoryReader
@@ -84,11 +85,8 @@ class Origin:
 async def read(path: Path) -> Origin | None:
     """Read a stored run; None for one that never had an input, or whose messages are in a storage that is not here."""
     history = folding.load(path)
-    reader, fold, projection = (
-        HistoryReader(data_converter),
-        Fold(history.workflow_id),
-        TranscriptProjection(),
-    )
+    reader, fold = HistoryReader(data_converter), Fold(history.workflow_id)
+    projection = TranscriptProjection(fold)
     origin = Origin(path, history.workflow_id, "", [], {}, set())
     for each in history.events:
         record = await reader.record(each)
@@ -102,13 +100,22 @@ async def read(path: Path) -> Origin | None:
         projection.feed(record, events)
         origin.agent_id = fold.state.opening.agent_id
         place = events[-1].event_id if events else fold.place_of(record)
-        origin.transcripts[place.rpartition("-")[0]] = list(projection.messages_so_far())
+        origin.transcripts[place.rpartition("-")[0]] = for_fork(projection.messages_so_far(), fold.state)
         origin.events += events
     for event in origin.events:
         if event.type == "assistant_message":
             names = (call.name.rpartition(".") for call in event.message.tool_calls)
             origin.calls |= {(toolset, tool) for toolset, _, tool in names if toolset}
     return origin
+
+
+def for_fork(messages: list[Message], state: RunState) -> list[Message]:
+    """The transcript without the notice of a limit that no planner has received: the limits of a fork count anew."""
+    if state.limit is None or state.safeguards.finalize() is not None:
+        return messages
+    notice = Message.system(state.limit.notice)
+    given = len(messages) - len(state.new) - len(state.resume_messages)
+    return [message for n, message in enumerate(messages) if n < given or message != notice]
 
 
 def is_left_open(result: ToolResult) -> bool:

@@ -131,6 +131,11 @@ class Fold:
         return self._fold.run_id
 
     @property
+    def handed(self) -> tuple[Message, ...]:
+        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
+        return self._fold.handed
+
+    @property
     def chain(self) -> int:
         """The first number of the ids of the next events: how often the run was continued as new, or reset."""
         return self._chain
@@ -267,12 +272,14 @@ class Fold:
         """Read how a turn ended that no plan answered; a turn that a plan has answered ended there."""
         output, error = record.value, record.error
         yield from self._begun_unseen(record)
+        self._fold.handed = ()
         if self._fold.state.is_idle and record.key == self._fold.state.turn_id:
             return
         if self._fold.state.interrupted is not None:
             yield from self._step.give_up(record)
             self._cut_sleep(record)
         if isinstance(output, RunOutput):
+            self._fold.handed = self._fold.state.new
             yield self._fold.event(record, AssistantMessageEvent, message=output.final)
             yield self._completed_turn(record, output)
         elif error is not None:
@@ -308,6 +315,7 @@ class Fold:
         if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
+        self._fold.handed = (*state.new, *state.resume_messages)
         self._fold.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
@@ -516,6 +524,8 @@ class Fold:
                 result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)
+        if record.kind == "run_completed":
+            self._fold.handed, self._fold.state = self._fold.state.new, self._fold.state.finished()
         self._fold.state = self._fold.state.ended()
         if record.kind == "run_completed":
             output = record.value if isinstance(record.value, RunOutput) else None

@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from sojourn.contracts.event import BaseEvent
+from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.state import RunState
@@ -22,6 +23,8 @@ class FoldState:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.state = RunState.opened(RunInput(agent_id="", messages=[]))
+        self.handed: tuple[Message, ...] = ()
+        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
 
     def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
         """An event at this record; the fold sets its id."""

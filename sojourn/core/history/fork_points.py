@@ -48,13 +48,16 @@ class ForkPoints:
     """The last step, with the answers that its calls have."""
     calls: dict[str, str] = field(default_factory=dict[str, str])
     """The call that each wait for an approval is about, by the id of the wait."""
-    transcript: TranscriptProjection = field(default_factory=TranscriptProjection)
+    transcript: TranscriptProjection = field(init=False)
     _plan: PlanOutcome | None = None
     """The last plan with calls."""
     _is_in_step: bool = False
     """Whether no plan has begun since."""
     _results: int = 0
     _event_id: str = ""
+
+    def __post_init__(self) -> None:
+        self.transcript = TranscriptProjection(self.fold)
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
         """Take in the next record."""
@@ -95,6 +98,4 @@ class ForkPoints:
             self.last = self.step
 
     def _point(self, *, waits_for: PlanOutcome | None = None, step: StepSoFar | None = None) -> ForkPoint:
-        # Before the first plan, all messages are new to it.
-        messages = tuple(self.transcript.messages) if self.fold.state.plans else ()
-        return ForkPoint(self._event_id, self.fold.state, messages, waits_for, step)
+        return ForkPoint(self._event_id, self.fold.state, tuple(self.transcript.messages), waits_for, step)

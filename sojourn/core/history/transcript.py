@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 
 from sojourn.contracts.event import Event, ToolEndEvent
 from sojourn.contracts.message import Message
-from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.outcomes import by_reference
@@ -20,29 +21,28 @@ __all__ = ["TranscriptProjection"]
 class TranscriptProjection:
     """Takes a run's history records in order, each with its events.
 
-    Each plan's input holds the messages that were new to the planner, unchanged. Where those were too large
-    to be recorded twice, they are rebuilt from the results in the history.
+    A plan's input holds the messages that were new to the planner, unless they were too large to be recorded twice. Those come
+    from the fold's run state, which the same records have brought to where the run's own was.
+
+    Args:
+        fold: The fold that has made the events.
     """
 
+    fold: Fold
     messages: list[Message] = field(default_factory=list[Message])
+    """The messages that a planner has received, and its own."""
     stored: list[Message] = field(default_factory=list[Message])
     """The messages that the execution has in external storage, which its reader loads."""
     _given: int = 0
     _calls: list[ToolRequest] = field(default_factory=list[ToolRequest])
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
-    _notices: list[Message] = field(default_factory=list[Message])
-    """Messages that no planner has received yet."""
-    _carried: list[Message] = field(default_factory=list[Message])
-    """The same, of a run that goes on in another execution."""
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
-        """Take in the next record."""
+        """Take in the next record, after the fold."""
         for event in events:
             if isinstance(event, ToolEndEvent):
                 self._results[event.tool_call_id] = event.result
         match record.value:
-            case RunInput(messages=opening) if record.kind == "started":
-                self.messages = [*opening]
             case Continuation() as continuation if record.kind == "started":
                 self._go_on(continuation)
             case PlanTask() as task:
@@ -51,13 +51,8 @@ class TranscriptProjection:
                 if plan.task:
                     self._plan(plan.task)
                 self._planned(plan)
-            case RunOutput(reason="closed"):
-                pass  # it says why a conversation was closed, which is no answer
-            case RunOutput(final=final) if record.kind in ("run_completed", "turn_ended") and self.messages[
-                -1:
-            ] != [final]:
-                self.messages = [*self.messages_so_far(), final]
-                self._calls, self._notices = [], []
+            case RunOutput() as output if record.kind in ("run_completed", "turn_ended"):
+                self._end(output)
             case _:
                 pass
 
@@ -66,14 +61,14 @@ class TranscriptProjection:
         return self.messages[: self._given]
 
     def messages_so_far(self) -> list[Message]:
-        """The transcript so far, with results of a step, or a refusal, that no planner has received yet."""
-        return [*self.messages, *self._carried, *self._answers(), *self._notices]
+        """The transcript so far, with what no planner has received yet: messages, notices, and the results of an open step."""
+        state = self.fold.state
+        return [*self.messages, *(state.new or self._answers()), *state.resume_messages]
 
     def _go_on(self, continuation: Continuation) -> None:
-        state, plan, step = continuation.state, continuation.waits_for, continuation.step
+        plan, step = continuation.waits_for, continuation.step
         self.messages = [*self.stored, *Packed.unpacked(continuation.transcript).messages()]
-        self._carried = [*state.new, *state.resume_messages]
-        self._calls, self._results, self._notices = [], {}, []
+        self._calls, self._results = [], {}
         if plan and plan.calls and step:  # a run that goes on while the calls of a step wait
             self._calls = plan.calls
             self._results = {id: call.result for id, call in step.calls.items() if call.result}
@@ -81,23 +76,24 @@ class TranscriptProjection:
             self._planned(plan)
 
     def _plan(self, task: PlanTask) -> None:
-        notices = [Message.system(task.finalize.notice)] if task.finalize else []
-        unread = self._carried or [*self._answers(), *notices]
-        if task.after > len(self.messages):  # for a plan that was cut off before it was recorded
-            self.messages, unread = [*self.messages, *unread], []
-        before = self.messages[: task.after]
+        # Without the answer of a plan that was discarded; with the messages of one that was cut off before it was recorded.
+        known = [*self.messages[: task.after], *self.fold.handed]
         if task.new or task.until is None:
-            self.messages = [*before, *task.new]
-        elif task.plan > 1:
-            self.messages = [*before, *unread][: task.until]
-        self._carried = []
-        self._calls, self._results, self._notices = [], {}, []
+            self.messages = [*known[: task.after], *task.new]
+        else:
+            self.messages = known[: task.until]
+        self._calls, self._results = [], {}
         self._given = len(self.messages)
+
+    def _end(self, output: RunOutput) -> None:
+        """Take in an answer that no plan has given, but not what says why a conversation was closed."""
+        self.messages = [*self.messages, *self.fold.handed]
+        self._calls, self._results = [], {}
+        if output.reason != "closed" and self.messages[-1:] != [output.final]:
+            self.messages.append(output.final)
 
     def _planned(self, plan: PlanOutcome) -> None:
         self._calls = plan.calls
-        if plan.fault:
-            self._notices = [Message.system(f"The last plan was refused: {plan.fault}.")]
         if plan.calls:
             self.messages.append(plan.message or Message.calls(plan.calls))
         elif plan.final:

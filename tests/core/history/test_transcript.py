@@ -3,8 +3,8 @@
 import pytest
 
 from sojourn import Finalize, Message, RunOutput, ToolError, ToolResult
-from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.dispatch import WRONG_WORKER, Dispatch
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.transcript import TranscriptProjection
 
@@ -20,7 +20,8 @@ DONE = Message.assistant("done")
 
 def transcript(history: History) -> list[Message]:
     """The transcript of a history, which the projection reads record by record with the events of each."""
-    fold, projection = Fold("r"), TranscriptProjection()
+    fold = Fold("r")
+    projection = TranscriptProjection(fold)
     for record in history.records:
         projection.feed(record, fold.feed(record))
     return projection.messages_so_far()
@@ -58,6 +59,47 @@ def test_messages_that_a_plans_input_leaves_out_are_in_the_transcript(is_large: 
     task = {"until": len(RUN.messages) + 2} if is_large else {"new": new}
     history.plan(PlanOutcome(final=DONE), plan=2, after=len(RUN.messages) + 1, **task)
     assert transcript(history) == [*RUN.messages, Message.calls(CALLS), *new, DONE]
+
+
+def test_a_plan_that_moves_to_another_worker_gets_large_messages_once() -> None:
+    """A plan that reached a worker without the agent is scheduled again, and names the same messages."""
+    after = len(RUN.messages) + 1
+    task = {"plan": 2, "after": after, "until": after + 1}
+    history = stepped()
+    of = history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b", **task))
+    history.add("failed", of=of, error=ToolError.new("no such agent here", code=WRONG_WORKER))
+    history.plan(PlanOutcome(final=DONE), **task)
+    assert transcript(history) == [*RUN.messages, Message.calls(CALLS), Message.results(ANSWERS), DONE]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_messages_of_a_plan_that_was_cut_off_before_its_record_stay(is_large: bool) -> None:
+    """The next plan comes after messages of which the history has no plan."""
+    after = len(RUN.messages) + 2
+    limit = Finalize(reason="time_budget", message="Used up.")
+    notice = Message.system(limit.notice)
+    task = {"until": after + 1} if is_large else {"new": [notice]}
+    history = stepped()
+    history.plan(PlanOutcome(final=DONE), plan=3, after=after, finalize=limit, **task)
+    assert transcript(history) == [
+        *RUN.messages,
+        Message.calls(CALLS),
+        Message.results(ANSWERS),
+        notice,
+        DONE,
+    ]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_the_message_that_opens_a_turn_is_in_the_transcript_once(is_large: bool) -> None:
+    """A message to a conversation is there from its arrival in a plan on, whether the plan's input holds it or names it."""
+    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+    messages = [Message.user("one"), Message.user("two")]
+    for n, message in enumerate(messages):
+        history.add("sent", name="send", value=[{"message_id": f"m{n}", "text": message.text}], judged=True)
+        task = {"until": 2 * n + 1} if is_large else {"new": [message]}
+        history.plan(PlanOutcome(final=DONE), plan=n + 1, after=2 * n, **task)
+    assert transcript(history) == [messages[0], DONE, messages[1], DONE]
 
 
 def test_the_notice_of_a_final_turn_comes_after_large_results() -> None:
