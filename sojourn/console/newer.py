@@ -6,20 +6,19 @@ from typing import NamedTuple
 from sojourn.console.history_parts import part_of
 from sojourn.console.live import part
 from sojourn.console.page import Visit
+from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
 from sojourn.console.views.event_rows import EventRow, event_row
 from sojourn.console.views.latest_rows import MOST as MOST_ROWS
+from sojourn.console.views.markdown import prepare
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.contracts.message import Message
 
-__all__ = ["MOST_TEXT", "Newer", "newer_events", "newer_messages"]
+__all__ = ["Newer", "newer_events", "newer_messages"]
 
 MOST_MESSAGES = 120
 """Most messages that come to a page by themselves; then it is to be opened anew."""
-
-MOST_TEXT = 6_000
-"""Most characters of a message among others."""
 
 
 class Newer(NamedTuple):
@@ -94,6 +93,9 @@ async def newer_messages(visit: Visit, watched: WatchedRun, seen: int, added: in
     first = max(known + added - 1, 0)
     if first < last.first or last.total - known > MOST_MESSAGES:
         return Newer("", added, is_full=True)
+    await prepare(
+        text for message in last.messages[first - last.first :] for text in markdown_of_message(message)
+    )
     html = [
         _message(visit, watched, last.version, first + place, message)
         for place, message in enumerate(last.messages[first - last.first :])

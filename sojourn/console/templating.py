@@ -12,7 +12,7 @@ from sojourn.console.views.amounts import ago, exact, money, short_number, size
 from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.conversation import items_shown, json_text
 from sojourn.console.views.health import parted
-from sojourn.console.views.markdown import rendered
+from sojourn.console.views.markdown import rendered, rendered_draft
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
 from sojourn.console.views.text import lines_of, one_line, readable, shown
@@ -42,6 +42,7 @@ def _templates() -> Environment:
         "lasted": took,
         "lines": lines_of,
         "markdown": rendered,
+        "markdown_draft": rendered_draft,
         "money": money,
         "one_line": one_line,
         "parted": parted,

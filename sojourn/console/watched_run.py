@@ -7,8 +7,10 @@ from sojourn.client.stuck import Stuck, stuck_runs
 from sojourn.console.present import may_be_stuck, present_run
 from sojourn.console.shared_transcript import SharedTranscript
 from sojourn.console.views.about_run import AboutRun
+from sojourn.console.views.entries import markdown_of
 from sojourn.console.views.event_rows import event_row
 from sojourn.console.views.latest_rows import LatestRows
+from sojourn.console.views.markdown import prepare
 from sojourn.console.views.run_tree import MOST, RunTree
 from sojourn.console.watching import Watched
 from sojourn.contracts.event import Event
@@ -81,6 +83,11 @@ class WatchedRun(Watched):
             if (stuck := found.get(self.run_id)) != self.stuck:
                 self.stuck = stuck
                 self.tell_change()
+
+    async def prepare(self, since: int) -> None:
+        """Render the texts of the entries that have changed since a version in a thread."""
+        changed = self.tree.changed(since) if since >= 0 else self.tree.last(MOST)
+        await prepare(text for entry in changed for text in markdown_of(entry))
 
     def feed(self, event: Event) -> None:
         """Take the next event, of this run or of one below."""

@@ -4,7 +4,8 @@ import asyncio
 from typing import ClassVar
 
 from sojourn.console.conversing import MOST, read_part
-from sojourn.console.views.conversation import Conversation
+from sojourn.console.views.conversation import Conversation, markdown_of
+from sojourn.console.views.markdown import prepare
 from sojourn.console.watching import Watched
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
@@ -55,6 +56,15 @@ class WatchedTalk(Watched):
             if begin and earlier and place_of(begin) < place_of(earlier):
                 read = await read_part(self._service.client, self.run_id, begin=begin)
                 self.conversation.reach_back(read)
+
+    async def prepare(self, since: int) -> None:
+        """Render the texts of the turns that have changed since a version in a thread."""
+        await prepare(
+            text
+            for turn in self.conversation.turns[-MOST:]
+            if turn.version > since
+            for text in markdown_of(turn)
+        )
 
     def feed(self, event: Event) -> None:
         """Take the next event."""

@@ -117,6 +117,10 @@ class Watched(ABC):
     def cursor(self) -> Cursor:
         """How far what is told goes."""
 
+    @abstractmethod
+    async def prepare(self, since: int) -> None:
+        """Do what takes long for the parts that have changed since a version, in a thread; since -1 for all parts."""
+
     @property
     def version(self) -> int:
         """Grows with every change of what is shown."""
@@ -172,6 +176,7 @@ class Watched(ABC):
         """
         seen, added = self._seen(came)
         while True:
+            await self.prepare(seen)
             at = self.version
             html, told, added = await changes(seen, added) if at != seen else Changes(added=added)
             yield News(html, f"{self.id}.{at}.{added}", told)

@@ -22,6 +22,8 @@ from sojourn.console.saying import message_id_for, say
 from sojourn.console.talk_place import talk_place
 from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.attachments import MOST_BYTES, File
+from sojourn.console.views.conversation import markdown_of
+from sojourn.console.views.markdown import prepare
 from sojourn.console.views.turns import Turn
 from sojourn.console.watched_talk import WatchedTalk
 from sojourn.console.watching import Changes, Made, Watching
@@ -111,6 +113,7 @@ async def _page(
     talk = await _talks(visit).look(run.id, 0)
     shown = await read_part(visit.service.client, run.id, before=before) if before else talk.conversation
     turns = shown.turns[-TURNS:]
+    await prepare(text for turn in turns for text in markdown_of(turn))
     view = refused.seen.view if refused else None
     values = _values(visit, agent_id, session_id, talk)
     values |= {

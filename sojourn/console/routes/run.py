@@ -16,7 +16,8 @@ from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
 from sojourn.console.run_links import RunLinks, links_of
 from sojourn.console.views.amounts import ago_now
-from sojourn.console.views.entries import Call, Entry
+from sojourn.console.views.entries import Call, Entry, markdown_of
+from sojourn.console.views.markdown import prepare
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.run_tree import RunTree
 from sojourn.console.views.timeline import WIDTH, timeline_of
@@ -108,6 +109,7 @@ async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await watching_of(visit.service).look(run.id, 0)
+    await prepare(text for entry in watched.tree.last(WINDOW) for text in markdown_of(entry))
     return visit.page(
         "run_inside.html",
         **_values(watched),
@@ -177,6 +179,7 @@ async def run(visit: Visit, run_id: str) -> Response:
     else:
         tree, earlier = watched.tree, watched.earlier
     links = await links_of(visit.service, visit.asking, watched)
+    await prepare(text for entry in tree.last(WINDOW) for text in markdown_of(entry))
     entries = tree.last(
         WINDOW
     )  # from here on nothing waits: the tree, its mark and the head are of one moment

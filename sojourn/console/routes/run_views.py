@@ -6,11 +6,12 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.console.history_parts import event_at, part_of
-from sojourn.console.newer import MOST_TEXT
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import head_values, watching_of
 from sojourn.console.run_links import links_of
+from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
 from sojourn.console.views.event_rows import event_row, event_text
+from sojourn.console.views.markdown import prepare
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
@@ -73,6 +74,7 @@ async def transcript(visit: Visit, run_id: str) -> Response:
         first = max(0, end - MESSAGES) if after is None else after
         end = min(end, first + MESSAGES)
         shown = list(enumerate(messages))[first:end]
+    await prepare(text for _, message in shown for text in markdown_of_message(message))
     later = after is not None and bool(shown) and shown[-1][0] + 1 < len(messages)
     return visit.page(
         "transcript.html",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sojourn.console.views.attachments import attachments_of
+from sojourn.console.views.markdown import MOST, pieces_of
 from sojourn.console.views.text import lines_of, one_line
 from sojourn.console.views.turns import Answer, Asked, Call, Draft, Item, Note, Said, Turn
 from sojourn.contracts.event import (
@@ -51,13 +52,13 @@ from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.values.merge_patch import memory_after
 
-__all__ = ["MOST_CALLS", "Conversation", "items_shown", "json_text"]
+__all__ = ["MOST_CALLS", "Conversation", "items_shown", "json_text", "markdown_of"]
 
 MOST_TEXT = 4_000
 """Most characters that are shown of a call's arguments, and of its result."""
 
 MOST_DRAFT = 60_000
-"""Most characters of what is being written, the last ones."""
+"""Most characters of what is being written; of a longer draft the last half is kept."""
 
 MOST_CALLS = 60
 """Most calls of a turn that are shown, the last ones; the page of the run has all."""
@@ -326,9 +327,9 @@ class Conversation:
             return
         draft = turn.draft = turn.draft or Draft()
         if isinstance(event, TextDeltaEvent):
-            draft.text = (draft.text + event.text)[-MOST_DRAFT:]
+            draft.text = _grown(draft.text, event.text)
         elif isinstance(event, ThinkingDeltaEvent):
-            draft.thinking = (draft.thinking + event.text)[-MOST_DRAFT:]
+            draft.thinking = _grown(draft.thinking, event.text)
         elif event.index >= len(draft.tools):
             draft.tools.append(event.tool_name)
         self._touch(turn)
@@ -425,6 +426,18 @@ class Conversation:
         else:
             asked.outcome = "answered"
         self._touch(turn)
+
+
+def _grown(text: str, piece: str) -> str:
+    """A draft with its next piece; of one that is too long its last half, so that its beginning seldom changes."""
+    text += piece
+    return text if len(text) <= MOST_DRAFT else text[-MOST_DRAFT // 2 :]
+
+
+def markdown_of(turn: Turn) -> list[str]:
+    """The texts of a turn that are rendered as Markdown, as its template has them."""
+    answers = [lines_of(item.text, MOST)[0] for item in turn.items if isinstance(item, Answer)]
+    return [*answers, *(pieces_of(turn.draft.text) if turn.draft else ())]
 
 
 def _count(turn: Turn, output: RunOutput) -> None:

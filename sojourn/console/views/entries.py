@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from sojourn.console.views.text import lines_of
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.event import AwaitAnsweredEvent
-from sojourn.contracts.message import Message, ThinkingPart
+from sojourn.contracts.message import Message, TextPart, ThinkingPart
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
@@ -16,7 +17,24 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 
-__all__ = ["Attempt", "Call", "Decision", "End", "Entry", "Note", "Plan", "Question", "Said"]
+__all__ = [
+    "MOST_TEXT",
+    "Attempt",
+    "Call",
+    "Decision",
+    "End",
+    "Entry",
+    "Note",
+    "Plan",
+    "Question",
+    "Said",
+    "markdown_of",
+    "markdown_of_message",
+]
+
+
+MOST_TEXT = 6_000
+"""Most characters of a text among others."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -217,3 +235,21 @@ class End(Entry):
     output: RunOutput | None = None
     error: ToolError | None = None
     text: str = ""
+
+
+def markdown_of(entry: Entry) -> list[str]:
+    """The texts of an entry that are rendered as Markdown, as its template has them."""
+    if isinstance(entry, Said):
+        return markdown_of_message(entry.message) if entry.message else []
+    texts: tuple[str, ...] = ()
+    if isinstance(entry, Plan):
+        texts = entry.thinking, "" if entry.is_answer else entry.text
+    elif isinstance(entry, End) and entry.output:
+        texts = (entry.output.text,)
+    return [lines_of(text, MOST_TEXT)[0] for text in texts if text]
+
+
+def markdown_of_message(message: Message) -> list[str]:
+    """The texts of a message that are rendered as Markdown, as its template has them."""
+    texts = [part.text for part in message.parts if isinstance(part, TextPart | ThinkingPart)]
+    return [lines_of(text, MOST_TEXT)[0] for text in texts if text]

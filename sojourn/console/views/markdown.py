@@ -1,5 +1,13 @@
-"""Markdown of models as HTML: made without the HTML in it, and cleaned of all but what Markdown can make."""
+"""Markdown of models as HTML: made without the HTML in it, and cleaned of all but what Markdown can make.
 
+Models write what they were told to, so the work on a text is bounded by what is counted in it before it is parsed. A page
+renders its texts in a thread first (`prepare`), since many bounded texts would block the event loop too.
+"""
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
 from functools import cache
 
 import nh3
@@ -7,8 +15,24 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from sojourn.console.views.text import readable
+from sojourn.serving.off_loop import run_in_thread
 
-__all__ = ["rendered", "spoken"]
+__all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]
+
+MOST = 20_000
+"""Longest text that is read as Markdown; a longer one is shown as it is."""
+
+HEAVIEST = 10_000
+"""Largest `weight` of a text that is read as Markdown; a heavier one is shown as it is."""
+
+PIECE = 2_000
+"""Length from which a piece of a draft ends at the next empty line."""
+
+LITTLE = 40
+"""Length up to which a text is rendered at once, and not remembered."""
+
+REMEMBERED = 8_000_000
+"""Most characters of rendered texts, and of their HTML, that are remembered."""
 
 _TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "hr", "li", "ol", "p", "pre", "s", "strong",
@@ -16,6 +40,14 @@ _TAGS = {
 }  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "p": {"class"}}
 _SCHEMES = {"http", "https", "mailto"}
+
+_SIGNS = re.compile(r"[][!*_`<>&~|\\\n+-]")
+"""What Markdown may take for more than a letter."""
+
+_BELOW_HEAD = frozenset("|:- \t>")
+"""What the line below the head of a table is made of."""
+
+_FENCE = re.compile(r"[ >]*(```|~~~)")
 
 
 @cache
@@ -27,10 +59,77 @@ def _markdown() -> MarkdownIt:
     )
 
 
+def weight(text: str) -> int:
+    """How much work a text is as Markdown: its signs, its lines, and the cells of its tables.
+
+    A table has as many cells as its head has columns times its rows, however short the rows are.
+    """
+    lines = text.split("\n")
+    found = len(_SIGNS.findall(text)) + 2 * text.count("[") + 3 * len(lines)
+    columns = 0
+    for line in lines:
+        if not line.strip(" \t>"):
+            columns = 0
+        elif "|" in line and "-" in line and _BELOW_HEAD.issuperset(line):
+            columns = max(columns, line.count("|") + 1)
+        found += 2 * columns
+    return found
+
+
+class _Rendered:
+    """The HTML of texts that were rendered lately; threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[str, Markup] = OrderedDict()
+        self._size = 0
+
+    def get(self, text: str) -> Markup | None:
+        with self._lock:
+            if (known := self._found.get(text)) is not None:
+                self._found.move_to_end(text)
+            return known
+
+    def put(self, text: str, html: Markup) -> None:
+        with self._lock:
+            if text in self._found:
+                return
+            self._found[text] = html
+            self._size += len(text) + len(html)
+            while self._size > REMEMBERED:
+                old, made = self._found.popitem(last=False)
+                self._size -= len(old) + len(made)
+
+
+_RENDERED = _Rendered()
+
+
 def rendered(text: str) -> Markup:
-    """The text as HTML that loads nothing and runs nothing; its links say nothing of this page, and open beside it."""
+    """The text as HTML that loads nothing and runs nothing; its links say nothing of this page, and open beside it.
+
+    A text that is too long or too heavy is shown as it is, with its line breaks.
+    """
+    if len(text) > MOST:
+        return _plain(text)
+    if len(text) <= LITTLE:
+        return _made(text)
+    known = _RENDERED.get(text)
+    if known is None:
+        known = _made(text)
+        _RENDERED.put(text, known)
+    return known
+
+
+def _plain(text: str) -> Markup:
+    return Markup('<p class="plain">{}</p>').format(readable(text))
+
+
+def _made(text: str) -> Markup:
+    plain = readable(text)
+    if weight(plain) > HEAVIEST:
+        return Markup('<p class="plain">{}</p>').format(plain)
     parser = _markdown()
-    tokens = parser.parse(readable(text))
+    tokens = parser.parse(plain)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):  # the headings of a page are its own
             token.tag = "p"
@@ -45,6 +144,43 @@ def rendered(text: str) -> Markup:
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(cleaned)  # noqa: S704 - nh3 has cleaned it
+
+
+async def prepare(texts: Iterable[str]) -> None:
+    """Render texts in a thread, so that `rendered` has them; it needs the same texts."""
+    wanted = [text for text in texts if LITTLE < len(text) <= MOST and _RENDERED.get(text) is None]
+    if wanted:
+        await run_in_thread(lambda: [rendered(text) for text in wanted])
+
+
+def rendered_draft(text: str) -> Markup:
+    """A text that still grows, as HTML; of what has been rendered before, only the last piece is rendered anew."""
+    return Markup("").join(rendered(piece) for piece in pieces_of(text))
+
+
+def pieces_of(text: str) -> list[str]:
+    """A text in pieces that stay the same while it grows, all but the last one.
+
+    A piece ends at an empty line that is in no fence, or at the latest when it is twice `PIECE` long.
+    """
+    pieces = list[str]()
+    begin = at = 0
+    is_fenced = False
+    for line in text.splitlines(keepends=True):
+        if _FENCE.match(line):
+            is_fenced = not is_fenced
+        at += len(line)
+        while at - begin > 4 * PIECE:
+            pieces.append(text[begin : begin + 4 * PIECE])
+            begin += 4 * PIECE
+        if (
+            line.endswith("\n")
+            and at - begin >= PIECE
+            and (at - begin >= 2 * PIECE or not (line.strip() or is_fenced))
+        ):
+            pieces.append(text[begin:at])
+            begin = at
+    return [*pieces, text[begin:]] if begin < len(text) else pieces
 
 
 def spoken(text: str, most: int = 1_000) -> str:
