@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from sojourn.checks import Check
 from sojourn.errors import ServerNotFound
 from sojourn.server import find_cli
 
-__all__ = ["check_cli", "check_extras", "check_settings", "check_versions"]
+__all__ = ["check_cli", "check_cookies", "check_extras", "check_settings", "check_versions"]
 
 _PACKAGES = ("sojourn", "temporalio", "pydantic")
 
@@ -33,6 +34,25 @@ def check_versions() -> Check:
     """List the versions of Python, Sojourn, Temporal's SDK and pydantic."""
     found = [f"{name} {_version(name) or 'not installed'}" for name in _PACKAGES]
     return Check("versions", True, f"Python {platform.python_version()}, {', '.join(found)}")
+
+
+def check_cookies(python: tuple[int, int, int] = sys.version_info[:3]) -> Check | None:
+    """Check that this Python parses cookies in linear time; None if it does.
+
+    Args:
+        python: The version of Python.
+    """
+    fixed = (3, 11, 10) if python < (3, 12) else (3, 12, 6)
+    if python >= fixed:
+        return None
+    names = [".".join(map(str, each)) for each in (python, fixed)]
+    return Check(
+        "cookies",
+        None,
+        f"Python {names[0]} takes seconds to parse a hostile cookie (CVE-2024-7592); Sojourn parses none, but a function of yours that "
+        "reads `request.cookies` does",
+        f"run Python {names[1]} or newer, or read `request.headers['cookie']`",
+    )
 
 
 def check_extras() -> Check:

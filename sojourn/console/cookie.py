@@ -1,20 +1,26 @@
-"""Cookie: where a browser keeps the key or token of who has signed in: for these pages only, and out of reach of any script."""
+"""Cookie: where a browser keeps the key or token of who has signed in: for these pages only, and out of reach of any script.
 
+By HTTPS its name begins with `__Host-`, so that a browser takes it from this host alone: a page of a sibling domain could otherwise sign a
+visitor in as somebody else. Under a path, where that name is not possible, it begins with `__Secure-`.
+"""
+
+import ipaddress
 import re
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from sojourn.http.locks.heads import cookie_of
 from sojourn.http.locks.requests import header_values
 
-__all__ = ["cookie_name", "forget", "is_key", "keep"]
+__all__ = ["forget", "is_key", "keep", "key_of"]
 
 MAX_KEY = 3_800
 """Longest key or token, in characters; a browser keeps 4,096 bytes of a cookie."""
 
 _KEY = re.compile(r"[A-Za-z0-9._~+/=:-]+\Z")
-_PORT = re.compile(r":([0-9]{1,5})\Z")
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?\Z")
 
 
 def is_key(text: str) -> bool:
@@ -22,11 +28,18 @@ def is_key(text: str) -> bool:
     return len(text) <= MAX_KEY and _KEY.match(text) is not None
 
 
-def cookie_name(scope: Scope) -> str:
-    """The name of the cookie: with the port, since browsers share cookies among all services of a machine."""
-    (host, *_) = [*header_values(scope, "host"), ""]
-    port = _PORT.search(host)
-    return f"sojourn_key_{port[1]}" if port else "sojourn_key"
+def key_of(scope: Scope, base: str) -> str:
+    """The key or token that the browser of a request keeps; empty if it keeps none.
+
+    Args:
+        scope: The request.
+        base: What all paths of the console begin with.
+    """
+    name = _name(scope)
+    found = cookie_of(scope, f"{_prefix(base)}{name}")
+    if not found and not _is_by_tls(scope):
+        found = cookie_of(scope, name)
+    return found if is_key(found) else ""
 
 
 def keep(answer: Response, request: Request, base: str, key: str) -> None:
@@ -38,11 +51,12 @@ def keep(answer: Response, request: Request, base: str, key: str) -> None:
         base: What all paths of the console begin with.
         key: The key.
     """
+    is_by_tls = _is_by_tls(request.scope)
     answer.set_cookie(
-        cookie_name(request.scope),
+        f"{_prefix(base) if is_by_tls else ''}{_name(request.scope)}",
         key,
         path=f"{base}/",
-        secure=_is_by_tls(request),
+        secure=is_by_tls,
         httponly=True,
         samesite="strict",
     )
@@ -50,15 +64,48 @@ def keep(answer: Response, request: Request, base: str, key: str) -> None:
 
 def forget(answer: Response, request: Request, base: str) -> None:
     """Let the browser forget it."""
+    is_by_tls = _is_by_tls(request.scope)
     answer.delete_cookie(
-        cookie_name(request.scope),
+        f"{_prefix(base) if is_by_tls else ''}{_name(request.scope)}",
         path=f"{base}/",
-        secure=_is_by_tls(request),
+        secure=is_by_tls,
         httponly=True,
         samesite="strict",
     )
 
 
-def _is_by_tls(request: Request) -> bool:
-    """Whether the browser asks by TLS, which a proxy may end: then its own origin says so."""
-    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+def _prefix(base: str) -> str:
+    return "__Secure-" if base else "__Host-"
+
+
+def _name(scope: Scope) -> str:
+    """The name of the cookie: with the port, since browsers share cookies among all services of a machine."""
+    _, port = _host_of(scope)
+    return f"sojourn_key_{port}" if port else "sojourn_key"
+
+
+def _host_of(scope: Scope) -> tuple[str, str]:
+    (host, *_) = [*header_values(scope, "host"), ""]
+    found = _HOST.match(host)
+    return (found[1].lower(), found[2] or "") if found else ("", "")
+
+
+def _is_by_tls(scope: Scope) -> bool:
+    """Whether the browser asks by TLS, which a proxy may end.
+
+    The origin of a form says so. With other requests browsers send `Sec-Fetch-Site` by TLS, and without it to the machine itself only.
+    """
+    if scope.get("scheme") == "https":
+        return True
+    if origins := header_values(scope, "origin"):
+        return origins[0].startswith("https://")
+    return bool(header_values(scope, "sec-fetch-site")) and not _is_this_machine(_host_of(scope)[0])
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

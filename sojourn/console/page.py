@@ -14,7 +14,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from sojourn.console.availability import availability_of
-from sojourn.console.cookie import cookie_name
+from sojourn.console.cookie import key_of
 from sojourn.console.form import Form, form_of
 from sojourn.console.rooms import ROOMS
 from sojourn.console.talk_place import talk_place
@@ -77,7 +77,7 @@ class Visit:
     @property
     def has_cookie(self) -> bool:
         """Whether the visitor has signed in here, and so can sign out."""
-        return cookie_name(self.request.scope) in self.request.cookies
+        return bool(key_of(self.request.scope, self.url.base))
 
     @property
     def audience(self) -> tuple[str, ...]:

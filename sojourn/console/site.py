@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
-from sojourn.console.cookie import cookie_name
+from sojourn.console.cookie import key_of
 from sojourn.console.page import Links, problem_page
 from sojourn.console.routes import (
     agents,
@@ -111,7 +111,7 @@ class ConsoleSite:
 
     def with_credentials(self, scope: Scope) -> Scope:
         """The request with the key of its cookie as `Authorization`, where it has no other."""
-        key = Request(scope).cookies.get(cookie_name(scope))
+        key = key_of(scope, scope.get("root_path", "") + self._prefix)
         if not key or header_values(scope, "authorization"):
             return scope
         return {

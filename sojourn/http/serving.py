@@ -7,13 +7,17 @@ import socket
 from collections.abc import Callable, Generator
 from types import FrameType
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
+from sojourn.checks.machine import check_cookies
 from sojourn.http.quiet import Quiet, quieten
 from sojourn.http.service import Service
 
 __all__ = ["MAX_HEAD", "serve"]
+
+_log = structlog.get_logger("sojourn.http")
 
 GRACE = 5
 """Seconds that requests have to end once the service is asked to stop; streams end at once."""
@@ -38,6 +42,8 @@ async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[],
     if announce is not None:
         announce()
     quieten()
+    if slow := check_cookies():
+        _log.warning("python_outdated", found=slow.found, mend=slow.mend)
     config = uvicorn.Config(
         Quiet(web),
         log_config=None,

@@ -66,12 +66,20 @@ async def _main(target: str | None, *, as_json: bool) -> int:
 async def _checks(target: str | None) -> "AsyncIterator[Check]":
     from sojourn.checks import Check
     from sojourn.checks.application import check_app, check_model, check_toolsets
-    from sojourn.checks.machine import check_cli, check_extras, check_settings, check_versions
+    from sojourn.checks.machine import (
+        check_cli,
+        check_cookies,
+        check_extras,
+        check_settings,
+        check_versions,
+    )
     from sojourn.checks.storage import check_storage
     from sojourn.connection import settings
     from sojourn.errors import DefinitionError, ServerUnavailable
 
     yield check_versions()
+    if slow := check_cookies():
+        yield slow
     yield check_extras()
     yield await check_cli()
     app = None

@@ -7,16 +7,30 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sojourn.http.locks.heads import with_cookies
 from sojourn.http.locks.principals import LOCAL, Auth, remember
 from sojourn.http.locks.requests import header_values, path_of, refuse
 from sojourn.http.locks.site import site_of
 from sojourn.http.problems import Problem, problem_of
 
-__all__ = ["Authenticated", "unauthenticated"]
+__all__ = ["Authenticated", "credentials_of", "unauthenticated"]
 
 _log = structlog.get_logger("sojourn.http")
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_FORWARDED = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-client-ip", "true-client-ip")
+_FORWARDED_FAMILIES = (
+    "x-forwarded-",
+    "cf-",
+    "fly-",
+    "x-envoy-",
+    "x-original-",
+    "x-cluster-client-ip",
+    "x-amzn-",
+)
+"""How the headers begin that proxies and tunnels add."""
+
+_CREDENTIALS = "sojourn.credentials"
+"""Where the scope of a request has the one by which it was found out who sent it."""
 
 
 class Authenticated:
@@ -63,10 +77,17 @@ class Authenticated:
                 400, "bad_request", "the request has several Authorization headers", then="Send one."
             )
         site = site_of(scope)
-        found = await self._auth(Request(site.with_credentials(scope) if site else scope))
+        whole = with_cookies(scope)
+        asked = scope[_CREDENTIALS] = site.with_credentials(whole) if site else whole
+        found = await self._auth(Request(asked))
         if found is None:
             raise unauthenticated()
         remember(scope, found)
+
+
+def credentials_of(scope: Scope) -> Scope:
+    """The request as it was when it was let in, with its cookies, or what stands for one of them, to be asked about again."""
+    return scope.get(_CREDENTIALS, scope)
 
 
 def unauthenticated(detail: str = "the request has no valid credentials") -> Problem:
@@ -84,7 +105,7 @@ def _check_is_near(scope: Scope) -> None:
     """Check that a request comes from this machine, and not through a proxy or a tunnel that ends here."""
     client = scope.get("client")
     is_near = client is None or _is_loopback(str(client[0]))  # a Unix socket has no address
-    if is_near and not any(header_values(scope, name) for name in _FORWARDED):
+    if is_near and not any(_is_of_a_proxy(name.decode("latin-1")) for name, _ in scope["headers"]):
         return
     raise Problem(
         403,
@@ -93,6 +114,10 @@ def _check_is_near(scope: Scope) -> None:
         then="Start it with keys: `sojourn keys create`, then `sojourn serve --keys FILE`; "
         "or with the tokens of a provider, --oidc-issuer and --oidc-audience; in a program create_app(auth=...).",
     )
+
+
+def _is_of_a_proxy(name: str) -> bool:
+    return name in _FORWARDED or name.startswith(_FORWARDED_FAMILIES)
 
 
 def _is_loopback(host: str) -> bool:

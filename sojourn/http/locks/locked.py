@@ -9,6 +9,7 @@ from sojourn.http.locks.answers import Guarded
 from sojourn.http.locks.audit import Audited
 from sojourn.http.locks.authenticated import Authenticated
 from sojourn.http.locks.bodies import Bodies
+from sojourn.http.locks.heads import Heads
 from sojourn.http.locks.hosts import Hosts
 from sojourn.http.locks.limits import Limited
 from sojourn.http.locks.presence import Present
@@ -86,7 +87,7 @@ class Locked:
         limited = Limited(bounded, requests=locks.requests, burst=locks.burst, streams=locks.streams)
         known = Authenticated(limited, auth=auth, open_paths=open_paths)
         named = Hosts(known, hosts=locks.hosts, origins=locks.origins, is_authenticated=auth is not None)
-        self._app = Guarded(Audited(named), pages=pages, site=site)
+        self._app = Guarded(Audited(Heads(named)), pages=pages, site=site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in, or refuse it; no websocket is let in."""

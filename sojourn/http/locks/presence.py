@@ -12,7 +12,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.http.locks.authenticated import unauthenticated
+from sojourn.http.locks.authenticated import credentials_of, unauthenticated
 from sojourn.http.locks.principals import Auth, AuthAgain, principal_of
 from sojourn.http.locks.requests import refuse
 from sojourn.http.problems import stopped
@@ -179,7 +179,7 @@ class Present:
 
         async def is_let_in() -> bool:
             try:
-                return await auth.still_lets_in(Request(scope), asking)
+                return await auth.still_lets_in(Request(credentials_of(scope)), asking)
             except Exception as error:  # noqa: BLE001 - as for a new request, an error lets nobody in
                 _log.warning("authentication_failed_again", reason=str(error) or type(error).__name__)
                 return False

@@ -27,7 +27,21 @@ async def test_without_authentication_this_machine_is_let_in(serve_web):
     }
 
 
-@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Real-IP",
+        "Via",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+        "X-Envoy-External-Address",
+        "X-Amzn-Trace-Id",
+    ],
+)
 async def test_without_authentication_nobody_is_let_in_through_a_proxy(serve_web, header):
     """A tunnel or proxy that ends on the machine is not the machine."""
     client = await serve_web()

@@ -8,6 +8,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from sojourn import Principal
+from sojourn.console.site import ConsoleSite
 from sojourn.http import ApiKeys, FirstOf, Oidc
 from sojourn.http.locks import presence
 from sojourn.http.locks.key_file import create_key, revoke_key
@@ -157,3 +158,17 @@ async def test_an_application_that_looks_whether_its_client_is_there_sees_that_i
         await client.get("/looks", headers=bearer("ana"), timeout=0.5)
     await until(lambda: seen[-1])
     assert seen.count(False) > 10
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "first of"])
+async def test_a_page_with_a_cookie_lives_as_long_as_its_key(tmp_path, serve_web, several):
+    """Who was let in by the cookie of a page is asked about with it: the page of a good key lives on, that of a revoked one is cut."""
+    path = tmp_path / "keys.json"
+    _, ana = create_key(path, "ana", roles=["user"])
+    _, bo = create_key(path, "bo", roles=["user"])
+    keys = ApiKeys(path)
+    client = await serve_web(auth=FirstOf(keys) if several else keys, site=ConsoleSite("", {"events"}))
+    cookies = [{"Cookie": f"sojourn_key_{client.base_url.port}={key}"} for key in (ana, bo)]
+    other = asyncio.create_task(goes_on(client, cookies[1], 2))
+    assert await cut(client, cookies[0], after=8, then=lambda: revoke_key(path, "ana")) >= 8
+    await other
