@@ -1,6 +1,7 @@
 """Files and folders that only their owner can read, since they hold the contents of runs."""
 
 import contextlib
+import errno
 import ipaddress
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ __all__ = [
     "private_folder",
     "private_opener",
     "runtime_path",
+    "sync_folder",
     "write_private",
 ]
 
@@ -42,6 +44,18 @@ def write_private(path: Path, text: str) -> None:
     """Write a text to a file of mode 0600."""
     with open(path, "w", encoding="utf-8", opener=private_opener) as file:
         file.write(text)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk, so that a file that was renamed into it outlives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of a file system that has no such thing
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def keep_private(path: Path) -> None:

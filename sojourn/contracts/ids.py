@@ -42,7 +42,7 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
 SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f\ud800-\udfff]{0,200}\Z""")
 """A session id that a client may choose: Temporal's list queries cannot quote the excluded characters."""
 
-EVENT_ID = re.compile(r"[0-9]+-[0-9]{6,}-[0-9]{5,}\Z")
+EVENT_ID = re.compile(r"[0-9]{1,9}-[0-9]{6,9}-[0-9]{5,9}\Z")
 """The number of the run's execution, that of the event in its history, and that of the events made from this one."""
 
 WORKERS_QUEUE: Final = "sojourn.workers"

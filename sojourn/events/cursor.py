@@ -5,12 +5,13 @@ The text is the event_id of the run, then for each child run that is open its id
 with. A child run that is not listed, and started before the run's event, has ended, and all its events were read.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from sojourn.contracts.event import AgentRunStartedEvent, BaseEvent, ToolResultReceivedEvent
 from sojourn.contracts.ids import EVENT_ID
-from sojourn.core.run.ids import child_run_id
+from sojourn.core.run.ids import child_run_id, is_below
 
 __all__ = ["MAX_OPEN", "Cursor", "Position", "position_of"]
 
@@ -19,6 +20,10 @@ MAX_OPEN = 1_000
 
 MAX_CHARS = 256_000
 """Longest cursor that is read, in characters."""
+
+
+_VISIBLE = re.compile(r"[!-~]{1,1000}\Z")
+"""What the id of a child run is made of; a cursor goes back into headers, URLs and frames of streams."""
 
 
 class Position(NamedTuple):
@@ -129,7 +134,10 @@ def position_of(run_id: str, after: str | Mapping[str, str] | None) -> Position:
             raise ValueError(f"{entry[:100]!r} is no part of a cursor: one is as /call_1=0-000012-00000")
         if event_id:
             _check(event_id)
-        positions[f"{run_id}{child}" if child.startswith("/") else child] = event_id
+        whole = f"{run_id}{child}" if child.startswith("/") else child
+        if not (_VISIBLE.match(child) and is_below(whole, run_id)):
+            raise ValueError(f"{child[:100]!a} is no child run of {run_id}")
+        positions[whole] = event_id
     return Position(positions, is_whole=bool(separator))
 
 

@@ -16,6 +16,8 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
+from sojourn.private import sync_folder
+
 __all__ = ["FolderStorage"]
 
 
@@ -74,6 +76,7 @@ class FolderStorage(StorageDriver):
         with suppress(FileNotFoundError):
             os.utime(path)
             return digest
+        missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
@@ -84,6 +87,8 @@ class FolderStorage(StorageDriver):
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
+        for folder in (path.parent, *(each.parent for each in missing)):
+            sync_folder(folder)
         return digest
 
     def _read(self, digest: str) -> bytes:

@@ -50,3 +50,14 @@ async def test_a_claim_of_another_storage_is_refused(tmp_path: Path, data: dict[
     """A claim without a digest is a ValueError, as documented, and no path."""
     with pytest.raises(ValueError, match="not one of this storage"):
         await FolderStorage(tmp_path).retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(data)])
+
+
+async def test_a_file_outlives_a_power_cut_as_long_as_its_claim(tmp_path: Path, monkeypatch) -> None:
+    """Before a claim is returned, the file and every folder that has got a new name are on disk."""
+    synced = list[int]()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    await FolderStorage(tmp_path / "a" / "b").store(CONTEXT, [PAYLOAD])
+    (path,) = files(tmp_path)
+    folders = [path.parent, tmp_path / "a" / "b", tmp_path / "a", tmp_path]
+    assert synced[0] == path.stat().st_ino
+    assert set(synced[1:]) == {folder.stat().st_ino for folder in folders}

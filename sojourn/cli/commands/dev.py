@@ -46,6 +46,9 @@ def dev(
             "--http/--no-http", help="Serve the app over HTTP too, where sojourn[http] is installed."
         ),
     ] = True,
+    ui: Annotated[
+        bool, typer.Option("--ui/--no-ui", help="Start Temporal's UI too, which answers whoever reaches it.")
+    ] = True,
     as_json: Json = False,
 ) -> int:
     """Run the embedded server, a worker and the HTTP service together, until Ctrl-C.
@@ -72,12 +75,12 @@ def dev(
 
     async def main() -> int:
         async with (
-            Server(db_filename=DATABASE, port=here) as server,
+            Server(db_filename=DATABASE, port=here, ui=ui) as server,
             _live_text(server.address),
             _service(target if http else None, server.ui_url) as service,
         ):
             os.environ["TEMPORAL_ADDRESS"] = server.address
-            at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere"
+            at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere" if ui else "no UI"
             was = (
                 ", which was running: it has runs of its own, and its data is not in this folder"
                 if server.attached

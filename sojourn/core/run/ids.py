@@ -70,6 +70,11 @@ def child_run_id(run_id: str, tool_call_id: str) -> str:
     return whole if len(whole) <= 200 else f"{run_id[:60]}~{_digest(run_id)[:24]}/{tool_call_id}"
 
 
+def is_below(child: str, run_id: str) -> bool:
+    """Whether an id can be that of a child run of a run, or of a run below one."""
+    return child.startswith((f"{run_id}/", f"{run_id[:60]}~")) and "/" in child
+
+
 def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
     """The reference of an artifact: `<run id>#<tool_call_id>/<kind>`."""
     return f"{run_id}#{tool_call_id}/{kind}"

@@ -4,6 +4,7 @@ Browsers ask before a request that has other headers than a form's, name by name
 `x-stainless-lang`, which no list ends.
 """
 
+import re
 from collections.abc import Collection
 
 from starlette.datastructures import Headers
@@ -41,6 +42,7 @@ _ANSWER_HEADERS = (
     "WWW-Authenticate",
     "X-Vercel-AI-UI-Message-Stream",
 )
+_NAME = re.compile(r"[a-z0-9_-]{1,100}\Z")
 _PREFLIGHT = 600
 
 
@@ -84,4 +86,4 @@ class Cors(CORSMiddleware):
 
 
 def _may_send(name: str) -> bool:
-    return name in _REQUEST_HEADERS or name.startswith(_REQUEST_FAMILIES)
+    return name in _REQUEST_HEADERS or (name.startswith(_REQUEST_FAMILIES) and _NAME.match(name) is not None)

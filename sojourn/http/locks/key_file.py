@@ -23,7 +23,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.core.run.opening import principal_fault
 from sojourn.errors import DefinitionError, InvalidInput
-from sojourn.private import private_opener
+from sojourn.private import private_opener, sync_folder
 
 __all__ = ["Key", "change_time", "create_key", "key_of", "read_keys", "revoke_key", "rotate_key"]
 
@@ -177,11 +177,14 @@ def read_keys(path: Path) -> list[Key]:
     """The keys of a file.
 
     Raises:
-        DefinitionError: There is no such file, it is no key file, or others than its owner may write it.
+        DefinitionError: There is no such file, it is no key file, others than its owner may write it, or it, or the link to it, is neither
+            root's nor of this process's user.
     """
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & _OTHERS_MAY_WRITE:
+            found = os.fstat(file.fileno())
+            _check_owner(path, {found.st_uid, path.lstat().st_uid})
+            if found.st_mode & _OTHERS_MAY_WRITE:
                 raise DefinitionError(
                     f"others may write {path}, and so give themselves a key; run: chmod 600 {path}"
                 )
@@ -190,6 +193,14 @@ def read_keys(path: Path) -> list[Key]:
         raise DefinitionError(f"cannot read the keys of {path}: {error.strerror or error}") from error
     except ValidationError as error:
         raise DefinitionError(f"{path} is no file of `sojourn keys`") from error
+
+
+def _check_owner(path: Path, owners: set[int]) -> None:
+    if others := owners - {0, os.geteuid()}:
+        raise DefinitionError(
+            f"{path} is of another user ({', '.join(map(str, sorted(others)))}), who could give himself a key; it must be of the user "
+            f"who runs this, {os.geteuid()}, or of root"
+        )
 
 
 def change_time(path: Path) -> tuple[int, int, int, int] | None:
@@ -226,6 +237,7 @@ def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(place, path)
+            sync_folder(path.parent)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(place)
@@ -237,6 +249,10 @@ def _locked(path: Path) -> Generator[None]:
     """Hold the lock of a file, which is another file beside it: the file itself is replaced."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
-    with open(path.parent / f".{path.name}.lock", "w", opener=private_opener) as lock:
+    with open(path.parent / f".{path.name}.lock", "w", opener=_lock_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _lock_opener(path: str, flags: int) -> int:
+    return private_opener(path, flags | os.O_NOFOLLOW)

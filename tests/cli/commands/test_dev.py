@@ -295,3 +295,11 @@ async def test_a_missing_key_is_named_at_the_start(start_command, temporal_addre
         assert line.startswith("sojourn: dev.agent by openai:gpt-5-mini cannot run yet: ")
         serving.kill()
         await serving.communicate()
+
+
+async def test_no_ui(here, start_command):
+    """With --no-ui the server starts without Temporal's UI, which answers whoever reaches it."""
+    process = await start_command("dev", "dev_app:app", "--json", "--no-http", "--no-ui", "--port", "0")
+    dev = Dev(process)
+    assert (await dev.printed("server"))["ui_url"] is None
+    await dev.stopped()

@@ -193,6 +193,54 @@ def test_a_service_does_not_start_with_a_file_that_cannot_be_trusted(path):
         ApiKeys(path)
 
 
+@pytest.fixture
+def strangers(monkeypatch):
+    """Let a path, or the link that it is, belong to another user."""
+
+    def give(path):
+        if os.geteuid() == 0:
+            os.chown(path, 12_345, 12_345, follow_symlinks=False)
+        else:
+            own = os.geteuid()
+            monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+
+    return give
+
+
+def test_the_file_of_another_user_opens_nothing(path, strangers):
+    """Who owns the file could give himself a key, whatever its mode: it is refused, at the start and later, and so is his link to ours."""
+    create_key(path, "ana", roles=["user"])
+    link = path.with_name("link.json")
+    link.symlink_to(path)
+    assert read_keys(link) == read_keys(path), "Kubernetes mounts secrets as links"
+    strangers(link)
+    with pytest.raises(DefinitionError, match="another user"):
+        ApiKeys(link)
+    keys = ApiKeys(path) if os.geteuid() == 0 else None
+    strangers(path)
+    with pytest.raises(DefinitionError, match="another user"):
+        ApiKeys(path)
+    assert keys is None or keys._present() == []
+
+
+def test_the_lock_is_no_link(path, tmp_path):
+    """Whoever may write the folder cannot have another file of ours emptied by a link in the lock's place."""
+    other = tmp_path / "other"
+    other.write_text("precious")
+    (tmp_path / ".keys.json.lock").symlink_to(other)
+    with pytest.raises(OSError, match=r"\.keys\.json\.lock"):
+        create_key(path, "ana", roles=["user"])
+    assert other.read_text() == "precious"
+
+
+def test_a_change_outlives_a_power_cut(path, monkeypatch):
+    """The folder is synced after the file was renamed, so that no revoked key comes back."""
+    synced = list[int]()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    create_key(path, "ana", roles=["user"])
+    assert synced == [path.stat().st_ino, path.parent.stat().st_ino]
+
+
 def test_a_key_is_compared_whole_whether_it_is_known_or_not(monkeypatch):
     """A text with a known id, an unknown id or none is compared with one digest each, in constant time."""
     from sojourn.http.locks import key_file
