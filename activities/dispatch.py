@@ -48,20 +48,25 @@ class Dispatcher:
     external: AwaitExternalTools | None = None
     """Set where the planner has a program outside the run execute the calls."""
 
-    async def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
-        """The dispatch of a call; an exception of foreign code (a validator, an interceptor) becomes the call's result."""
+    async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
+        """The dispatch of a call; an exception of foreign code (a validator, an interceptor) becomes the call's result.
+
+        Args:
+            call: The call as it was planned.
+            read: The call with its arguments parsed, or why they cannot be read.
+        """
         try:
-            return await self._dispatched(call, fault)
+            return await self._dispatched(call, read)
         except BaseException as error:
             if is_cancellation(error):
                 raise
             return _answered(call, (ToolError.from_error(error), None))
 
-    async def _dispatched(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
+    async def _dispatched(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """As an activity, as a child run, as an external call, or answered at once.
 
         Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
-        be recorded, and invalid calls that no worker validates or that a person would be asked about;
+        be read, and invalid calls that no worker validates or that a person would be asked about;
         suggested names come only from the tools that this agent may use.
         """
         tools = self.app.tools_of(self.run.agent_id)
@@ -72,8 +77,8 @@ class Dispatcher:
         why = withheld(spec.id, spec.tags, self.limits, self.decision)
         if why:
             return _answered(call, hints.unavailable(call.name, why))
-        if fault is not None:
-            return _answered(call, hints.unparsable(spec, fault, tool.takes))
+        if isinstance(read, ParseFault):
+            return _answered(call, hints.unparsable(spec, read, tool.takes))
         verdict = judge(
             spec,
             call,
@@ -83,6 +88,7 @@ class Dispatcher:
         )
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=denied(call, verdict.why))
+        call = read
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # the program that executes an external call decides about it

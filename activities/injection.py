@@ -1,5 +1,6 @@
 """Injection: fill fields that callers must not choose, run the interceptors, and mask the values again."""
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,6 +51,12 @@ class Injection:
     async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
         """The call with its fields filled; exceptions of a filler or an interceptor pass through.
 
+        The model's text stays in `raw` only while the interceptors leave the arguments as they are.
+
+        Args:
+            call: The call, with its arguments parsed.
+            meta: The run, turn and agent of the call.
+
         Raises:
             ToolFailed: An interceptor returned something else than this call.
         """
@@ -59,13 +66,16 @@ class Injection:
                 if inspect.isawaitable(value):
                     value = await value
                 call = self._hiding(call.model_copy(update={"payload": {**call.payload, name: value}}))
+        if not self._interceptors:
+            return call
+        before = None if call.raw is None else copy.deepcopy(call.payload)  # one may change them in place
         token = injecting.set(self._hide)
         try:
             for interceptor in self._interceptors:
                 call = self._hiding(await _intercepted(interceptor, meta, call))
         finally:
             injecting.reset(token)
-        return call
+        return call if call.payload == before else call.model_copy(update={"raw": None})
 
     def _hiding(self, call: ToolRequest) -> ToolRequest:
         self._hide({name: call.payload[name] for name in self._fillers if name in call.payload})
@@ -86,14 +96,17 @@ async def _intercepted(interceptor: Interceptor, meta: ToolCallMeta, call: ToolR
     if inspect.isawaitable(made):
         made = await made
     is_call = isinstance(made, ToolRequest) and is_object(made.payload)  # `model_copy` does not validate
-    if is_call and (made.name, made.tool_call_id) == (call.name, call.tool_call_id):
+    gave = "another call" if isinstance(made, ToolRequest) else type(made).__name__
+    if is_call and made.raw is not None and (made.raw != call.raw or not made.is_parsed):
+        gave = "a text in place of arguments"  # which the interceptors after it would not see
+    elif is_call and (made.name, made.tool_call_id) == (call.name, call.tool_call_id):
         return made
     _log.error(
         "interceptor_gave_no_call",
         interceptor=type(interceptor).__qualname__,
         tool=call.name,
         run_id=meta.run_id,
-        gave="another call" if isinstance(made, ToolRequest) else type(made).__name__,
+        gave=gave,
         mend="return the call it was given, or call.model_copy(update={'payload': ...}) of it",
     )
     error, hint = hints.unavailable(call.name, "it could not be prepared; this is logged for its operator")

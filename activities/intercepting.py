@@ -18,7 +18,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
-from sojourn.core.payload.boundary import parsed, refusal
+from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.run import retry
 from sojourn.core.run.plan_size import payload_fault
@@ -40,7 +40,7 @@ async def intercepted(
     """The call as its interceptors change it, or the result where they prevent it.
 
     Args:
-        call: The call as it was planned; returned unchanged where no interceptor changes it.
+        call: The call with its arguments parsed; returned unchanged where no interceptor changes it.
         spec: The tool.
         run: The run of the call.
         interceptors: Run in order.
@@ -48,11 +48,8 @@ async def intercepted(
     """
     if not interceptors:
         return call
-    sent = parsed(spec, call)
-    if isinstance(sent, ToolResult):
-        return sent
     # A copy: a change in place must neither reach the planner's call nor be missed below.
-    read = call.model_copy(update={"payload": copy.deepcopy(sent), "raw": None})
+    read = call.model_copy(update={"payload": copy.deepcopy(call.payload)})
     clock = asyncio.timeout(limit.total_seconds())
     try:
         async with clock:
@@ -67,11 +64,11 @@ async def intercepted(
         if is_cancellation(error):
             raise
         return _prevented(call, spec, error)
-    if made.payload == sent:
+    if made.payload == call.payload:
         return call
     if fault := payload_fault(made):
         return refusal(call, hints.unparsable(spec, fault))
-    return made.model_copy(update={"raw": None})
+    return made
 
 
 def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:

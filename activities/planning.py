@@ -5,6 +5,7 @@ that the planner requests, and a Dispatch for each of them.
 """
 
 import asyncio
+import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.awaits.opened import placed, question_for
+from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.run import retry
 from sojourn.core.run.admission import admit, not_executed
 from sojourn.core.run.child_budget import lacking_in, share_of
@@ -45,6 +47,7 @@ from sojourn.core.run.plan_size import (
 )
 from sojourn.core.run.policy import merged, offered, policy_fault
 from sojourn.core.run.transcript import call_ids
+from sojourn.core.values.json_fault import ParseFault
 from sojourn.core.values.merge_patch import memory_fault
 from sojourn.core.values.timers import bounded
 from sojourn.serving.off_loop import run_in_thread
@@ -97,9 +100,20 @@ class Planning:
                     return made
                 plan, external = made
                 asked = self._stamped(plan.tool_calls)
-                if asked and self.app.policy_engine:
+                try:
+                    read = await run_in_thread(
+                        lambda: [self._read(call) for call in asked],
+                        on=[[call.payload, call.raw] for call in asked],
+                    )
+                except (ValueError, TypeError) as error:
+                    return PlanOutcome(fault=_unwritable(error), usage=plan.usage)
+                requested = [call for call in read if isinstance(call, ToolRequest)]
+                if requested and self.app.policy_engine:
                     whose = "the policy engine"
-                    decision = await self._decision(asked, decision)
+                    copies = await run_in_thread(
+                        lambda: copy.deepcopy(requested), on=[call.payload for call in requested]
+                    )
+                    decision = await self._decision(copies, decision)
         except BaseException as error:
             if is_cancellation(error):
                 raise
@@ -108,12 +122,12 @@ class Planning:
                 return PlanOutcome(overtime=True)
             raise failure from carried(error)
         try:
-            made = await self._outcome(plan, asked, external, decision)
+            made = await self._outcome(plan, asked, read, external, decision)
             outcome = await run_in_thread(
                 lambda: trimmed(made), on=[[call.payload, call.raw] for call in asked]
             )
         except (ValueError, TypeError) as error:
-            outcome = PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
+            outcome = PlanOutcome(fault=_unwritable(error))
         spent = timedelta(seconds=time.monotonic() - began)
         if self._ends_with_the_budget and self.caps.time is not None and spent >= self.caps.time:
             return PlanOutcome(overtime=True, usage=plan.usage)  # interceptors used up the time
@@ -298,21 +312,29 @@ class Planning:
         task = self.task
         return stamp(calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
 
+    def _read(self, call: ToolRequest) -> ToolRequest | ParseFault:
+        """The call with its arguments parsed, by which everybody decides about it, or why they cannot be read.
+
+        Arguments that cannot be read reach no engine, no interceptor and no rule.
+        """
+        tool = self.app.tools_of(self.task.agent_id).get(call.name)
+        return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
+
     async def _outcome(
         self,
         plan: PlanResult,
         asked: list[ToolRequest],
+        read: list[ToolRequest | ParseFault],
         external: AwaitExternalTools | None,
         decision: PolicyDecision | None,
     ) -> PlanOutcome:
-        omitted = {call.tool_call_id: fault for call in asked if (fault := payload_fault(call))}
+        unread = (call for call, each in zip(asked, read, strict=True) if isinstance(each, ParseFault))
+        omitted = {call.tool_call_id for call in unread if payload_fault(call)}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         caps = stricter_caps(self.caps, decision.caps if decision else None)
         admission = admit(calls, caps, self.limits)
         dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
-        work = [
-            dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
-        ]
+        work = [dispatcher.dispatch(*pair) for pair in list(zip(asked, read, strict=True))[: admission.count]]
         # Concurrently, since an interceptor may have to ask somebody for each call; a single one needs no
         # task.
         dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
@@ -356,6 +378,10 @@ class Planning:
             memory=plan.memory,
             usage=plan.usage,
         )
+
+
+def _unwritable(error: Exception) -> str:
+    return f"the plan cannot be written as JSON: {str(error)[:300]}"
 
 
 def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:

@@ -66,13 +66,8 @@ class BoundTool(ABC):
         return payload
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its payload parsed (unchanged with `decode_in_executor`), or the result that says why it cannot be read."""
-        if self.spec.decode_in_executor:
-            return call
-        payload = boundary.parsed(self.spec, call, self.takes)
-        if isinstance(payload, ToolResult):
-            return payload
-        return call.model_copy(update={"payload": payload, "raw": None})
+        """The call with its arguments parsed, or the result that says why they cannot be read."""
+        return boundary.read(self.spec, call, self.takes)
 
     @abstractmethod
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:

@@ -56,7 +56,7 @@ class Runnable(Protocol):
         ...
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its payload parsed (unchanged with `decode_in_executor`), or the result that says why it cannot be read."""
+        """The call with its arguments parsed, or the result that says why they cannot be read."""
         ...
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:

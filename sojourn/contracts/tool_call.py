@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.memory import SessionMemory
@@ -20,11 +20,37 @@ class ToolRequest(Record):
     name: str
     """The tool's id; kept even when no such tool exists."""
     payload: dict[str, Any] = {}
-    """The arguments, a JSON object."""
+    """The arguments, a JSON object; empty in a recorded call that has them in `raw`."""
     raw: str | None = None
     """The arguments exactly as the model wrote them; when set, the boundary parses them."""
     tool_call_id: str = ""
     """Unique in the run; a planner may leave it out."""
+
+    _parsed: bool = PrivateAttr(default=False)
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether `payload` has the arguments, and not only `raw`; always so in what engines, interceptors and executors get."""
+        return self.raw is None or self._parsed
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments, a JSON object, whether code or a model planned the call.
+
+        Raises:
+            ValueError: Only the text that a model wrote is here, which nobody has parsed, as in a recorded call.
+        """
+        if not self.is_parsed:
+            raise ValueError(
+                f"the arguments of this call of {self.name} are not parsed; their text is in raw"
+            )
+        return self.payload
+
+    def with_arguments(self, arguments: dict[str, Any]) -> "ToolRequest":
+        """This call with its arguments parsed; `raw` stays as the model wrote it."""
+        parsed = self.model_copy(update={"payload": arguments})
+        parsed._parsed = self.raw is not None  # noqa: SLF001 - of this class
+        return parsed
 
 
 class ToolCallMeta(Record):

@@ -99,8 +99,8 @@ class McpTool:
         return boundary.checked(self.spec, self.validator, call)
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """Return the call unchanged (SR-13)."""
-        return call
+        """Return the call with its arguments parsed and its text unchanged (SR-13), or why they cannot be read."""
+        return boundary.read(self.spec, call)
 
     def prepare(
         self,

@@ -48,7 +48,7 @@ async def test_the_planners_expiry_of_an_external_call_overrides_the_tools(
     outside.declare("pick", args=Pick, result=int, timeout=of_tool)
     wait = AwaitExternalTools(items=[], expires_after=of_planner)
     call = ToolRequest(name="test.outside.pick", payload={"shelf": "a"}, tool_call_id="c1")
-    dispatch = await dispatcher(outside, external=wait).dispatch(call, None)
+    dispatch = await dispatcher(outside, external=wait).dispatch(call, call)
     assert (dispatch.kind, dispatch.expires_after) == ("external", expected)
 
 
@@ -62,7 +62,7 @@ async def test_the_hint_for_a_misspelt_call_names_only_tools_that_may_be_used(ho
     limits = Limits(denied_tools=withheld) if how == "policy" else Limits()
     decision = PolicyDecision(disable_tools=withheld) if how == "engine" else None
     call = ToolRequest(name="test.tools.wipe_dusk", tool_call_id="c1")
-    dispatch = await dispatcher(tools, limits=limits, decision=decision).dispatch(call, None)
+    dispatch = await dispatcher(tools, limits=limits, decision=decision).dispatch(call, call)
     assert dispatch.result
     assert dispatch.result.retry_hint
     assert "wipe_desk" in dispatch.result.retry_hint.message

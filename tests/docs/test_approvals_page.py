@@ -22,14 +22,20 @@ from sojourn import (
     Worker,
 )
 from sojourn.core.run.approval import judge
+from tests.docs.text_model import TextModel
 
 ASKS = RunPolicy(interrupts_allowed=True)
 
 
-@pytest.fixture
-def archive(module_of):
-    """The module of the page."""
-    return module_of("approvals.md", "archive")
+@pytest.fixture(params=["code", "model"])
+def archive(module_of, request):
+    """The module of the page, with calls that are planned by its code, or by a model that writes JSON text."""
+    archive = module_of("approvals.md", "archive")
+    if request.param == "model":
+        archive.tidy = TextModel(archive.archivist.planner)
+        for agent in (archive.archivist, archive.curator, archive.reader):
+            agent.planner = archive.tidy
+    return archive
 
 
 @pytest.fixture

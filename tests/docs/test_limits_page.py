@@ -16,6 +16,7 @@ from sojourn import (
     PlanResult,
     PolicyDecision,
     PolicyInput,
+    Principal,
     RunPolicy,
     RunPolicyOverride,
     RunStatus,
@@ -32,14 +33,19 @@ from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.safeguards.loops import _LIMITS, MAX_CALLS
 from sojourn.events import RetriesStoppedEvent
 from sojourn.testing import ScriptedPlanner
+from tests.docs.text_model import TextModel
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
 
 
-@pytest.fixture
-def quarry(module_of):
-    """The module of the page."""
-    return module_of("limits.md", "quarry")
+@pytest.fixture(params=["code", "model"])
+def quarry(module_of, request):
+    """The module of the page, with calls that are planned by its code, or by a model that writes JSON text."""
+    quarry = module_of("limits.md", "quarry")
+    if request.param == "model":
+        for agent in (quarry.warden, quarry.gauger, quarry.foreman):
+            agent.planner = TextModel(agent.planner)
+    return quarry
 
 
 @pytest.fixture
@@ -206,9 +212,13 @@ async def test_an_override_holds_for_child_runs(serve, quarry):
 # A policy engine.
 
 
-async def test_the_engine_of_the_page_keeps_the_night(watched, quarry):
-    """At night only `level` is allowed, and each decision is an event."""
-    run, _ = await watched("start:north level:north", quarry.guarded, labels={"shift": "night"})
+@pytest.mark.parametrize(
+    "principal", [None, Principal(subject="ana", roles=["user"])], ids=["nobody", "user"]
+)
+async def test_the_engine_of_the_page_asks_for_engineers(watched, quarry, principal):
+    """Who is no engineer may only read, whatever the labels say, and each decision is an event."""
+    labels = {"engineer": "yes", "roles": "engineer"}
+    run, _ = await watched("start:north level:north", quarry.guarded, labels=labels, principal=principal)
     started, level = await ends_of(run)
     assert started.retry_hint.reason == "tool_unavailable"
     assert level.result == 45
@@ -218,7 +228,7 @@ async def test_the_engine_of_the_page_keeps_the_night(watched, quarry):
 
 
 async def test_the_engine_of_the_page_disables_what_failed(watched, quarry):
-    """A tool that failed is not offered in the next plan, and is offered again in the one after."""
+    """For an engineer a tool that failed is not offered in the next plan, and is offered again in the one after."""
     planner = ScriptedPlanner(
         [
             PlanResult.calls(ToolRequest(name=quarry.level.id, payload={})),
@@ -227,7 +237,8 @@ async def test_the_engine_of_the_page_disables_what_failed(watched, quarry):
         ]
     )
     quarry.warden.planner = planner
-    await watched("go", App(agents=[quarry.warden], policy_engine=quarry.Night()))
+    engineer = Principal(subject="eva", roles=["engineer"])
+    await watched("go", App(agents=[quarry.warden], policy_engine=quarry.EngineersOnly()), principal=engineer)
     offered = [[spec.id.tool for spec in turn.tools] for turn in planner.turns]
     assert offered == [["level", "start"], ["start"], ["level", "start"]]
 

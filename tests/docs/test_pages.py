@@ -54,6 +54,21 @@ def test_the_tool_of_durability_md(blocks):
     assert payments.tools["charge"].spec.annotations.idempotent
 
 
+def test_no_example_decides_by_labels():
+    """Whoever starts a run sets its labels: an example reads them only to choose among the author's own words."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").glob("*.py")]
+    pages += [
+        each for each in (ROOT / "sojourn" / "cli" / "template").rglob("*") if each.suffix in (".py", ".md")
+    ]
+    reads = [
+        (page.name, line.strip())
+        for page in pages
+        for line in page.read_text().splitlines()
+        if re.search(r"\blabels(\.get\(|\[)", line)
+    ]
+    assert reads == [("models.md", 'language = LANGUAGES.get(run.labels.get("language", ""), "English")')]
+
+
 @pytest.mark.parametrize("name", sojourn.__all__)
 def test_every_public_name_is_documented(name):
     """Each name of `sojourn.__all__` is in the README or in a page of docs/."""

@@ -11,6 +11,7 @@ from sojourn import (
     App,
     DefinitionError,
     PlanResult,
+    Principal,
     ToolCallMeta,
     ToolRequest,
     Toolset,
@@ -19,23 +20,32 @@ from sojourn.cli.commands.catalog import catalog
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
 from sojourn.core.values import sizes
 from sojourn.testing import ScriptedPlanner
+from tests.docs.text_model import TextModel
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
 
 
+@pytest.fixture(params=["code", "model"])
+def planned_by(request):
+    """Who plans the calls: the code of a test, or a model that writes JSON text."""
+    return TextModel if request.param == "model" else lambda planner: planner
+
+
 @pytest.fixture
-def plant(module_of):
+def plant(module_of, planned_by):
     """The module of the page."""
-    return module_of("tools.md", "plant")
+    plant = module_of("tools.md", "plant")
+    plant.operator.planner = planned_by(plant.operator.planner)
+    return plant
 
 
 @pytest.fixture
-def answers_to(serve, plant):
+def answers_to(serve, plant, planned_by):
     """Execute calls of the page's tools in one run of the page's app; returns results, run and planner."""
 
     async def play(*calls, **start):
         planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
-        plant.operator.planner = planner
+        plant.operator.planner = planned_by(planner)
         client = await serve(plant.app)
         run = await client.start("plant.operator", "go", **start)
         await run.result()
@@ -91,13 +101,31 @@ async def test_injected_values_are_hidden_and_masked(answers_to, plant, traces):
         plant.history.call(device_id="d-1", days=2),
         ToolRequest(name=plant.firmware.id, payload={"device_id": "d-1", "tenant": "other", "token": "mine"}),
     ]
-    (read, asked), run, planner = await answers_to(*calls, session_id="s-77", labels={"tenant": "acme"})
+    (read, asked), run, planner = await answers_to(*calls, session_id="s-77")
     assert read.result == [21.0, 22.0]
-    assert asked.result == "d-1 of [tenant] runs 4.2, asked with [token]"
+    assert asked.result == "d-1 of  runs 4.2, asked with [token]"
     shown = {spec.id: spec.payload.json_schema for spec in planner.turns[0].tools}
     assert list(shown[plant.firmware.id]["properties"]) == ["device_id"]
     assert "session_id" not in json.dumps(shown[plant.history.id])
     assert "tok-5f2c91d7" not in "".join(str(event) for event in await traces(run).history())
+
+
+def test_the_tenant_is_that_of_the_principal(plant):
+    """A label names no tenant: the injected one is that of the principal, and empty for a run that acts for nobody."""
+    labels = {"tenant": "acme"}
+    ben = Principal(subject="ben", tenant="beta")
+    fill = plant.firmware.fillers["tenant"]
+    assert fill(ToolCallMeta(run_id="r", labels=labels, principal=ben)) == "beta"
+    assert fill(ToolCallMeta(run_id="r", labels=labels)) == ""
+
+
+async def test_a_tenant_is_masked(answers_to, plant):
+    """The tenant that is injected is masked in the result."""
+    calls = [ToolRequest(name=plant.firmware.id, payload={"device_id": "d-1", "tenant": "other"})]
+    (asked,), _, _ = await answers_to(
+        *calls, labels={"tenant": "other"}, principal=Principal(subject="ana", tenant="acme")
+    )
+    assert asked.result == "d-1 of [tenant] runs 4.2, asked with [token]"
 
 
 async def test_an_artifact_is_read_by_its_reference(answers_to, plant):

@@ -4,7 +4,7 @@ In: size and depth, parse, validate once. Out: encode by the result's type, arti
 `gate`. A failed check becomes a `ToolResult` with a hint; services need not validate again (SR-118).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -36,6 +36,8 @@ __all__ = [
     "issues_of",
     "malformed",
     "parsed",
+    "parsed_call",
+    "read",
     "refusal",
     "refused",
 ]
@@ -59,18 +61,38 @@ def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
 
+def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolRequest | ParseFault:
+    """The call with its arguments parsed, as everybody decides by them who decides about the call; or the fault.
+
+    Args:
+        call: The call; one that is parsed already keeps its arguments.
+        injected: Fields that no caller may send, which are left out.
+    """
+    arguments, fault = call.payload, None
+    if call.is_parsed:
+        fault = json_fault(arguments)
+    else:
+        read = parse_arguments(call.raw or "")
+        arguments, fault = ({}, read) if isinstance(read, ParseFault) else (read.payload, None)
+    if fault is not None:
+        return fault
+    if any(name in arguments for name in injected):
+        arguments = {name: value for name, value in arguments.items() if name not in injected}
+    elif call.is_parsed:
+        return call
+    return call.with_arguments(arguments)
+
+
+def read(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> ToolRequest | ToolResult:
+    """The call with its arguments parsed, without injected fields; or the result that says why they cannot be read."""
+    made = parsed_call(call, spec.injected)
+    return refusal(call, hints.unparsable(spec, made, fits)) if isinstance(made, ParseFault) else made
+
+
 def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
     """The call's payload without injected fields, or the result that says why it cannot be read."""
-    if call.raw is None:
-        payload, fault = call.payload, json_fault(call.payload)
-    else:
-        arguments = parse_arguments(call.raw)
-        payload, fault = ({}, arguments) if isinstance(arguments, ParseFault) else (arguments.payload, None)
-    if fault is not None:
-        return refusal(call, hints.unparsable(spec, fault, fits))
-    if spec.injected:
-        payload = {name: value for name, value in payload.items() if name not in spec.injected}
-    return payload
+    made = read(spec, call, fits)
+    return made if isinstance(made, ToolResult) else made.payload
 
 
 def checked(
