@@ -412,7 +412,7 @@ class AgentRun(RunQueries, MessageHandlers):
             turn_id=state.turn_id,
             parent=run.parent,
             labels=run.labels,
-            principal=run.principal,
+            principal=state.acts_for,
             depth=run.depth,
             callers=run.callers,
             answer=run.answer,

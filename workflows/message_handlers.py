@@ -246,7 +246,7 @@ class MessageHandlers(ABC):
         self._closed(received if isinstance(received, Refused) else self._read_close(received))
 
     def _read_send(self, values: Sequence[Any]) -> Sent | Refused:
-        sent = read_send(values, self.current.state.inbox)
+        sent = read_send(values, self.current.state.inbox, self.current.state.opening.tenant)
         if self._is_open or (isinstance(sent, Sent) and self.current.state.inbox.where(sent.message_id)):
             return sent
         return self._not_open
@@ -337,7 +337,9 @@ class MessageHandlers(ABC):
     # Shared by all handlers.
 
     def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
-        message = read_resume(values, is_paused=self.current.state.paused is not None)
+        state = self.current.state
+        is_paused = state.paused is not None
+        message = read_resume(values, is_paused=is_paused, tenant=state.opening.tenant)
         return idle_fault(message) if self.current.state.is_idle else message
 
     @staticmethod

@@ -152,7 +152,7 @@ def _claim(name: str, text: str) -> str | list[str]:
 def _role_names(text: str) -> dict[str, list[str]]:
     """What roles of tokens are called here. A provider's names may have any character but a semicolon, ours have no `=`."""
     from sojourn.contracts.principal import ROLES, Principal
-    from sojourn.core.run.opening import principal_fault
+    from sojourn.core.awaits.principals import principal_fault
 
     found: dict[str, list[str]] = {}
     for pair in filter(None, map(str.strip, text.split(";"))):

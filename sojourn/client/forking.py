@@ -22,10 +22,11 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.principals import principal_fault
 from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.continuation import Continuation, written
-from sojourn.core.run.opening import messages_fault, principal_fault
+from sojourn.core.run.opening import messages_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.json_fault import json_fault
@@ -111,7 +112,13 @@ class Fork:
         """
         if fault := principal_fault(principal):
             raise InvalidInput(fault, run_id=origin)
-        return self._opening_with(principal=principal) if principal else self
+        if principal is None:
+            return self
+        fork, state = self._opening_with(principal=principal), self.begins.state
+        # A copy of a message is sent by whoever forks, not by who sent the original.
+        waiting = tuple(changed(sent, principal=None) for sent in state.inbox.waiting)
+        state = changed(fork.begins.state, sender=None, inbox=changed(state.inbox, waiting=waiting))
+        return replace(fork, begins=changed(fork.begins, state=state))
 
     def _opening_with(self, **fields: Any) -> "Fork":
         opening = self.begins.state.opening.model_copy(update=fields)

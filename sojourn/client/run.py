@@ -32,12 +32,14 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.memory import SessionMemory, read_only
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.clarification import CLARIFICATION
 from sojourn.core.awaits.confirmation import CONFIRMATION
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
+from sojourn.core.awaits.principals import PRINCIPAL, written_principal
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.core.awaits.update_id import update_id_of
@@ -554,22 +556,38 @@ class Run:
         await self._send(PAUSE, {"reason": reason, "by": by})
 
     async def resume(
-        self, note: str = "", *, messages: Sequence[str] | str = (), by: str | None = None
+        self,
+        note: str = "",
+        *,
+        messages: Sequence[str] | str = (),
+        by: str | None = None,
+        principal: Principal | None = None,
     ) -> None:
         """Resume after a pause; messages begin a new user turn, and a single text is one message.
+
+        Args:
+            note: A note, recorded.
+            messages: Messages for the planner.
+            by: Name of the person who resumes, recorded unchecked.
+            principal: Who sends the messages, as the caller has found out. The run still acts for the same subject as before, with
+                only those of its roles that the sender has too.
 
         Raises:
             AwaitClosed: The run is not paused, or has ended.
             NoWorker: No worker accepted the resume within 30 s.
             RunNotFound: There is no such run.
         """
-        await self._send(RESUME, {"note": note, "messages": _several(messages), "by": by})
+        sent: Fields = {"note": note, "messages": _several(messages), "by": by}
+        if messages and principal:
+            sent = {**sent, PRINCIPAL: written_principal(principal)}
+        await self._send(RESUME, sent)
 
-    async def send(self, message: Mapping[str, Any]) -> Accepted:
+    async def send(self, message: Mapping[str, Any], *, principal: Principal | None = None) -> Accepted:
         """Send a message to a run that is a conversation; `Session.send` also starts it.
 
         Args:
-            message: `message_id`, `text`, `parts`, `mode` and `by`, as the update `send` takes them.
+            message: `message_id`, `text`, `parts`, `mode`, `by` and `principal`, as the update `send` takes them.
+            principal: Who sends it, as the caller has found out: the turn that it opens acts for it.
 
         Raises:
             SessionBusy: 100 messages wait already.
@@ -578,6 +596,7 @@ class Run:
             NoWorker: No worker accepted the message within 30 s.
             RunNotFound: There is no such run.
         """
+        message = {**message, PRINCIPAL: written_principal(principal)} if principal else message
         judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent
         if isinstance(judged, Refused):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)

@@ -28,6 +28,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.awaits.principals import PRINCIPAL, written_principal
 from sojourn.core.run.inbox import SEND, Accepted, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
@@ -154,7 +155,8 @@ class Session:
         labels: Labels of the conversation, where this handle's first message starts it.
         policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts it; a
             value applies only where it is tighter than the agent's.
-        principal: Who asks; its tenant says whose conversation it is.
+        principal: Who asks, and sends the messages of this handle: the turns that they open act for it. Its tenant says whose
+            conversation it is.
 
     Raises:
         InvalidInput: An id breaks its rule.
@@ -182,6 +184,7 @@ class Session:
         tenant = principal.tenant if principal else ""
         self.run = Run(client, conversation_id(agent_id, session_id, tenant))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
+        self._sender = principal and written_principal(principal)
         self._kept = Kept()
         self._opening = opened(
             self.run.id,
@@ -214,7 +217,7 @@ class Session:
             message: A text, or a user message with images and documents; at most 256 KB as JSON.
             message_id: An id of the sender's, at most 200 characters; made when left out.
             mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
-                present turn sees it, and it opens a turn where none is under way; `interrupt`: the present turn ends, its
+                present turn sees it, and it opens a turn where none is under way, or one that acts for somebody else; `interrupt`: the present turn ends, its
                 calls are cancelled, and the next turn begins with the message.
             by: Name of the sender, recorded unchecked.
 
@@ -233,7 +236,7 @@ class Session:
                     f"a message to a conversation has the role user, not {message.role[:40]!r}"
                 )
             content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
-        sent: Fields = {"message_id": made, **content, "mode": mode, "by": by}
+        sent: Fields = {"message_id": made, **content, "mode": mode, "by": by, PRINCIPAL: self._sender}
         try:
             accepted = await self.run.send(sent)
         except RunNotFound:

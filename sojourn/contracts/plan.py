@@ -63,7 +63,7 @@ class RunContext(Record):
     labels: dict[str, str] = {}
     """Set at the start; they authorise nothing."""
     principal: Principal | None = None
-    """Who asked for the run, as the program that started it had found out; None where it did not say."""
+    """For whom the turn acts, as a program had found out: who sent its message, else who asked for the run; None where neither is known."""
     depth: int = 0
     """Number of agents above this one."""
     callers: list[str] = []

@@ -30,7 +30,7 @@ class PolicyInput(Record):
 
     @property
     def principal(self) -> Principal | None:
-        """Who asked for the run; None where the program that started it did not say."""
+        """For whom the turn acts: who sent its message, else who asked for the run; None where neither is known."""
         return self.run.principal
 
 

@@ -51,7 +51,7 @@ class RunInput(Record):
     conversation: bool = False
     """Whether the run does not end at its answer: it waits for the next message, which opens a turn."""
     principal: Principal | None = None
-    """Who asked for the run, of a child run: for its parent."""
+    """Who asked for the run; of a child run, for whom the turn of its parent acts."""
 
     @property
     def tenant(self) -> str:
@@ -177,6 +177,8 @@ class RunStatus(Record):
     """The run's session."""
     principal: Principal | None = None
     """Who asked for the run; None where the program that started it did not say."""
+    acts_for: Principal | None = None
+    """For whom the run acts now: who sent the message of the present turn, else who asked for the run."""
     forked_from: ForkedFrom | None = None
     """In a fork: the run it was forked from, and where; a listing has only the run's id."""
     turn_id: str = ""

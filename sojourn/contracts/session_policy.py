@@ -1,5 +1,7 @@
 """SessionPolicy: the limits of a conversation as a whole, beside those of `RunPolicy`, which count for each turn."""
 
+from typing import Any, Literal
+
 from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from sojourn.contracts.declaration import Declaration, PositiveDuration
@@ -24,8 +26,22 @@ class SessionPolicy(Declaration):
     idle_timeout: PositiveDuration | None = None
     """Longest time between the end of a turn and the next message; a pause does not count."""
 
+    acts_for: Literal["sender", "starter"] | None = None
+    """For whom a turn acts: who sent its message, also when None; or `starter`, for whoever began the conversation, whoever sends.
+
+    With `starter` everybody who may send a message acts with the starter's rights.
+    """
+
     def tightened(self, other: "SessionPolicy") -> "SessionPolicy":
-        """The stricter of both policies, field by field."""
-        both = {name: (getattr(self, name), getattr(other, name)) for name in type(self).model_fields}
-        least = {name: min((v for v in pair if v is not None), default=None) for name, pair in both.items()}
+        """The stricter of both policies, field by field; only the first one, of the agent, may let turns act for the starter."""
+        names = [name for name in type(self).model_fields if name != _ACTS_FOR]
+        both = {name: (getattr(self, name), getattr(other, name)) for name in names}
+        least: dict[str, Any] = {
+            name: min((v for v in pair if v is not None), default=None) for name, pair in both.items()
+        }
+        if other.acts_for == "sender":
+            least[_ACTS_FOR] = other.acts_for
         return self.model_copy(update=least)
+
+
+_ACTS_FOR = "acts_for"

@@ -44,7 +44,7 @@ class PlanTask(Record):
     labels: dict[str, str] = {}
     """The run's labels."""
     principal: Principal | None = None
-    """Who asked for the run."""
+    """For whom the turn acts: who sent its message, else who asked for the run."""
     depth: int = 0
     """Number of agents above this one."""
     callers: list[str] = []
@@ -211,7 +211,7 @@ class ToolTask(Record):
     labels: dict[str, str] = {}
     """The run's labels."""
     principal: Principal | None = None
-    """Who asked for the run."""
+    """For whom the call is made: who sent the message of its turn, else who asked for the run."""
     spec_digest: str | None = None
     """For a call that a person was shown: digest of the tool's whole declaration, for workers of versions that know no `shown`."""
     shown: ShownTool | None = None

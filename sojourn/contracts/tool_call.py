@@ -73,7 +73,9 @@ class ToolCallMeta(Record):
     labels: dict[str, str] = {}
     """The run's labels; they authorise nothing."""
     principal: Principal | None = None
-    """Who asked for the run, in child runs too, as the program that started it had found out; None where it did not say."""
+    """For whom the call is made, as a program had found out: who sent the message of its turn, else who asked for the run; of a child run, for whom
+    its parent called it.
+    """
     idempotency_key: str = ""
     """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat."""
     input: ToolInput | None = None

@@ -1,5 +1,6 @@
 """Who asked for a run: told to all that act for it, kept for as long as the run lives, and a wall between tenants."""
 
+import asyncio
 import importlib
 import uuid
 from datetime import timedelta
@@ -25,6 +26,7 @@ from sojourn import (
     RunInput,
     RunPolicy,
     RunUnreadable,
+    SessionPolicy,
     ToolCallMeta,
     ToolRequest,
     Toolset,
@@ -204,15 +206,88 @@ async def test_one_session_id_of_two_tenants_is_two_conversations(serve, until):
     await becomes(until, every, lambda: client.list_sessions(session_id=session_id))
 
 
-async def test_a_conversation_is_answered_for_whoever_started_it(serve):
-    """A message of another person of the tenant is answered, with that person as `by`, for the first one."""
-    client = await serve(planner=talks)
-    session_id = uuid.uuid4().hex
-    ana = named()
+async def test_all_that_act_in_a_turn_know_who_sent_its_message(serve, traces):
+    """In a turn of a colleague the planner, tools, interceptor, policy engine and child run act for the colleague, and not for the starter."""
+    seen = Seen()
+    client = await serve(seen.app)
+    session_id, ana = uuid.uuid4().hex, named()
+    eve = ana.model_copy(update={"subject": "eve", "roles": ["user"]})
+    first = client.session("seen.parent", session_id, principal=ana)
+    await (await first.send("a")).result()
+    seen.by.clear()
+    await (await client.session("seen.parent", session_id, principal=eve).send("b", by="eve")).result()
+    assert set(seen.by) == ALL
+    assert seen.told() == {str(eve)}
+    seen.by.clear()
+    await (await first.send("c")).result()
+    assert seen.told() == {str(ana)}
+    assert (await first.status()).principal == ana
+    await traces(first.run).check()
+
+
+async def test_an_agent_may_let_all_turns_act_for_the_starter(serve):
+    """With `SessionPolicy(acts_for="starter")` a colleague's message is answered for whoever began the conversation."""
+    policy = RunPolicy(session=SessionPolicy(acts_for="starter"))
+    client = await serve(planner=talks, policy=policy)
+    session_id, ana = uuid.uuid4().hex, named()
     await (await client.session("test.agent", session_id, principal=ana).send("a")).result()
     other = ana.model_copy(update={"subject": "eve"})
     turn = await client.session("test.agent", session_id, principal=other).send("b", by="eve")
     assert (await turn.result()).text == "ana: a, b"
+
+
+async def test_a_turn_keeps_its_sender_when_the_run_goes_on_in_a_new_execution(serve, monkeypatch):
+    """What continues a turn of a colleague still acts for the colleague."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 60)
+    seen = Seen(rounds=12)
+    client = await serve(seen.app)
+    session_id, ana = uuid.uuid4().hex, named()
+    eve = ana.model_copy(update={"subject": "eve"})
+    await (await client.session("seen.parent", session_id, principal=ana).send("a")).result()
+    seen.by.clear()
+    turn = await client.session("seen.parent", session_id, principal=eve).send("b")
+    await turn.result()
+    assert [event.type async for event in turn.run.events(follow=False)].count("run_continued") >= 1
+    assert seen.told() == {str(eve)}
+
+
+async def test_a_resume_with_a_message_takes_roles_away_and_gives_none(serve):
+    """A run that another person's message joins still acts for its starter, with the roles that both have."""
+    held = asyncio.Event()
+
+    async def waits(turn) -> PlanResult:
+        who = turn.run.principal
+        if len([each for each in turn.messages if each.role == "user"]) < 2:
+            await held.wait()
+            return PlanResult.wait(timedelta(0))
+        return PlanResult.final(f"{who.subject}: {', '.join(who.roles)}")
+
+    client = await serve(planner=waits)
+    ana = Principal(subject="ana", tenant=named().tenant, roles=["user", "buyer"])
+    boss = Principal(subject="boss", tenant=ana.tenant, roles=["operator", "user", "payer"])
+    run = await client.start("test.agent", "go", principal=ana)
+    await run.pause()
+    held.set()
+    await run.resume(messages=["and pay"], principal=boss)
+    assert (await run.result()).text == "ana: user"
+    assert (await run.status()).principal == ana
+
+
+async def test_a_fork_sends_nothing_in_the_name_of_who_sent_the_original(serve):
+    """A fork of a colleague's turn by another person acts for that person."""
+    client = await serve(planner=talks)
+    session_id, ana = uuid.uuid4().hex, named()
+    eve, boss = (ana.model_copy(update={"subject": each}) for each in ("eve", "boss"))
+    await (await client.session("test.agent", session_id, principal=ana).send("a")).result()
+    talk = client.session("test.agent", session_id, principal=eve)
+    turn = await talk.send("b")
+    await turn.result()
+    points = [event async for event in talk.run.events(follow=False) if event.type == "message_received"]
+    fork = await client.fork(talk.run.id, at=points[-1].event_id, principal=boss)
+    async for event in fork.events():
+        if event.type == "turn_completed":
+            break
+    assert event.output.text == "boss: a, b"
 
 
 async def test_the_fork_of_a_tenants_conversation_is_a_session_of_the_tenant(serve, until):

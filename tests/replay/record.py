@@ -132,6 +132,7 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
         agent_id=agent_id,
         messages=[] if scenario.conversation else [Message.user(f"play {name}")],
         conversation=scenario.conversation,
+        principal=scenario.principal,
     )
     if scenario.first:
         update = ("send", {"text": scenario.first, "message_id": scenario.first})

@@ -515,6 +515,20 @@ async def talk_and_interrupt(run: Run) -> None:
     await run.close("done")
 
 
+async def talk_by_two(run: Run) -> None:
+    """Send messages of two people: while a turn of the first one is under way, both steer, and it goes on after a pause."""
+    ana, eve = (Principal(subject=each, tenant="acme", roles=["user", each]) for each in ("ana", "eve"))
+    await run.send({"text": "first", "message_id": "m1"}, principal=ana)
+    await run.until_waiting()
+    await run.send({"text": "from eve", "message_id": "m2", "mode": "steer"}, principal=eve)
+    await run.send({"text": "from ana", "message_id": "m3", "mode": "steer"}, principal=ana)
+    await run.pause()
+    await run.resume(messages=["go on"], principal=eve)
+    await run.approve()
+    await SessionTurn(run, await run.send({"text": "last", "message_id": "m4"})).result()
+    await run.close("done")
+
+
 async def interrupt(run: Run) -> None:
     """Interrupt turns: of a call that waits for approval, of a question, and, without a message, of a call that was just begun."""
     for word, mode in (("first", "queue"), ("second", "interrupt"), ("third", "interrupt")):
@@ -701,6 +715,19 @@ SCENARIOS = {
         ),
         deed=be_noticed,
         conversation=True,
+    ),
+    "conversation_of_two": Scenario(
+        [
+            calls(call("wipe", "w1", disk="a")),
+            PlanResult.final("the first"),
+            calls(call("add", "c1", a=1, b=2)),
+            PlanResult.final("the one from eve"),
+            PlanResult.final("the last"),
+        ],
+        policy=ASKING,
+        deed=talk_by_two,
+        conversation=True,
+        principal=Principal(subject="boss", tenant="acme", roles=["user", "approver"]),
     ),
     "interrupted_conversation": Scenario(
         [

@@ -56,7 +56,7 @@ async def resume(visit: Visit, run_id: str) -> Response:
     """Go on, perhaps with a message."""
     run = await _open(visit, run_id, "resume")
     message = (await visit.form()).text("message").strip()
-    await run.resume(messages=[message] if message else [], by=visit.asking.subject)
+    await run.resume(messages=[message] if message else [], by=visit.asking.subject, principal=visit.asking)
     return visit.go(f"/runs/{run.id}")
 
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import CLARIFICATION
 from sojourn.core.awaits.confirmation import CONFIRMATION
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
+from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.sent import Refused, by_of, text_of
 from sojourn.core.awaits.waits import Released
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS
@@ -37,7 +39,7 @@ NUMBER = "number"
 
 _FIELDS = {
     PAUSE: ("reason", "by"),
-    RESUME: ("note", "by", "messages"),
+    RESUME: ("note", "by", "messages", PRINCIPAL),
     STOP_ASKING: ("tools", "tags", "reason", "by"),
     CLARIFICATION: ("id", "answer", "by", "declined", "reason"),
     CONFIRMATION: ("id", "approved", "payload_digest", "by", "reason", "scope"),
@@ -69,6 +71,8 @@ class Resumed:
     """Messages of a person; they begin a new user turn."""
     number: int | None = None
     """For a signal from a parent run: its number."""
+    principal: Principal | None = None
+    """Who sent the messages, as the sending program has found out; None for whoever started the run."""
 
 
 def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
@@ -111,8 +115,8 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
     return reason if isinstance(reason, Refused) else Paused(reason, by, _number(fields))
 
 
-def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
-    """Read `{"note", "by", "messages"}`, a text, or nothing at all; a parent run's resume may arrive before its pause."""
+def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = None) -> Resumed | Refused:
+    """Read `{"note", "by", "messages", "principal"}`, a text, or nothing at all; a parent run's resume may arrive before its pause."""
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values, "note")
@@ -124,8 +128,10 @@ def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
         return by
     if isinstance(note, Refused):
         return note
-    messages = _texts(fields.get("messages"))
-    return messages if isinstance(messages, Refused) else Resumed(note, by, messages, number)
+    messages, principal = _texts(fields.get("messages")), principal_of(fields, tenant)
+    if isinstance(messages, Refused):
+        return messages
+    return principal if isinstance(principal, Refused) else Resumed(note, by, messages, number, principal)
 
 
 def idle_fault(message: Resumed | Refused) -> Resumed | Refused:

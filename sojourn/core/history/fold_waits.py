@@ -108,7 +108,7 @@ class WaitFold:
 
     def _received(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
-        sent = read_send(record.value, state.inbox)
+        sent = read_send(record.value, state.inbox, state.opening.tenant)
         if isinstance(sent, Sent) and state.inbox.where(sent.message_id) is not None:
             return
         if not state.opening.conversation:
@@ -256,7 +256,7 @@ class WaitFold:
             if name == PAUSE
             else read_release(values)
             if name == STOP_ASKING
-            else read_resume(values, is_paused=state.paused is not None)
+            else read_resume(values, is_paused=state.paused is not None, tenant=state.opening.tenant)
         )
         if name == RESUME and state.is_idle and not isinstance(message, (Paused, Released)):
             message = idle_fault(message)

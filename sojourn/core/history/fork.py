@@ -176,6 +176,7 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
         phase=_phase(state, waits_for, is_last=limit is not None),
         inbox=state.inbox,
         taken=state.taken,
+        sender=state.sender,
         new=tuple(message for message in state.new if message != notice),
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,

@@ -3,7 +3,7 @@
 The workflow and the fold read them by the same functions; a message's parts are read as those of a run's opening are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -11,7 +11,9 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError
 from typing_extensions import TypeIs
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
+from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.core.awaits.sent import Refused, by_of
 from sojourn.core.run.known import ANSWER, digest_of, packed, unpacked
 from sojourn.core.values.frozen import changed
@@ -68,7 +70,7 @@ MAX_ID_CHARS = 200
 """Longest id of a message, in characters."""
 
 _NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
-_FIELDS = ("message_id", "text", "parts", "mode", "by")
+_FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL)
 _PARTS = (TextPart, ImagePart, DocumentPart)
 _MAX_REASON_CHARS = 2_000
 
@@ -82,7 +84,9 @@ class Sent:
     mode: Mode = "queue"
     by: str | None = None
     size: int = 0
-    """Size of the message, in bytes of JSON."""
+    """Size of the message and its sender, in bytes of JSON."""
+    principal: Principal | None = None
+    """Who sent it, as the sending program has found out; None for whoever began the conversation."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +167,10 @@ class Inbox:
         return len(self.waiting) >= MAX_WAITING or together > MAX_WAITING_BYTES
 
     def opening(self) -> tuple["Inbox", tuple[Sent, ...]]:
-        """The inbox without the messages that open a turn, and these: all that interrupt, or else the first one."""
-        count = max(self._interrupts, 1)
+        """The inbox without the messages that open a turn, and these: the first one, or the first of one sender that interrupt."""
+        count = 1
+        while count < self._interrupts and is_same(self.waiting[count].principal, self.waiting[0].principal):
+            count += 1
         return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
 
     def taking(self, message_ids: Sequence[str]) -> tuple["Inbox", tuple[Sent, ...]]:
@@ -178,14 +184,24 @@ class Inbox:
         """Number of messages that interrupt; they are before all others."""
         return sum(sent.mode == "interrupt" for sent in self.waiting)
 
-    def steering(self) -> tuple["Inbox", tuple[Sent, ...]]:
-        """The inbox without the messages for the next plan, and these."""
-        steers = tuple(sent for sent in self.waiting if sent.mode == "steer")
-        return changed(self, waiting=tuple(s for s in self.waiting if s.mode != "steer")), steers
+    def steering(self, joins: Callable[[Sent], bool]) -> tuple["Inbox", tuple[Sent, ...]]:
+        """The inbox without the messages for the next plan, and these.
+
+        Args:
+            joins: Whether a message that steers may join the present turn; it opens one of its own otherwise.
+        """
+        steers = tuple(sent for sent in self.waiting if sent.mode == "steer" and joins(sent))
+        return changed(self, waiting=tuple(sent for sent in self.waiting if sent not in steers)), steers
 
 
-def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
-    """Read `{"message_id", "text", "parts", "mode", "by"}`, or a text; a message that was accepted before is read too."""
+def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> Sent | Refused:
+    """Read `{"message_id", "text", "parts", "mode", "by", "principal"}`, or a text; a message that was accepted before is read too.
+
+    Args:
+        values: What was sent.
+        inbox: The messages before.
+        tenant: The tenant of the conversation, which its senders have too; None where it is not known.
+    """
     if unread := unread_in(values):
         return Refused(unread.reason)
     if len(values) != 1:
@@ -205,13 +221,21 @@ def read_send(values: Sequence[Any], inbox: Inbox) -> Sent | Refused:
         return _NO_ID
     if isinstance(message, Refused):
         return message
+    principal = principal_of(fields, tenant)
+    if isinstance(principal, Refused):
+        return principal
     size = size_of(message)
     if size > MAX_MESSAGE_BYTES:
         return Refused(f"the message is {size:,} bytes of JSON, and has at most {MAX_MESSAGE_BYTES:,}")
     if mode is not None and mode not in get_args(Mode):
         return Refused(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
-    sent = Sent(message_id or "", message, mode or "queue", by, size)
-    if inbox.where(sent.message_id) is None and inbox.is_full(size):
+    size += size_of(principal) if principal else 0
+    return _fitting(Sent(message_id or "", message, mode or "queue", by, size, principal), inbox)
+
+
+def _fitting(sent: Sent, inbox: Inbox) -> Sent | Refused:
+    """The message, or why a new one has no room in the inbox."""
+    if inbox.where(sent.message_id) is None and inbox.is_full(sent.size):
         return Refused(
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
         )

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.message import Message
-from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
+from sojourn.core.awaits.principals import principal_fault
 from sojourn.core.values.timers import duration_fault
 from sojourn.core.values.wire import size_of
 
@@ -19,7 +19,6 @@ __all__ = [
     "labels_fault",
     "messages_fault",
     "opening_fault",
-    "principal_fault",
     "read_run_input",
     "turn_start_of",
 ]
@@ -33,9 +32,6 @@ _MAX_TURN_ID_CHARS = 64
 _MAX_ID_CHARS = 300
 """Longest id of another run or call: a child's id consists of its parent's, at most 200, and a call's, at most 64."""
 _MAX_CALLERS = 100
-_MAX_SUBJECT_CHARS = 200
-_MAX_ROLES = 50
-_MAX_ROLE_CHARS = 100
 
 MAX_POLICY_BYTES = 64_000
 """Largest size of a run's own limits as JSON, with names of tools and tags: every plan and child run gets them."""
@@ -76,22 +72,6 @@ def labels_fault(labels: Mapping[str, str]) -> str | None:
         return f"a run has at most {_MAX_LABELS} labels"
     if any(len(key) > _MAX_LABEL_CHARS or len(value) > _MAX_LABEL_CHARS for key, value in labels.items()):
         return f"a label's name and value have at most {_MAX_LABEL_CHARS} characters each"
-    return None
-
-
-def principal_fault(principal: Principal | None) -> str | None:
-    """Why nobody is called so, or None; the tenant is a search attribute, which has the rule of a session's id."""
-    if principal is None:
-        return None
-    subject, tenant, roles = principal.subject, principal.tenant, principal.roles
-    if not (0 < len(subject) <= _MAX_SUBJECT_CHARS and subject.isprintable()):
-        return f"principal.subject has 1 to {_MAX_SUBJECT_CHARS} visible characters"
-    if not SESSION_ID.match(tenant):
-        return "principal.tenant holds no quotes, backslashes or control characters, and has at most 200 characters"
-    if len(roles) > _MAX_ROLES or any(
-        not role.isprintable() or len(role) > _MAX_ROLE_CHARS for role in roles
-    ):
-        return f"principal.roles names at most {_MAX_ROLES} roles of at most {_MAX_ROLE_CHARS} visible characters"
     return None
 
 

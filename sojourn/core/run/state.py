@@ -15,6 +15,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.notice import NoticeKind
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
 from sojourn.contracts.spent import Spent
@@ -23,6 +24,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.principals import is_same, least_of
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
@@ -110,6 +112,8 @@ class RunState:
     """In a conversation: the messages that wait, and those that are known."""
     taken: tuple[str, ...] = ()
     """In a conversation: the ids of the messages of the present turn."""
+    sender: Principal | None = None
+    """Who sent the message of the present turn, with the roles of all whose messages joined it; None for whoever started the run."""
     opening_turn: int = 0
     """In a conversation: `turn` as it was when the present turn opened, before answers to its questions."""
     turns: int = 0
@@ -157,6 +161,22 @@ class RunState:
         )
 
     # Read.
+
+    @property
+    def acts_for(self) -> Principal | None:
+        """For whom the run acts now, and so every call of the present turn: the sender of its message.
+
+        A turn has one subject from its first plan to its end; its roles may become fewer. Answers, decisions and results
+        from outside change nothing.
+        """
+        is_sender = self.sender is not None and not self._is_for_starter
+        return self.sender if is_sender else self.opening.principal
+
+    @property
+    def _is_for_starter(self) -> bool:
+        """Whether every turn acts for whoever started the run, as the agent's policy says."""
+        session = self.policy.session
+        return session is not None and session.acts_for == "starter"
 
     @property
     def turn_id(self) -> str:
@@ -409,7 +429,8 @@ class RunState:
         state = changed(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
         if isinstance(message, Resumed) and message.messages:
             resume_messages = (*self.resume_messages, *(Message.user(text) for text in message.messages))
-            state = changed(state, resume_messages=resume_messages).turn_begun()
+            sender = least_of(self.acts_for, message.principal) if message.principal else self.sender
+            state = changed(state, resume_messages=resume_messages, sender=sender).turn_begun()
         return state, True
 
     # Turns of a conversation.
@@ -434,6 +455,7 @@ class RunState:
             state,
             inbox=inbox,
             taken=tuple(sent.message_id for sent in opening),
+            sender=least_of(None, *(sent.principal for sent in opening)),
             opened_after=len(self.new),
             new=(*self.new, *(sent.message for sent in opening)),
             turn=turn,
@@ -452,12 +474,17 @@ class RunState:
         Args:
             message_ids: The messages of the turn, where the run has recorded which ones joined it.
         """
-        inbox, steers = self.inbox.taking(message_ids) if message_ids else self.inbox.steering()
+        inbox, steers = self.inbox.taking(message_ids) if message_ids else self.inbox.steering(self._may_join)
         if not steers:
             return self, []
         ids = [sent.message_id for sent in steers]
         new = (*self.new, *(sent.message for sent in steers))
-        return changed(self, inbox=inbox, taken=(*self.taken, *ids), new=new), ids
+        sender = least_of(self.sender, *(sent.principal for sent in steers))
+        return changed(self, inbox=inbox, taken=(*self.taken, *ids), sender=sender, new=new), ids
+
+    def _may_join(self, sent: Sent) -> bool:
+        """Whether a message may join the present turn: that of another sender opens a turn of its own."""
+        return self._is_for_starter or is_same(sent.principal or self.opening.principal, self.acts_for)
 
     def received(self, sent: Sent, after: str) -> tuple["RunState", Sent]:
         """The state with a further message, which may interrupt the present turn, and that message with an id."""
@@ -508,6 +535,7 @@ class RunState:
             earlier=add_totals(self.earlier, self.totals),
             totals=RunTotals(),
             taken=(),
+            sender=None,
             new=told,
             limit=None,
             unseen=unseen,

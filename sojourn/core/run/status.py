@@ -18,6 +18,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         agent_id=state.opening.agent_id,
         session_id=state.opening.session_id,
         principal=state.opening.principal,
+        acts_for=state.acts_for,
         forked_from=state.opening.forked_from,
         turn_id=state.turn_id,
         status="paused" if paused else "waiting" if waits_for else "idle" if state.is_idle else "running",

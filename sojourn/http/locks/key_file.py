@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
-from sojourn.core.run.opening import principal_fault
+from sojourn.core.awaits.principals import principal_fault
 from sojourn.errors import DefinitionError, InvalidInput
 from sojourn.private import private_opener, sync_folder
 

@@ -10,7 +10,7 @@ from joserfc.jws import JWSRegistry, extract_compact
 from starlette.requests import Request
 
 from sojourn.contracts.principal import Principal
-from sojourn.core.run.opening import principal_fault
+from sojourn.core.awaits.principals import principal_fault
 from sojourn.errors import DefinitionError
 from sojourn.http.locks.authenticated import unauthenticated
 from sojourn.http.locks.bearer import bearer_of

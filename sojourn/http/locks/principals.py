@@ -7,7 +7,7 @@ from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
 from sojourn.contracts.principal import ROLES, Principal, Role
-from sojourn.core.run.opening import principal_fault
+from sojourn.core.awaits.principals import principal_fault
 from sojourn.http.problems import Problem
 
 __all__ = [

@@ -163,7 +163,7 @@ async def say(service: Service, asking: Principal, run_id: str, said: Said) -> P
     run = await service.run(asking, run_id)
     content = {"parts": said.message.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = said.message_id or uuid.uuid4().hex
-    accepted = await run.send({"message_id": message_id, **content, "by": asking.subject})
+    accepted = await run.send({"message_id": message_id, **content, "by": asking.subject}, principal=asking)
     return await reply_to(service, run.id, accepted, said)
 
 

@@ -38,7 +38,7 @@ async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: Resu
     require(asking, "operator")
     run = await service.run(asking, run_id)
     await _require_open(run, "resume")
-    await run.resume(body.note, messages=body.messages, by=asking.subject)
+    await run.resume(body.note, messages=body.messages, by=asking.subject, principal=asking)
     return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
 
 

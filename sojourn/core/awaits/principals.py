@@ -1,0 +1,100 @@
+"""For whom a run acts: the sender of its turn's message, or its starter.
+
+What joins work in progress never changes for whom the work is done, and can only take roles away: a person who adds a
+sentence to a colleague's run would otherwise act with the colleague's rights, or the colleague with the person's.
+"""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from sojourn.contracts.ids import SESSION_ID
+from sojourn.contracts.principal import Principal
+from sojourn.core.awaits.sent import Refused
+
+__all__ = ["PRINCIPAL", "is_same", "least_of", "principal_fault", "principal_of", "written_principal"]
+
+PRINCIPAL = "principal"
+"""The field of a message with its sender, as the program that sends it has found out; without it the message is the starter's."""
+
+_MAX_SUBJECT_CHARS = 200
+_MAX_ROLES = 50
+_MAX_ROLE_CHARS = 100
+_FIELDS = ("subject", "tenant", "roles")
+
+
+def is_same(one: Principal | None, other: Principal | None) -> bool:
+    """Whether both are the same subject; their roles may differ."""
+    if one is None or other is None:
+        return one is other
+    return (one.subject, one.tenant) == (other.subject, other.tenant)
+
+
+def least_of(present: Principal | None, *joining: Principal | None) -> Principal | None:
+    """For whom work goes on that messages join: still for the same subject, with the roles that all have.
+
+    Args:
+        present: For whom the work is done; None for a program that did not say, which the first one that is known follows.
+        joining: Who sent the messages; None for those without a sender, which change nothing.
+    """
+    for each in joining:
+        if present is None:
+            present = each
+        elif each is not None and any(role not in each.roles for role in present.roles):
+            roles = [role for role in present.roles if role in each.roles]
+            present = present.model_copy(update={"roles": roles})
+    return present
+
+
+def principal_fault(principal: Principal | None) -> str | None:
+    """Why nobody is called so, or None; the tenant is a search attribute, which has the rule of a session's id."""
+    if principal is None:
+        return None
+    subject, tenant, roles = principal.subject, principal.tenant, principal.roles
+    if not (0 < len(subject) <= _MAX_SUBJECT_CHARS and subject.isprintable()):
+        return f"principal.subject has 1 to {_MAX_SUBJECT_CHARS} visible characters"
+    if not SESSION_ID.match(tenant):
+        return "principal.tenant holds no quotes, backslashes or control characters, and has at most 200 characters"
+    if len(roles) > _MAX_ROLES or any(
+        not role.isprintable() or len(role) > _MAX_ROLE_CHARS for role in roles
+    ):
+        return f"principal.roles names at most {_MAX_ROLES} roles of at most {_MAX_ROLE_CHARS} visible characters"
+    return None
+
+
+def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal | Refused | None:
+    """The sender of a message, or why it is refused: nobody can be called so.
+
+    Plain code reads it, since what is accepted must not depend on a library's version.
+
+    Args:
+        fields: The fields of the message.
+        tenant: The tenant of the run; None where it is not known.
+    """
+    value = fields.get(PRINCIPAL)
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        return Refused(
+            '`principal` is an object such as {"subject": "ana", "tenant": "acme", "roles": ["user"]}'
+        )
+    given = cast("dict[str, Any]", value)
+    subject, of_tenant, roles = given.get("subject"), given.get("tenant", ""), given.get("roles", [])
+    if any(name not in _FIELDS for name in given):
+        return Refused(f"`principal` has {', '.join(f'`{name}`' for name in _FIELDS)} only")
+    if not isinstance(subject, str) or not isinstance(of_tenant, str) or not _are_texts(roles):
+        return Refused("`principal` has a `subject`, a `tenant` and a list of `roles`, all of them texts")
+    principal = Principal(subject=subject, tenant=of_tenant, roles=list(cast("list[str]", roles)))
+    if fault := principal_fault(principal):
+        return Refused(fault)
+    if tenant is not None and of_tenant != tenant:
+        return Refused("`principal` is of another tenant than the run")
+    return principal
+
+
+def written_principal(principal: Principal) -> dict[str, Any]:
+    """A principal as a message carries it."""
+    return principal.model_dump(mode="json", exclude_defaults=True)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("Iterable[Any]", value))

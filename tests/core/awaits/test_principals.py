@@ -1,0 +1,159 @@
+"""For whom a run acts: what is read of a sender, and what becomes of roles where several people's messages meet."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunInput
+from sojourn.contracts.run_policy import RunPolicy
+from sojourn.contracts.session_policy import SessionPolicy
+from sojourn.core.awaits.principals import is_same, least_of, principal_of, written_principal
+from sojourn.core.awaits.sent import Refused
+from sojourn.core.run.inbox import Inbox, Sent, read_send
+from sojourn.core.run.state import RunState
+
+ADM = Principal(subject="adm", tenant="acme", roles=["user", "approver", "operator"])
+ANA = Principal(subject="ana", tenant="acme", roles=["user"])
+
+PRINCIPALS = st.builds(
+    Principal,
+    subject=st.sampled_from(["ana", "ben", "eve"]),
+    tenant=st.just("acme"),
+    roles=st.lists(st.sampled_from(["user", "approver", "operator", "buyer"]), unique=True, max_size=4),
+)
+
+
+@given(present=st.none() | PRINCIPALS, joining=st.lists(st.none() | PRINCIPALS, max_size=4))
+def test_what_joins_never_adds_a_role_and_never_changes_the_subject(present, joining):
+    """Work goes on for the same subject, with no role that anybody who joined lacks."""
+    result = least_of(present, *joining)
+    named = [each for each in (present, *joining) if each is not None]
+    assert (result is None) == (not named)
+    if result is not None:
+        assert result.subject == named[0].subject
+        assert set(result.roles) == set.intersection(*(set(each.roles) for each in named))
+
+
+@given(principal=PRINCIPALS)
+def test_a_sender_is_read_as_it_was_written(principal):
+    """A message carries its sender whole."""
+    assert principal_of({"principal": written_principal(principal)}, "acme") == principal
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "ana",
+        {},
+        {"subject": 1},
+        {"subject": ""},
+        {"subject": "a\nb"},
+        {"subject": "ana", "roles": "user"},
+        {"subject": "ana", "roles": [1]},
+        {"subject": "ana", "roles": None},
+        {"subject": "ana", "tenant": None},
+        {"subject": "ana", "tenant": "globex"},
+        {"subject": "ana", "tenant": "acme", "admin": True},
+        {"subject": "ana", "tenant": "acme", "roles": ["x"] * 51},
+    ],
+    ids=str,
+)
+def test_a_sender_that_nobody_can_be_is_refused(value):
+    """A message whose sender is malformed, or of another tenant, is refused whole, and acts for nobody else instead."""
+    assert isinstance(principal_of({"principal": value}, "acme"), Refused)
+    assert isinstance(read_send([{"text": "hi", "principal": value}], Inbox(), "acme"), Refused)
+
+
+def test_a_message_without_a_sender_is_as_before():
+    """Messages of histories that know no senders are read as they were."""
+    read = read_send([{"text": "hi", "principal": None}], Inbox(), "acme")
+    assert read == read_send(["hi"], Inbox(), "acme") == read_send(["hi"], Inbox())
+
+
+def sent(id, principal, mode="queue"):
+    return Sent(id, Message.user(id), mode, principal=principal)
+
+
+def talking(starter=ADM, policy=None):
+    """A conversation that is idle, begun by an administrator."""
+    state = RunState.opened(RunInput(agent_id="a.b", messages=[], conversation=True, principal=starter))
+    return state.agreeing(policy) if policy else state
+
+
+def with_messages(state, *messages):
+    for each in messages:
+        state, _ = state.received(each, "1-1-1")
+    return state
+
+
+def test_a_turn_acts_for_its_sender_and_the_next_one_for_its_own():
+    """Between turns, and for a message without a sender, a conversation acts for its starter."""
+    state = with_messages(talking(), sent("1", ANA), sent("2", None))
+    assert state.acts_for == ADM
+    state = state.turn_opened()
+    assert (state.taken, state.acts_for) == (("1",), ANA)
+    state = state.turn_ended()
+    assert state.acts_for == ADM
+    state = state.turn_opened()
+    assert (state.taken, state.acts_for) == (("2",), ADM)
+
+
+def test_a_steer_of_another_sender_opens_a_turn_of_its_own():
+    """It does not act with the rights of the one whose turn is under way, nor that one with its."""
+    state = with_messages(talking(), sent("1", ADM)).turn_opened()
+    state = with_messages(state, sent("2", ANA, "steer"), sent("3", None, "steer"))
+    state, joined = state.joined()
+    assert (joined, state.acts_for) == (["3"], ADM)
+    state = state.turn_ended().turn_opened()
+    assert (state.taken, state.acts_for) == (("2",), ANA)
+
+
+def test_a_steer_of_the_same_sender_joins_with_the_roles_of_both():
+    """A role that the sender has lost meanwhile is lost to the turn, and one that was gained is not gained by it."""
+    state = with_messages(talking(), sent("1", ADM)).turn_opened()
+    fewer = ADM.model_copy(update={"roles": ["user", "auditor"]})
+    state, joined = with_messages(state, sent("2", fewer, "steer")).joined()
+    assert joined == ["2"]
+    assert state.acts_for == ADM.model_copy(update={"roles": ["user"]})
+    assert state.turn_ended().acts_for == ADM
+
+
+def test_interruptions_of_two_senders_open_two_turns():
+    """Messages that interrupt open one turn together only where one person has sent them."""
+    state = with_messages(
+        talking(),
+        sent("1", ANA, "interrupt"),
+        sent("2", ANA, "interrupt"),
+        sent("3", ADM, "interrupt"),
+    )
+    state = state.turn_opened()
+    assert (state.taken, state.acts_for) == (("1", "2"), ANA)
+    state = state.turn_ended().turn_opened()
+    assert (state.taken, state.acts_for) == (("3",), ADM)
+
+
+def test_a_setting_restores_the_starter():
+    """With `acts_for="starter"` every turn acts for whoever began the conversation, and every steer joins."""
+    state = talking(policy=RunPolicy(session=SessionPolicy(acts_for="starter")))
+    state = with_messages(state, sent("1", ANA)).turn_opened()
+    state, joined = with_messages(state, sent("2", None, "steer")).joined()
+    assert (joined, state.acts_for) == (["2"], ADM)
+
+
+def test_only_the_agent_lets_turns_act_for_the_starter():
+    """Who starts a conversation may take that away, and cannot give it."""
+    starter, sender = SessionPolicy(acts_for="starter"), SessionPolicy(acts_for="sender")
+    assert SessionPolicy().tightened(starter).acts_for is None
+    assert sender.tightened(starter).acts_for == "sender"
+    assert starter.tightened(sender).acts_for == "sender"
+    assert starter.tightened(SessionPolicy(max_turns=3)) == SessionPolicy(max_turns=3, acts_for="starter")
+
+
+def test_one_subject_of_two_tenants_is_two():
+    """Names are unique within a tenant only."""
+    assert is_same(ANA, ANA.model_copy(update={"roles": []}))
+    assert not is_same(ANA, ANA.model_copy(update={"tenant": "globex"}))
+    assert not is_same(ANA, None)
+    assert is_same(None, None)
