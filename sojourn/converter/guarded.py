@@ -6,11 +6,13 @@ is no public hook between: this file overrides two methods of the SDK that are n
 Sojourn does. `tests/encrypted/test_guarded.py` fails when the SDK calls others.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
@@ -23,6 +25,7 @@ from temporalio.converter import (
 )
 
 from sojourn.converter.codec import GuardedCodec, opened_singly
+from sojourn.converter.short_failures import BOUNDS, LARGEST, ShortFailureConverter, may_be_held
 
 __all__ = ["GuardedDataConverter"]
 
@@ -66,6 +69,21 @@ class GuardedDataConverter(DataConverter):
             and type(converter).with_context is CompositePayloadConverter.with_context
             and not any(isinstance(one, WithSerializationContext) for one in converter.converters.values())
         )
+
+    async def encode_failure(self, exception: BaseException, failure: Failure) -> None:
+        """Convert and encode the failure of an attempt, shortened where the server would drop its message."""
+        await super().encode_failure(exception, failure)
+        if not may_be_held(failure):
+            return
+        for bounds in BOUNDS:
+            if failure.ByteSize() <= LARGEST:
+                return
+            short = copy.copy(self)
+            object.__setattr__(
+                short, "failure_converter", ShortFailureConverter(self.failure_converter, bounds)
+            )
+            failure.Clear()
+            await DataConverter.encode_failure(short, exception, failure)
 
     async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         open_ = super()._decode_reference_payload_sequence
