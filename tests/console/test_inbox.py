@@ -26,7 +26,7 @@ def row(page, run):
 
 async def read(page):
     """Wait until what is newly shown has been there long enough for keys."""
-    await expect(page.locator("#open:not([data-arming])")).to_be_attached()
+    await expect(page.locator("#open form:not([data-arming])")).to_be_attached()
 
 
 def label():
@@ -95,6 +95,8 @@ async def test_the_inbox_is_answered_by_keys_alone(office, visit):
     assert (await runs[1].status()).awaits, "nobody has decided yet"
     await press("d")
     await expect(page.locator("#said")).to_contain_text("Denied")
+    await expect(page.locator("#open .receipt")).to_contain_text("Denied by local")
+    await press("j")
     await expect(page.locator("#open")).to_contain_text(runs[2].id)
     await read(page)
     await press("a")
@@ -109,18 +111,20 @@ async def test_the_inbox_is_answered_by_keys_alone(office, visit):
 
 
 async def test_who_keeps_pressing_decides_on_nothing_that_came_meanwhile(office, visit):
-    """After an approval the page goes on to the next wait; keys go to that one only after a pause, and those pressed before it do nothing."""
+    """After an approval nothing else is open; keys go to the next wait only after a pause, and those pressed before it do nothing."""
     labels, query = label()
     runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(3)]
     page = await visit(f"{office.url}/inbox/{runs[0].id}/{(await office.asked(runs[0])).id}?{query}")
     await read(page)
     await page.keyboard.press("a")
     await page.keyboard.press("a")
-    await expect(page.locator("#open .meta")).not_to_contain_text(runs[0].id)
+    await expect(page.locator("#open .receipt")).to_contain_text("Approved by local")
+    await page.keyboard.press("j")
+    await expect(page.locator("#open .meta")).to_contain_text(runs[1].id)
     for _ in range(12):
         await page.keyboard.press("a", delay=20)
         await page.wait_for_timeout(100)
-    await expect(page.locator("#open[data-arming]")).to_be_attached()
+    await expect(page.locator("#open form[data-arming]")).to_be_attached()
     for run in runs[1:]:
         assert [wait.payload["amount"] for wait in (await run.status()).awaits] == [12.5]
     await read(page)
@@ -128,20 +132,102 @@ async def test_who_keeps_pressing_decides_on_nothing_that_came_meanwhile(office,
     await expect(page.get_by_role("button", name="Approve", exact=False).first).to_be_focused()
 
 
+async def centre_of(button) -> tuple[float, float]:
+    """Where a pointer is on a button."""
+    box = await button.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_decision_leads_to_its_receipt_and_clicks_after_it_approve_nothing(office, visit, script):
+    """The page says what was approved, with what, by whom and when; clicks at the same place, 0.1 to 1.5 s later, decide nothing else."""
+    labels, query = label()
+    runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(3)]
+    first = await office.asked(runs[0])
+    page = await visit(f"{office.page_of(runs[0], first)}?{query}", script=script)
+    if script:
+        await read(page)
+    approve = page.get_by_role("button", name="Approve", exact=False).first
+    at = await centre_of(approve)
+    await page.mouse.click(*at)
+    for pause in (100, 100, 200, 300, 400, 400):
+        await page.wait_for_timeout(pause)
+        await page.mouse.click(*at)
+    receipt = page.locator("#open .receipt")
+    for text in ("Approved by local", "Refund an order", "office.orders.refund"):
+        await expect(receipt).to_contain_text(text)
+    await expect(receipt.locator("time").last).to_contain_text("UTC")
+    await expect(page.locator("#open .arguments")).to_contain_text("12.5")
+    await expect(page.get_by_role("button", name="Approve", exact=False)).to_have_count(0)
+    for run in runs[1:]:
+        assert [wait.payload["amount"] for wait in (await run.status()).awaits] == [12.5]
+    await page.get_by_role("link", name="Next").click()
+    await expect(page.locator("#open .meta")).to_contain_text(runs[1].id)
+
+
+async def test_the_mouse_is_armed_like_the_keys(office, visit):
+    """A click on a wait that has just appeared does nothing; one that comes when it could be read approves what was shown."""
+    labels, query = label()
+    runs = [(await office.asks("refund Ana", labels=labels))[0] for _ in range(2)]
+    page = await visit(f"{office.page_of(runs[0], await office.asked(runs[0]))}?{query}")
+    approve = page.get_by_role("button", name="Approve", exact=False).first
+    await read(page)
+    at = await centre_of(approve)
+    await page.keyboard.press("j")
+    await expect(page.locator("#open .meta")).to_contain_text(runs[1].id)
+    for _ in range(6):  # each click that comes too early starts the pause anew
+        await page.mouse.click(*at)
+        await page.wait_for_timeout(150)
+    await expect(page.locator("#open form[data-arming]")).to_be_attached()
+    assert [wait.payload["amount"] for wait in (await runs[1].status()).awaits] == [12.5]
+    await read(page)
+    await page.mouse.click(*await centre_of(approve))
+    await expect(page.locator("#said")).to_contain_text("Approved")
+
+
+async def test_an_approval_that_changes_under_an_open_page_is_armed_anew(office, visit):
+    """On the page of a run the next approval takes the place of one that somebody else has given, and a click meant for that one does nothing."""
+    run, first = await office.asks("refund Ana")
+    page = await visit(f"{office.url}/runs/{run.id}")
+    form = page.locator("#side form[data-wait]:not([data-arming])")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await expect(form).to_be_attached()
+    approve = page.locator("#side").get_by_role("button", name="Approve", exact=True)
+    await page.evaluate(
+        """() => new MutationObserver(() => {
+            const shown = document.querySelector("#side pre")?.textContent ?? "";
+            if (!shown.includes("1250") || window.pressed) return;
+            document.body.dataset.pressed = "";
+            window.pressed = document.querySelector("#side button[value=approve]");
+            setTimeout(() => window.pressed.click(), 100);
+            setTimeout(() => window.pressed.click(), 600);
+        }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true })"""
+    )
+    await run.approve(first, by="ben")
+    second = await office.asked(run, but=first.id)
+    await expect(page.locator("body[data-pressed]")).to_be_attached()
+    await page.wait_for_timeout(700)
+    assert [wait.id for wait in (await run.status()).awaits] == [second.id]
+    await approve.click()
+    await expect(page.locator("#open .receipt")).to_contain_text("Approved by local")
+    await expect(page.locator("#open .arguments")).to_contain_text("1250")
+    await page.get_by_role("link", name="Back to the run").click()
+    await expect(page).to_have_url(f"{office.url}/runs/{run.id}")
+
+
 async def test_what_was_done_is_said_only_where_it_is_so(office):
-    """A link that says a call was approved says nothing of one that is open, of one that was denied, or of none."""
+    """A link that says a call was approved says nothing of one that is open, or of one that was denied."""
     labels, _ = label()
     run, wait = await office.asks("refund Ana", labels=labels)
     other, denied = await office.asks("refund Ana", labels=labels)
     await other.deny(denied)
     async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
-        for of in (f"{run.id}/{wait.id}", f"{other.id}/{denied.id}", f"{run.id}/none", "x"):
-            answer = await http.get("/inbox", params={"done": "approve", "of": of})
+        for of in (f"{run.id}/{wait.id}", f"{other.id}/{denied.id}"):
+            answer = await http.get(f"/inbox/{of}", params={"done": "approve"})
             assert answer.status_code == 200
-            assert "See it" not in answer.text
-        place = f"{other.id}/{denied.id}"
-        answer = await http.get("/inbox", params={"done": "deny", "of": place})
-        assert f'Denied. <a href="/inbox/{place}">See it</a>' in answer.text
+            assert "<p>Approved." not in answer.text
+        answer = await http.get(f"/inbox/{other.id}/{denied.id}", params={"done": "deny"})
+        assert "<p>Denied." in answer.text
 
 
 async def test_a_long_question_is_whole_and_what_is_cut_says_where_all_of_it_is(office):
@@ -196,6 +282,8 @@ async def test_a_question_is_answered_in_words_or_declined(office, visit, script
     await expect(page.locator("#open .prose")).to_contain_text("1. this 2. that")
     await page.locator("form.answer textarea").fill("the <b>second</b>")
     await page.get_by_role("button", name="Answer", exact=True).click()
+    await expect(page.locator("#open .receipt")).to_contain_text("Answered by local")
+    await page.get_by_role("link", name="Next (1)").click()
     await expect(page.locator("#open")).to_contain_text(other.id)
     await page.get_by_role("button", name="Decline").click()
     await expect(page.locator("#said")).to_contain_text("Declined")

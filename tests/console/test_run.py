@@ -100,13 +100,15 @@ async def test_the_tree_is_live_and_keeps_what_somebody_does_in_it(desk, visit):
 
 @pytest.mark.parametrize("script", [True, False])
 async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script):
-    """A call is approved or denied as its arguments are shown, a question of a child run is answered, and the page of the run comes back."""
+    """A call is approved or denied as its arguments are shown, a question of a child run is answered, and the receipt leads back to the page of the run."""
     run = await desk.waiting("Delete the old work orders of s-4")
     page = await visit(f"{desk.url}/runs/{run.id}", script=script)
     side = page.locator("#side .waits")
     await expect(side.locator("pre")).to_contain_text('"count": 412')
     await side.get_by_label("Reason").fill("they are old")
     await side.get_by_role("button", name="Approve", exact=True).click()
+    await expect(page.locator(".receipt")).to_contain_text("Approved by local")
+    await page.get_by_role("link", name="Back to the run").click()
     await expect(page).to_have_url(f"{desk.url}/runs/{run.id}")
     await desk.status_when(run, lambda status: status.status == "completed")
     await page.goto(f"{desk.url}/runs/{run.id}")
@@ -115,6 +117,7 @@ async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script)
     await page.goto(f"{desk.url}/runs/{parent.id}")
     await side.get_by_label("Answer").fill("the old one")
     await side.get_by_role("button", name="Answer", exact=True).click()
+    await page.get_by_role("link", name="Back to the run").click()
     await expect(page).to_have_url(f"{desk.url}/runs/{parent.id}")
     await desk.status_when(parent, lambda status: status.status == "completed")
 

@@ -131,8 +131,10 @@ async def test_an_approval_is_decided_in_its_place(console, visit, talk, script)
     await press(page, ask.get_by_role("button", name="Approve", exact=True), script=script)
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
     if not script:
-        await page.reload()
+        await expect(page.locator(".receipt")).to_contain_text("Approved by local")
+        await page.get_by_role("link", name="Back to the conversation").click()
     await expect(page.locator(".ask .outcome")).to_contain_text("Approved by local")
+    await expect(page.locator(".ask pre")).to_contain_text('"disk": "a"')
     await expect(page.locator(".turn").last.locator(".prose")).to_have_text("wiped a")
 
 

@@ -17,6 +17,7 @@ from sojourn.console.form import Form
 from sojourn.console.live import Live, News, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit
+from sojourn.console.reading_answers import VERDICTS
 from sojourn.console.routes.talk import form_page
 from sojourn.console.saying import message_id_for, say
 from sojourn.console.talk_place import talk_place
@@ -254,6 +255,10 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
         await act()
     elif refused := await _settle(visit, run, form):
         return await _not_settled(visit, agent_id, session_id, run, refused)
+    elif not visit.is_part and form.text("do") in VERDICTS:
+        back = {"back": run.id, "talk_agent": agent_id, "talk_session": session_id}
+        path = f"/inbox/{form.text('run_id') or run.id}/{form.text('await_id')}"
+        return visit.go(path, done=form.text("do"), **back)  # no other question is under the pointer there
     if not visit.is_part:
         await heard()
     return ""

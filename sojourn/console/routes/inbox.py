@@ -89,8 +89,8 @@ class _Shown:
     """Whether the URL names the wait."""
     done: str = ""
     """What was done just before, in words."""
-    done_at: str = ""
-    """The page of what was done."""
+    next: InboxRow | None = None
+    """What is open after a wait that has ended; opening it is for a person to do."""
 
 
 def _filters(visit: Visit) -> Filters:
@@ -114,8 +114,8 @@ async def inbox(visit: Visit) -> Response:
             break
         except (Problem, RunNotFound):
             continue  # it has ended meanwhile
-    shown = _shown(filters, cursor, found, view, is_chosen=False)
-    return _answer(visit, await _told(visit, shown))
+    shown = _shown(visit, filters, cursor, found, view, is_chosen=False)
+    return _answer(visit, shown)
 
 
 @pages.get("/inbox/{path:path}")
@@ -123,8 +123,8 @@ async def one(visit: Visit, path: str) -> Response:
     """One wait, and the inbox beside it."""
     filters, cursor = _filters(visit), visit.query("cursor")
     seen, found = await asyncio.gather(_of_path(visit, path), _found(visit, filters, cursor))
-    shown = _shown(filters, cursor, found, seen.view, is_chosen=True)
-    return _answer(visit, await _told(visit, shown))
+    shown = _shown(visit, filters, cursor, found, seen.view, is_chosen=True)
+    return _answer(visit, _told(visit, shown, seen))
 
 
 @pages.post("/inbox/{path:path}", role="viewer")
@@ -139,13 +139,12 @@ async def settle(visit: Visit, path: str) -> Response:
     if refused:
         return await _again(visit, filters, refused.seen, refused.status)
     assert seen.place is not None, "what is not open is refused"
-    if _is_of(seen.status.run_id, back := form.text("back")):
-        return visit.go(f"/runs/{back}")
+    path = _path(seen.status.run_id, seen.wait.id)
     found = await _found(visit, filters, "")
-    after = [each for each in found.waits if each.place > seen.place.place]
-    to = next(iter([*after, *found.waits]), None)
-    done = {"done": form.text("do"), "of": f"{seen.status.run_id}/{seen.wait.id}"}
-    return visit.go(_path(to.run_id, to.opened.wait.id) if to else "/inbox", **done, **filters.query)
+    after = next((each for each in found.waits if each.place > seen.place.place), None)
+    then = f"{after.run_id} {after.opened.wait.id}" if after else ""
+    back = form.text("back") if _is_of(seen.status.run_id, form.text("back")) else ""
+    return visit.go(path, done=form.text("do"), next=then, back=back, **filters.query)
 
 
 def _is_of(run_id: str, other: str) -> bool:
@@ -170,7 +169,8 @@ async def live(visit: Visit) -> Response:
             now = rows, found.count, found.unread, found.cursor
             html = ""
             if now != sent:
-                shown = _Shown(filters, cursor, found, rows, None, is_chosen=False)
+                after = None if run_id else _next(visit, rows)
+                shown = _Shown(filters, cursor, found, rows, None, is_chosen=False, next=after)
                 html = part("list", _render(visit, "inbox_list.html", shown, at=f"{run_id} {await_id}"))
                 sent = now
             if run_id and fate == "open":
@@ -220,38 +220,49 @@ async def _of_path(visit: Visit, path: str) -> settling.Seen:
 
 async def _again(visit: Visit, filters: Filters, seen: settling.Seen, status: int) -> Response:
     found = await _found(visit, filters, "")
-    return _answer(visit, _shown(filters, "", found, seen.view, is_chosen=True), status)
+    return _answer(visit, _shown(visit, filters, "", found, seen.view, is_chosen=True), status)
 
 
 def _shown(
-    filters: Filters, cursor: str, found: FoundWaits, view: WaitView | None, *, is_chosen: bool
+    visit: Visit, filters: Filters, cursor: str, found: FoundWaits, view: WaitView | None, *, is_chosen: bool
 ) -> _Shown:
-    return _Shown(filters, cursor, found, [row_of(each) for each in found.waits], view, is_chosen)
-
-
-async def _told(visit: Visit, shown: _Shown) -> _Shown:
-    """The page with what was done just before, as the URL says it, if it is so."""
-    done, of = visit.query("done"), visit.query("of")
-    if done == "void" and shown.view is not None and shown.view.changes:
-        return replace(
-            shown,
-            done="The tool was changed since you saw it, so the call did not run. Decide on it as it is now.",
-        )
-    if done not in DONE or not of:
+    rows = [row_of(each) for each in found.waits]
+    shown = _Shown(filters, cursor, found, rows, view, is_chosen)
+    if view is None or any(row.key == f"{view.run_id} {view.await_id}" for row in rows):
         return shown
-    try:
-        seen = await _of_path(visit, of)
-    except (RunNotFound, Problem, InvalidInput):
+    return replace(shown, next=_next(visit, rows))
+
+
+def _told(visit: Visit, shown: _Shown, seen: settling.Seen) -> _Shown:
+    """The page with what was done just before, as the URL says it, if it is so."""
+    done = visit.query("done")
+    if done == "void" and seen.view.changes:
+        told = "The tool was changed since you saw it, so the call did not run. Decide on it as it is now."
+        return replace(shown, done=told)
+    if done not in DONE:
         return shown
     if seen.place is not None:
-        return (
-            replace(shown, done="Further results are waited for", done_at=visit.url(f"/inbox/{of}"))
-            if done == "provide"
-            else shown
-        )
-    if seen.view.ended is not None and seen.view.ended.verdict != VERDICTS[done]:
+        return replace(shown, done="Further results are waited for") if done == "provide" else shown
+    if seen.view.ended is None or seen.view.ended.verdict != VERDICTS[done]:
         return shown
-    return replace(shown, done=DONE[done], done_at=visit.url(f"/inbox/{of}"))
+    return replace(shown, done=DONE[done])
+
+
+def _back(visit: Visit, view: WaitView | None) -> list[tuple[str, str]]:
+    """Where a decision was made, if that was not here: the page of the run, or the conversation."""
+    back = visit.query("back")
+    if view is None or not _is_of(view.run_id, back):
+        return []
+    agent_id, session_id = visit.query("talk_agent"), visit.query("talk_session")
+    if agent_id and session_id:
+        return [("Back to the conversation", visit.url.talk(agent_id, session_id))]
+    return [("Back to the run", visit.url(f"/runs/{back}"))]
+
+
+def _next(visit: Visit, rows: list[InboxRow]) -> InboxRow | None:
+    """What is open after a wait that has ended: what came after it, if that is open, or else the oldest."""
+    wanted = visit.query("next")
+    return next((row for row in rows if row.key == wanted), rows[0] if rows else None)
 
 
 def _answer(visit: Visit, shown: _Shown, status: int = 200) -> Response:
@@ -290,7 +301,9 @@ def _values(visit: Visit, shown: _Shown, *, at: str = "") -> dict[str, Any]:
         "query": f"?{query}" if query else "",
         "view": view,
         "at": at,
-        "after": shown.rows[index + 1].key if index + 1 < len(keys) else "",
+        "next": shown.next,
+        "back": _back(visit, view),
+        "after": shown.next.key if shown.next else shown.rows[index + 1].key if index + 1 < len(keys) else "",
         "before": shown.rows[index - 1].key if index > 0 else "",
         "agents": visit.service.app.list_agents(),
         "kinds": KINDS,

@@ -29,6 +29,7 @@
   document.querySelector("#list [aria-current]")?.scrollIntoView({ block: "nearest" });
   addEventListener("popstate", () => { if (here() !== page) location.reload(); }); // else somebody goes to a part of this page
   document.addEventListener("htmx:after:swap", () => {
+    aimed = null;
     settled();
     const wrong = document.querySelector("#open [aria-invalid], #open .problem");
     if (wrong && document.activeElement === document.body) (wrong.matches("input, select, textarea") ? wrong : wrong.querySelector("input") ?? document.querySelector("#open [aria-invalid]") ?? document.getElementById("wait-title"))?.focus();
@@ -41,29 +42,9 @@
     tasks.splice(0, tasks.length, ...tasks.filter((task) => task.target?.id === "said"));
   });
 
-  // What is newly shown is read before a key goes to it; whoever still types meanwhile, typed for what was shown before.
-  const READING = 800;
-  let arming = 0, aimed = null;
-  const rest = () => {
-    clearTimeout(arming);
-    const open = document.getElementById("open");
-    if (!open) return;
-    open.dataset.arming = "";
-    aimed = null;
-    arming = setTimeout(() => delete open.dataset.arming, READING);
-  };
-  let seen = document.querySelector("#open > *");
-  rest();
-  document.addEventListener("htmx:after:swap", () => {
-    const now = document.querySelector("#open > *");
-    if (now !== seen) rest();
-    seen = now;
-  });
-  document.addEventListener("click", (event) => { // the second half of a double click is of what was there before
-    if (event.detail > 1 && event.target.closest?.("#open button[name=do]")) event.preventDefault();
-  }, true);
-
-  // A key goes to a button first: nobody decides by a slip. Where an answer is written, to its first field.
+  // A key goes to a button first: nobody decides by a slip. Where an answer is written, to its first field. Keys that come before what
+  // is newly shown could be read were meant for what was shown before (arming.js).
+  let aimed = null;
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && document.activeElement?.matches("textarea")) {
       document.activeElement.form?.requestSubmit(document.activeElement.form.querySelector("button.primary"));
@@ -76,7 +57,8 @@
       ?? (event.key === "a" ? document.querySelector("#open form :is(input:not([type=hidden]), select, textarea)") : null);
     if (!armed) return;
     event.preventDefault();
-    if (armed.closest("[data-arming]")) rest();
+    const early = armed.matches("button") && armed.closest("[data-arming]");
+    if (early) (aimed = null, early.dispatchEvent(new Event("early")));
     else if (armed === at && armed === aimed) { if (!event.repeat) armed.click(); }
     else (aimed = armed.matches("button") ? armed : null, armed.focus());
   });

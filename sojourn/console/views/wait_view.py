@@ -124,6 +124,22 @@ class WaitView:
         return f"ask-{hashlib.sha256(f'{self.run_id} {self.await_id}'.encode()).hexdigest()[:12]}"
 
     @property
+    def mark(self) -> str:
+        """Changes when what a person decides by changes."""
+        calls = [(call.tool_call_id, call.tool, call.arguments.whole) for call in self.calls]
+        by = (
+            self.anchor,
+            self.digest,
+            self.title,
+            self.prompt,
+            self.detail,
+            self.changes,
+            self.consequences,
+            calls,
+        )
+        return hashlib.sha256(repr(by).encode()).hexdigest()[:16]
+
+    @property
     def role(self) -> Role:
         """Who may settle it."""
         return "approver" if self.kind == "approval" else "user"
