@@ -1,11 +1,14 @@
 """ExecuteToolActivity: answers one tool call, however the call ends."""
 
+from dataclasses import replace
+
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
+from sojourn.authoring.runnable import Runnable
 from sojourn.contracts import raised
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
@@ -14,6 +17,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
+from sojourn.core.payload.unknown_outcome import outcome_unknown
 from sojourn.core.run import outcomes
 from sojourn.logs.context import current_mask
 from sojourn.logs.exceptions import described
@@ -22,7 +26,7 @@ from .asked_again import voided
 from .examples import with_fitting_example
 from .external_result import check_external_result
 from .first_time import FirstTime
-from .lost_workers import MAX_LOST, lost_before
+from .lost_workers import MAX_LOST, Earlier, earlier_attempts
 from .overtime import is_cancellation
 from .threads import SyncThreads
 from .tool_execution import ToolExecution
@@ -57,9 +61,11 @@ class ExecuteToolActivity:
         if self._app.agent(task.agent_id) is None:
             await pass_on(task.agent_id)
         await self._first_time.check()
-        lost = await lost_before()
+        earlier = await earlier_attempts()
+        if task.lost or task.effect:
+            earlier = replace(earlier, unknown=True)
         try:
-            result = await self._across(task, call, info, lost)
+            result = await self._across(task, call, info, earlier)
         except BaseException as error:
             if raised.is_a(error, ApplicationError) or is_cancellation(error):
                 raise
@@ -70,12 +76,25 @@ class ExecuteToolActivity:
             )
             result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
             result = masked(result, mask) if mask else result
+            result = outcome_unknown(result)  # the tool may have run
         # The history holds the call too, so its name and id are not repeated.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
-    async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:
-        if task.lost + lost >= MAX_LOST:
-            return outcomes.lost(call, f"{task.lost + lost} times")
+    async def _across(
+        self, task: ToolTask, call: ToolRequest, info: activity.Info, earlier: Earlier
+    ) -> ToolResult:
+        lost = task.lost + earlier.lost
+        if lost >= MAX_LOST:
+            return outcomes.lost(call, f"{lost} times")
+        tool = await self._runnable(task, call)
+        if isinstance(tool, ToolResult):
+            return outcome_unknown(tool) if earlier.unknown else tool
+        if task.given is not None:
+            return await with_fitting_example(tool, check_external_result(tool, call, task.given))
+        return await ToolExecution(self._app, self._threads, tool, call, task, info, earlier).answer()
+
+    async def _runnable(self, task: ToolTask, call: ToolRequest) -> ToolResult | Runnable:
+        """The tool to execute, or the result of a call that may not run."""
         if void := await voided(self._app, call, task.agent_id, task.shown, task.spec_digest):
             return void
         tools = self._app.tools_of(task.agent_id)
@@ -85,6 +104,4 @@ class ExecuteToolActivity:
             if why:
                 return refusal(call, hints.unavailable(call.name, why))
             return refusal(call, hints.unknown_tool(call.name, list(tools)))
-        if task.given is not None:
-            return await with_fitting_example(tool, check_external_result(tool, call, task.given))
-        return await ToolExecution(self._app, self._threads, tool, call, task, info, lost).answer()
+        return tool

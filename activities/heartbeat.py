@@ -20,6 +20,7 @@ from sojourn.core.values.text import plain
 from sojourn.events.pending import BLOCKS_LOOP
 
 from .loop_watch import CURRENT, LATE, watch_of
+from .lost_workers import Earlier
 from .own_task import OwnTask
 
 __all__ = ["beating"]
@@ -39,17 +40,20 @@ MAX_NOTE = 200
 
 @contextmanager
 def beating(
-    mask: Callable[[str], str] | None = None, *, who: dict[str, str] | None = None, lost: int = 0
+    mask: Callable[[str], str] | None = None,
+    *,
+    who: dict[str, str] | None = None,
+    earlier: Earlier | None = None,
 ) -> Generator[None]:
     """Heartbeat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a heartbeat.
 
     Args:
         mask: Masks secrets in a note.
         who: The ids of the call or planner, for the log.
-        lost: Workers lost under this activity before; sent with every heartbeat.
+        earlier: What became of the earlier attempts; sent with every heartbeat.
     """
     # A local activity runs on the worker that waits for it, so a heartbeat would have no receiver.
-    beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, lost)
+    beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, earlier or Earlier())
     watch = watch_of(asyncio.get_running_loop())
     tokens = reporter.set(beats.report), CURRENT.set(beats)
     watch.add(beats)
@@ -67,8 +71,8 @@ class _Silence:
 
     report: Callable[[ProgressNote], None] | None = None
 
-    def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], lost: int) -> None:
-        del mask, lost
+    def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], earlier: Earlier) -> None:
+        del mask, earlier
         self.who = who
 
     def is_overdue(self, now: float) -> bool:
@@ -86,10 +90,10 @@ class _Silence:
 class _Beats:
     """The heartbeats of one activity, with its last note."""
 
-    def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], lost: int) -> None:
+    def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], earlier: Earlier) -> None:
         self.who = who
         self._mask = mask
-        self._lost = lost
+        self._earlier = retry.lost_details(earlier.lost, unknown=earlier.unknown)
         self._task = OwnTask.current()
         self._loop = asyncio.get_running_loop()
         # A note may come from a thread or a task that does not have this activity's context.
@@ -137,7 +141,7 @@ class _Beats:
         activity.heartbeat(*self._details())
 
     def _details(self, blocks: str = "") -> list[dict[str, Any]]:
-        lost, note = retry.lost_details(self._lost), self._note
+        earlier, note = self._earlier, self._note
         if blocks:
             details: dict[str, Any] = {"note": plain(blocks, MAX_NOTE), BLOCKS_LOOP: True}
         elif note is None:
@@ -146,7 +150,7 @@ class _Beats:
             # Masked before it is shortened: half a secret would escape the mask, yet reveals much.
             text = self._mask(note.note) if self._mask else note.note
             details = {"note": plain(text, MAX_NOTE), **note.numbers()}
-        return [{**details, **lost}] if details or lost else []
+        return [{**details, **earlier}] if details or earlier else []
 
     # Called by the watch's thread, while the loop is blocked.
 

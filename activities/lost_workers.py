@@ -1,53 +1,87 @@
-"""How many workers an activity has lost, determined and recorded before the activity does anything.
+"""What became of an activity's earlier attempts, determined and recorded before the activity does anything.
 
-The first attempt sends no request. A later one asks the server how the attempt before ended, and records
-the new count before the tool runs: so a tool that kills its worker at once is counted too.
+The first attempt sends no request. A later one asks the server how the attempt before ended, and records the number
+of lost workers, and whether an attempt may have taken effect, before the tool runs: so a tool that kills its worker at
+once is counted too.
 """
 
 import asyncio
+from dataclasses import dataclass
 
 import structlog
 from temporalio import activity
 from temporalio.api.enums.v1 import TimeoutType
+from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from sojourn.contracts.dispatch import WRONG_WORKER
 from sojourn.core.run import retry
 from sojourn.core.run.retry import MAX_LOST
+from sojourn.core.values.json_value import is_object
 
 from .loop_watch import watch_of
 from .own_task import OwnTask
 
-__all__ = ["MAX_LOST", "lost_before"]
+__all__ = ["MAX_LOST", "Earlier", "earlier_attempts"]
 
 _log = structlog.get_logger("sojourn.activity")
 
 
-async def lost_before() -> int:
-    """The number of workers lost under this activity before this attempt.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the attempts of an activity before this one have come to."""
+
+    lost: int = 0
+    """Number of workers lost under the activity."""
+    unknown: bool = False
+    """Whether one of the attempts may have taken effect."""
+
+
+async def earlier_attempts() -> Earlier:
+    """How the attempts before this one ended.
 
     Raises:
         ApplicationError: The server timed this attempt out before it began.
     """
     info, task = activity.info(), OwnTask.current()
     if info.is_local or task is None:
-        return 0
+        return Earlier()
     if info.attempt == 1:
         await _still_wanted(task)
-        return 0
-    before = retry.read_lost(info.heartbeat_details)
+        return Earlier()
+    before = Earlier(retry.read_lost(info.heartbeat_details), retry.read_unknown(info.heartbeat_details))
     try:
         failure = await task.last_failure()
         kind = TimeoutType.Name(failure.timeout_failure_info.timeout_type) if failure else ""
-        lost = retry.count_lost(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
-        if lost and not await task.beat(await task.encoded([retry.lost_details(lost)])):
+        lost = retry.count_lost(before.lost, kind.removeprefix("TIMEOUT_TYPE_").lower())
+        unknown = before.unknown or await _may_have_acted(task, failure)
+        details = retry.lost_details(lost, unknown=unknown)
+        if details and not await task.beat(await task.encoded([details])):
             raise _given_up()
     except RPCError as error:
         _log.warning("lost_workers_unknown", reason=str(error), attempt=info.attempt)
-        return before
-    if not lost:
+        return Earlier(before.lost, unknown=True)
+    if not details:
         await _still_wanted(task)
-    return lost
+    return Earlier(lost, unknown)
+
+
+async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
+    """Whether the attempt that ended with this failure may have taken effect.
+
+    Only a failure that says so excludes it: a lost worker, a worker that was shut down and a failure that the server
+    has cut do not.
+    """
+    if failure is None:
+        return False
+    error = await task.decoded(failure)
+    if not isinstance(error, ApplicationError):
+        return True
+    if error.type == WRONG_WORKER:
+        return False
+    said = error.details[0] if error.details else None
+    return not is_object(said) or said.get(retry.OUTCOME_UNKNOWN) is not False
 
 
 async def _still_wanted(task: OwnTask) -> None:

@@ -21,7 +21,7 @@ from temporalio.api.workflowservice.v1 import (
     RecordActivityTaskHeartbeatRequest,
 )
 from temporalio.client import Client
-from temporalio.converter import ActivitySerializationContext
+from temporalio.converter import ActivitySerializationContext, DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 __all__ = ["OwnTask"]
@@ -60,6 +60,14 @@ class OwnTask:
 
     async def encoded(self, details: Sequence[Any]) -> list[Payload]:
         """Heartbeat details, encoded as the next attempt reads them."""
+        return list(await self._converter.encode(details))
+
+    async def decoded(self, failure: Failure) -> BaseException:
+        """The failure of an earlier attempt as an exception."""
+        return await self._converter.decode_failure(failure)
+
+    @property
+    def _converter(self) -> DataConverter:
         info = self._info
         context = ActivitySerializationContext(
             namespace=info.namespace,
@@ -70,7 +78,7 @@ class OwnTask:
             workflow_type=info.workflow_type,
             is_local=info.is_local,
         )
-        return list(await self._client.data_converter.with_context(context).encode(details))
+        return self._client.data_converter.with_context(context)
 
     @property
     def is_coded(self) -> bool:

@@ -28,7 +28,7 @@ from .failures import notices_of
 from .first_time import FirstTime
 from .heartbeat import beating
 from .local_plan import check_local, is_quick, local_outcome, within_local_limit
-from .lost_workers import MAX_LOST, lost_before
+from .lost_workers import MAX_LOST, earlier_attempts
 from .own_run import memory_of
 from .planning import Planning
 from .storage import storage_of
@@ -66,15 +66,15 @@ class PlanActivity:
         if info.is_local:
             check_local(self._app, self.transcripts, key, task)
         agent = await self._agent(task, info.attempt)
-        lost = await lost_before()
-        if lost >= MAX_LOST:
+        earlier = await earlier_attempts()
+        if earlier.lost >= MAX_LOST:
             raise ApplicationError(
-                f"the planner of {agent.id} is given up: each of {lost} workers that ran it was lost",
+                f"the planner of {agent.id} is given up: each of {earlier.lost} workers that ran it was lost",
                 *notices_of(self._app),
                 type="PlannerLost",
                 non_retryable=True,
             )
-        with beating(who={"agent_id": agent.id, "run_id": key[0]}, lost=lost):
+        with beating(who={"agent_id": agent.id, "run_id": key[0]}, earlier=earlier):
             messages = await self.transcripts.read(key, task)
             memory = await memory_of(key, task)
             policy = (

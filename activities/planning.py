@@ -53,6 +53,7 @@ from sojourn.core.values.timers import bounded
 from sojourn.serving.off_loop import run_in_thread
 
 from .dispatch import Dispatcher
+from .effects import with_effects
 from .failures import carried, notices_of
 from .overtime import is_cancellation
 
@@ -310,7 +311,9 @@ class Planning:
         named = any(call.tool_call_id for call in calls)
         taken = call_ids(self.messages) if named else ()
         task = self.task
-        return stamp(calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
+        return stamp(
+            calls, run_id=task.key_run_id or self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
+        )
 
     def _read(self, call: ToolRequest) -> ToolRequest | ParseFault:
         """The call with its arguments parsed, by which everybody decides about it, or why they cannot be read.
@@ -340,6 +343,15 @@ class Planning:
         dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
+        if self.task.unsettled:
+            dispatches = with_effects(
+                asked,
+                dispatches,
+                unsettled=self.task.unsettled,
+                messages=self.messages,
+                tools=self.app.tools_of(self.task.agent_id),
+                run_id=self.task.key_run_id or self.run_id,
+            )
         dispatches = within_plan_bytes(calls, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_with_shares(calls, dispatches, caps_after(caps, plan.usage), self.limits),

@@ -22,7 +22,7 @@ from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
 from sojourn.contracts import raised
-from sojourn.contracts.dispatch import TIMEOUT_MARGIN
+from sojourn.contracts.dispatch import REPEATED, TIMEOUT_MARGIN
 from sojourn.contracts.memory import read_only
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
@@ -36,17 +36,20 @@ from sojourn.core.payload.example import Judge
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.payload.injected_fields import split
 from sojourn.core.payload.masking import masked, masked_fault
+from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat, outcome_unknown
 from sojourn.core.run import retry
 from sojourn.core.schema.secret_fields import secrets_in
 from sojourn.core.values.sizes import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
+from sojourn.network.network_errors import network_failure_of
 from sojourn.serving.off_loop import fits, run_in_thread
 
 from .examples import prepares, with_fitting_example
 from .heartbeat import beating
 from .injection import Injection
+from .lost_workers import Earlier
 from .offload import offloaded
 from .overtime import await_with_grace, is_cancellation
 from .own_run import memory_of
@@ -68,7 +71,7 @@ class ToolExecution:
         call: The call as its planner made it.
         task: The task from the workflow.
         info: The activity's info.
-        lost: Attempts that do not count for the tool's `Retry`: their workers were lost.
+        earlier: What became of the earlier attempts; those whose workers were lost do not count for the tool's `Retry`.
     """
 
     def __init__(
@@ -79,9 +82,11 @@ class ToolExecution:
         call: ToolRequest,
         task: ToolTask,
         info: activity.Info,
-        lost: int,
+        earlier: Earlier,
     ) -> None:
-        self._lost = lost
+        self._earlier = earlier
+        self._may_have_acted = earlier.unknown and not changes_nothing(tool.spec)
+        """Whether an earlier attempt, or an earlier call with the same effect, may have taken effect."""
         self._app = app
         self._threads = threads
         self._tool = tool
@@ -92,6 +97,8 @@ class ToolExecution:
         self._limit = (info.start_to_close_timeout or TIMEOUT_MARGIN) - TIMEOUT_MARGIN
         self._injection = Injection(tool.fillers, app.interceptors)
         self._started = time.monotonic()
+        self._is_decided = False
+        """Whether the tool itself has said what became of the call."""
         self._is_its_own = False
         """Whether the result is the tool's own; examples of the boundary's results are known to fit."""
 
@@ -99,14 +106,19 @@ class ToolExecution:
         """The call's result, without any injected value."""
         sent = self._tool.read(self._call)
         if isinstance(sent, ToolResult):
-            return await self._recorded(sent)
+            return await self._recorded(self._still_unknown(sent))
         meta = _meta(self._task, self._info, sent)
         if self._tool.validator.has_secrets:
             self._injection.mark(secrets_in(self._tool.validator.schema, sent.payload))
         hide(self._hidden)
         who = {"tool": self._spec.id, "run_id": meta.run_id, "tool_call_id": meta.tool_call_id}
-        with beating(self._hidden, who=who, lost=self._lost):
-            return await self._recorded(await self._outcome(sent, meta))
+        with beating(self._hidden, who=who, earlier=self._earlier):
+            return await self._recorded(self._still_unknown(await self._outcome(sent, meta)))
+
+    def _still_unknown(self, result: ToolResult) -> ToolResult:
+        """The result, which says that an earlier attempt may have taken effect, unless the tool has said what became of the call."""
+        is_open = self._may_have_acted and not self._is_decided
+        return outcome_unknown(result, repeatable=may_repeat(self._spec)) if is_open else result
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         """The result of the call, even if the tool raised; only a cancellation is raised."""
@@ -119,6 +131,7 @@ class ToolExecution:
         except retry.TRANSIENT as error:
             return self._transient(error)
         except ToolFailed as error:
+            self._is_decided = True
             own_hint = raised.attribute(error, "hint")
             hint = (
                 own_hint.model_copy(update={"tool": self._call.name})
@@ -187,6 +200,7 @@ class ToolExecution:
                 value = await self._threads.run(self._spec.id, work)
         except MalformedResultError as error:
             return boundary.malformed(self._spec, self._call, error.why)
+        self._is_decided = True
         return self._tool.deliver(self._call, value)
 
     async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
@@ -235,6 +249,9 @@ class ToolExecution:
         return boundary.refused(self._spec, self._call, sent.payload, issues, self._tool.validator, fits)
 
     def _failed(self, error: BaseException) -> ToolResult:
+        fault = network_failure_of(error) if isinstance(error, Exception) else None
+        if fault and fault.outcome_unknown and not changes_nothing(self._spec):
+            self._may_have_acted = True
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
         return refusal(self._call, (self._tool_error(error), None))
 
@@ -248,9 +265,14 @@ class ToolExecution:
 
     def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
         """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
-        decided = retry.decide(self._spec, failure, self._info.attempt - self._lost)
+        decided = retry.decide(self._spec, failure, self._info.attempt - self._earlier.lost)
         if isinstance(decided, retry.Repetition):
-            raise ApplicationError(message, type=kind, next_retry_delay=decided.delay) from None
+            if self._info.is_local and failure.outcome_unknown:
+                # A local activity cannot tell its next attempt; an ordinary one counts this as a lost one.
+                raise ApplicationError(message, 1, type=REPEATED, non_retryable=True) from None
+            fact = {retry.OUTCOME_UNKNOWN: failure.outcome_unknown}
+            raise ApplicationError(message, fact, type=kind, next_retry_delay=decided.delay) from None
+        self._may_have_acted = self._may_have_acted or failure.outcome_unknown
         return refusal(self._call, decided)
 
     def _tool_error(self, error: BaseException) -> ToolError:
@@ -284,6 +306,8 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         attempt=info.attempt,
         labels=task.labels,
         principal=task.principal,
-        idempotency_key=ToolCallMeta.key_of(run_id, call),
+        idempotency_key=task.effect.idempotency_key
+        if task.effect
+        else ToolCallMeta.key_of(task.key_run_id or run_id, call),
         input=task.input,
     )

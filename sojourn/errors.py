@@ -120,11 +120,26 @@ class RateLimited(ToolFailed):
 
 
 class ToolUnavailable(ToolFailed):
-    """A service that the tool needs is unavailable; arguments and attempts as for `RateLimited`."""
+    """A service that the tool needs is unavailable; attempts as for `RateLimited`.
 
-    def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
+    Args:
+        message: The error for the planner.
+        retry_after: Delay before the next attempt, a duration or seconds; by default as the tool's `Retry` states.
+        outcome_unknown: Whether the service may have carried the request out, as when the connection broke off
+            after the request was sent. Then only a tool that is declared `idempotent=True` or `read_only=True` is
+            called again by repairs, with the same idempotency key.
+    """
+
+    def __init__(
+        self,
+        message: str = "unavailable",
+        *,
+        retry_after: timedelta | float | None = None,
+        outcome_unknown: bool = False,
+    ) -> None:
         super().__init__(message, code="tool_unavailable")
         self.retry_after = _delay(retry_after)
+        self.outcome_unknown = outcome_unknown
 
 
 class CallFailed(SojournError):

@@ -136,8 +136,9 @@ def wait_or_substitute(
 ) -> PlanResult | None:
     """Return a call of another tool; else a durable wait for `retry_after`, and after the wait the same calls again.
 
-    None if neither helps or is safe: a call that timed out may have had its effect, and a repeated call has a new
-    idempotency key, so after a time-out only read-only tools are called again.
+    None if neither helps or is safe. A call may have taken effect although it failed (`RetryHint.outcome_unknown`): then no
+    other tool is called in its place, and only a tool that is read-only or `idempotent=True` is called again, with the same
+    idempotency key.
     """
     return Repairs(turn, None, max_repairs).away(alternatives or {}, max_wait)
 

@@ -429,6 +429,8 @@ class AgentRun(RunQueries, MessageHandlers):
             caps=state.caps(workflow.now()) if is_known else Caps(),
             finalize=state.limit,
             unseen=state.unseen,
+            unsettled=list(state.unsettled),
+            key_run_id=run.key_run_id,
             **for_task(state.memory),
         )
 

@@ -439,6 +439,8 @@ class Step:
             principal=self._current.state.acts_for,
             spec_digest=dispatch.confirm.spec_digest if dispatch.confirm else None,
             shown=dispatch.confirm.shown if dispatch.confirm else None,
+            effect=dispatch.effect,
+            key_run_id=run.key_run_id,
             **(for_task(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 
@@ -497,6 +499,7 @@ class Step:
             depth=self._run.depth + 1,
             callers=[*self._run.callers, self._run.agent_id],
             answer=dispatch.answer,
+            key_run_id=self._run.key_run_id and child_run_id(self._run.key_run_id, call.tool_call_id),
         )
         attributes = self._search_attributes(agent_id)
         if attributes:

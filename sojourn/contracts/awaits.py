@@ -78,6 +78,8 @@ class AwaitConfirmation(Record):
     """What of the tool the decision covers; the call does not run when the tool differs from it."""
     changes: list[str] = []
     """Where the call is asked about again, because the tool was changed since it was shown: what was changed."""
+    outcome_unknown: bool = False
+    """Whether the call repeats one that may have taken effect."""
     expires_after: Expiry | None = None
     """How long to wait before the call is denied; None waits without limit."""
 

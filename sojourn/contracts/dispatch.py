@@ -18,6 +18,7 @@ __all__ = [
     "TIMEOUT_MARGIN",
     "WRONG_WORKER",
     "Dispatch",
+    "Effect",
 ]
 
 ACTIVITY_ATTEMPTS = 20
@@ -40,6 +41,15 @@ REPEATED = "RepeatedAfterLostWorker"
 
 WRONG_WORKER = "WrongWorker"
 """Failure type of an activity that reached a worker without the run's agent, while another worker of its task queue has it."""
+
+
+class Effect(Record):
+    """An effect whose outcome is unknown, and which a call repeats."""
+
+    tool_call_id: str
+    """The first call with this effect."""
+    idempotency_key: str
+    """The key of that call, which the repetition has too."""
 
 
 class Dispatch(Record):
@@ -72,6 +82,8 @@ class Dispatch(Record):
     """The decision to wait for before the call runs; without `payload` when the call itself has it."""
     memory: bool = False
     """Whether the tool reads the run's memory."""
+    effect: Effect | None = None
+    """The effect of an earlier call, whose outcome is unknown, that this call repeats."""
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
     payload: dict[str, Any] | None = None

@@ -75,6 +75,8 @@ class RetryHint(Record):
     """Every issue of the payload."""
     retry_after: timedelta | None = None
     """How long to wait before the same call can succeed."""
+    outcome_unknown: bool = False
+    """Whether the call, or an earlier attempt of it, may have taken effect although it failed."""
 
     def question(self) -> AwaitClarification:
         """The question whose answer repairs the call; nested fields are named by JSON pointer (SR-94)."""

@@ -52,6 +52,8 @@ class RunInput(Record):
     """Whether the run does not end at its answer: it waits for the next message, which opens a turn."""
     principal: Principal | None = None
     """Who asked for the run; of a child run, for whom the turn of its parent acts."""
+    key_run_id: str = ""
+    """In a fork: the run by whose id idempotency keys are made: the fork's first origin."""
 
     @property
     def tenant(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.message import Message
 from sojourn.contracts.notice import NoticeKind
@@ -87,6 +87,11 @@ class PlanTask(Record):
     """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
     between.
     """
+
+    unsettled: list[str] = []
+    """The calls whose outcome is unknown: a call of the same tool with equal arguments is the same effect."""
+    key_run_id: str = ""
+    """In a fork: the run by whose id idempotency keys are made, and ids of calls derived."""
 
     @property
     def opens(self) -> bool:
@@ -225,7 +230,11 @@ class ToolTask(Record):
     asks_memory: bool = False
     """For a tool that reads the run's memory: whether it is larger, and the activity reads it by query."""
     lost: int = 0
-    """For a local call that is repeated as an ordinary activity: the number of workers it has lost."""
+    """For a local call that is repeated as an ordinary activity: the number of workers it has lost, or of attempts whose outcome is unknown."""
+    effect: Effect | None = None
+    """The effect of an earlier call, whose outcome is unknown, that this call repeats."""
+    key_run_id: str = ""
+    """In a fork: the run by whose id idempotency keys are made."""
 
 
 class ApprovalTask(Record):

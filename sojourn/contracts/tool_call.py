@@ -77,7 +77,9 @@ class ToolCallMeta(Record):
     its parent called it.
     """
     idempotency_key: str = ""
-    """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat."""
+    """Names the effect, so that a service can refuse a repetition: equal on every attempt, and in each later call that repeats an effect
+    whose outcome is unknown. A hash of run id, tool_call_id and payload; a fork has its origin's run id.
+    """
     input: ToolInput | None = None
     """A person's answers, where the call asked for input (`ToolResult.input_required`) and continues with them."""
 

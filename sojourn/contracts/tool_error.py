@@ -43,6 +43,8 @@ class ToolError(Record):
     """A short machine-readable kind: the exception's class name, or a tool's own code."""
     place: str | None = None
     """The line of the author's own code that raised, as `desk.py:41`; None where nothing was raised there."""
+    outcome_unknown: bool = False
+    """Whether the call, or an earlier attempt of it, may have taken effect although it failed."""
 
     @property
     def text(self) -> str:

@@ -20,6 +20,7 @@ from sojourn.core.values.text import plain
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.text import masked
+from sojourn.network.network_errors import UNDECIDED_STATUSES
 
 if TYPE_CHECKING:
     from mcp import MCPError
@@ -109,6 +110,8 @@ class Exchange:
     """Bytes received of a message that was too large, before it was cut off."""
     fault: str | None = None
     """Why no whole answer came, as a clause."""
+    was_refused: bool = False
+    """Whether the request did not reach the server, since no connection could be opened."""
 
     @property
     def leaves_session_in_doubt(self) -> bool:
@@ -161,11 +164,16 @@ def _error_of_exchange(exchange: Exchange) -> SojournError | None:
     if exchange.in_session and status == 404 and not exchange.is_about_request:
         return SessionRefused("its MCP server has forgotten the session")
     if exchange.fault:
-        return ToolUnavailable(f"its MCP server cannot be reached: {exchange.fault}")
+        text = f"its MCP server cannot be reached: {exchange.fault}"
+        return ToolUnavailable(text, outcome_unknown=not exchange.was_refused)
     if status in (401, 403):
         return ServerUnusable(f"its MCP server refuses the credentials (HTTP {status})")
     if status in _BUSY or status > 500 or (status == 500 and not exchange.is_json):
-        return ToolUnavailable(f"its MCP server answers HTTP {status}", retry_after=exchange.retry_after)
+        return ToolUnavailable(
+            f"its MCP server answers HTTP {status}",
+            retry_after=exchange.retry_after,
+            outcome_unknown=status in UNDECIDED_STATUSES,
+        )
     if status >= 300 and not exchange.is_json:
         return ServerUnusable(f"its MCP server answers HTTP {status}")
     return None
@@ -180,7 +188,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
             size = error.data if isinstance(error.data, int) else 0
             return OversizedResponse(max(size, MAX_MESSAGE_BYTES))
         case code if code == CONNECTION_CLOSED and _is_of_the_sdk(error, exchange):
-            return ToolUnavailable("the connection to its MCP server broke off")
+            return ToolUnavailable("the connection to its MCP server broke off", outcome_unknown=True)
         case code if code == HEADER_MISMATCH:
             # The call followed an old listing. `Connection.send` has the tools listed again, so a repetition can succeed.
             return ToolUnavailable("its MCP server has changed the tool since it was listed")

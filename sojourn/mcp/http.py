@@ -107,6 +107,9 @@ class _Guard(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(self._outgoing(request))
         except httpx2.TransportError as error:
             exchange.fault = _clause(error)
+            exchange.was_refused = isinstance(
+                error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+            )
             response = httpx2.Response(503)
         else:
             response = self._noted(request, response, exchange)

@@ -203,6 +203,7 @@ class Session:
                 str(fault) if isinstance(fault, ServerUnusable) else f"its MCP server cannot be used: {fault}"
             )
             fault = ToolUnavailable(text, retry_after=getattr(fault, "retry_after", None))
+        fault.outcome_unknown = False  # no call was sent
         self._ready.set_exception(fault)
         self._ready.exception()  # retrieved: the caller of `open` may have been cancelled
 

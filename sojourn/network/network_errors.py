@@ -8,7 +8,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 __all__ = [
     "RETRIED_STATUSES",
+    "UNDECIDED_STATUSES",
     "NetworkFailure",
     "client_classes",
     "network_failure_of",
@@ -25,6 +26,12 @@ __all__ = [
 
 RETRIED_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """HTTP statuses after which a repetition may succeed."""
+
+UNDECIDED_STATUSES: Final = frozenset({500, 502, 504})
+"""Statuses of a server, or of a gateway before it, that failed while it carried the request out."""
+
+_BEFORE_SENDING = {"ConnectError", "ConnectTimeout", "PoolTimeout"}
+"""Errors of a client that has no connection yet."""
 
 _CLIENTS = {"httpx", "httpx2"}
 
@@ -43,15 +50,18 @@ class NetworkFailure:
     """HTTP status, if the server answered."""
     retry_after: timedelta | None = None
     """The response's `Retry-After`, as a duration from now."""
+    outcome_unknown: bool = False
+    """Whether the server may have carried the request out: it was sent, and no answer says that it was not."""
 
 
 _BY_CLASS: Final[tuple[tuple[type[OSError], NetworkFailure], ...]] = (
-    (ssl.SSLError, NetworkFailure("tls", "TLS failure")),
-    (TimeoutError, NetworkFailure("timeout", "timed out")),
+    (ssl.SSLCertVerificationError, NetworkFailure("tls", "TLS failure")),
+    (ssl.SSLError, NetworkFailure("tls", "TLS failure", outcome_unknown=True)),
+    (TimeoutError, NetworkFailure("timeout", "timed out", outcome_unknown=True)),
     (ConnectionRefusedError, NetworkFailure("connection", "connection refused")),
-    (ConnectionResetError, NetworkFailure("connection", "connection reset by peer")),
-    (BrokenPipeError, NetworkFailure("connection", "connection reset by peer")),
-    (ConnectionError, NetworkFailure("connection", "connection failed")),
+    (ConnectionResetError, NetworkFailure("connection", "connection reset by peer", outcome_unknown=True)),
+    (BrokenPipeError, NetworkFailure("connection", "connection reset by peer", outcome_unknown=True)),
+    (ConnectionError, NetworkFailure("connection", "connection failed", outcome_unknown=True)),
     (socket.gaierror, NetworkFailure("connection", "DNS lookup failed")),
 )
 """Failures by exception class of the standard library; the first class that fits counts."""
@@ -111,6 +121,7 @@ def _answered(status: int, error: BaseException) -> NetworkFailure:
         description=f"HTTP {status} {HTTPStatus(status).phrase}",
         status=status,
         retry_after=retry_after_of(headers.get("retry-after")),
+        outcome_unknown=status in UNDECIDED_STATUSES,
     )
 
 
@@ -123,13 +134,15 @@ def client_classes(error: BaseException) -> set[str]:
 def _carried(error: BaseException) -> NetworkFailure | None:
     """Return the network failure of an HTTP client's error; None if it is none, such as an invalid response."""
     names = client_classes(error)
+    unknown = not names & _BEFORE_SENDING
     if "TimeoutException" in names:
-        return NetworkFailure("timeout", "timed out")
+        return NetworkFailure("timeout", "timed out", outcome_unknown=unknown)
     if "NetworkError" in names:
         below = (_raised(link) for link in _causes(error))
-        return next((fault for fault in below if fault), NetworkFailure("connection", "connection failed"))
+        fault = next((fault for fault in below if fault), NetworkFailure("connection", "connection failed"))
+        return replace(fault, outcome_unknown=unknown)
     if "RemoteProtocolError" in names and any(word in str(error) for word in ("disconnected", "closed")):
-        return NetworkFailure("connection", "connection reset by peer")
+        return NetworkFailure("connection", "connection reset by peer", outcome_unknown=True)
     return None
 
 
@@ -140,7 +153,10 @@ def _raised(error: BaseException) -> NetworkFailure | None:
     for kind, fault in _BY_CLASS:
         if isinstance(error, kind):
             return fault
-    return NetworkFailure("connection", _BY_NUMBER[error.errno]) if error.errno in _BY_NUMBER else None
+    if error.errno not in _BY_NUMBER:
+        return None
+    unknown = error.errno == errno.ECONNRESET
+    return NetworkFailure("connection", _BY_NUMBER[error.errno], outcome_unknown=unknown)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

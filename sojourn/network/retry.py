@@ -54,7 +54,9 @@ def network_faults(provider: str | None = None) -> Generator[None]:
     """Raise a network failure inside the block as `RateLimited` or `ToolUnavailable`.
 
     The error carries the server's `Retry-After`, and Temporal repeats the attempt after that time, even if the
-    worker is lost. It contains nothing of the request, which may hold a key. Every other exception is raised unchanged.
+    worker is lost. It contains nothing of the request, which may hold a key. It says whether the server may have carried
+    the request out (`outcome_unknown`): if the connection broke off or timed out after it was open, and after HTTP 500, 502
+    and 504. Every other exception is raised unchanged.
 
     Args:
         provider: The name of the API in the error's text; `API` when left out.
@@ -69,8 +71,10 @@ def network_faults(provider: str | None = None) -> Generator[None]:
         fault = network_failure_of(error)
         if fault is None:
             raise
-        kind = RateLimited if fault.kind == "rate_limited" else ToolUnavailable
-        raise kind(format_network_error(error, provider), retry_after=fault.retry_after) from None
+        text, after = format_network_error(error, provider), fault.retry_after
+        if fault.kind == "rate_limited":
+            raise RateLimited(text, retry_after=after) from None
+        raise ToolUnavailable(text, retry_after=after, outcome_unknown=fault.outcome_unknown) from None
 
 
 @overload

@@ -13,6 +13,7 @@ from temporalio.testing import ActivityEnvironment
 from activities import heartbeat
 from activities.heartbeat import beating
 from activities.loop_watch import LATE
+from activities.lost_workers import Earlier
 from sojourn import PlanResult, ToolRequest, Toolset
 from sojourn.authoring.progress import progress, reporter
 from sojourn.testing import ScriptedPlanner
@@ -35,7 +36,7 @@ class Beats(list):
 def in_activity(monkeypatch):
     """Run a body as an activity with short heartbeat intervals; the body's argument collects the heartbeats."""
 
-    async def run(body, *, first=0.02, interval=0.05, note_interval=0.0, mask=None, lost=0):
+    async def run(body, *, first=0.02, interval=0.05, note_interval=0.0, mask=None, earlier=None):
         monkeypatch.setattr(heartbeat, "FIRST_BEAT", first)
         monkeypatch.setattr(heartbeat, "INTERVAL", interval)
         monkeypatch.setattr(heartbeat, "NOTE_INTERVAL", note_interval)
@@ -45,7 +46,7 @@ def in_activity(monkeypatch):
         environment.on_heartbeat = beats
 
         async def beat_while() -> None:
-            with beating(mask, lost=lost):
+            with beating(mask, earlier=earlier):
                 await body(beats)
 
         try:
@@ -220,7 +221,7 @@ async def test_a_number_that_cannot_be_sent_is_left_out(in_activity, until, numb
     assert (await in_activity(body))[0] == {"note": "counting", "total": -1}
 
 
-async def test_every_heartbeat_has_the_number_of_lost_workers(in_activity, until):
+async def test_every_heartbeat_has_what_became_of_the_earlier_attempts(in_activity, until):
     """Heartbeats with a note have the number too: the next attempt reads it from the last heartbeat."""
 
     async def body(beats) -> None:
@@ -228,9 +229,9 @@ async def test_every_heartbeat_has_the_number_of_lost_workers(in_activity, until
         progress("reading", done=3)
         await until(lambda: beats[-1].get("note"))
 
-    beats = await in_activity(body, lost=2)
-    assert beats[0] == {"lost": 2}
-    assert beats[-1] == {"note": "reading", "done": 3, "lost": 2}
+    beats = await in_activity(body, earlier=Earlier(2, unknown=True))
+    assert beats[0] == {"lost": 2, "outcome_unknown": True}
+    assert beats[-1] == {"note": "reading", "done": 3, "lost": 2, "outcome_unknown": True}
 
 
 async def test_heartbeats_of_a_blocked_loop_keep_their_interval(in_activity):

@@ -13,7 +13,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import loop_watch
 from activities.loop_watch import watch_of
-from activities.lost_workers import lost_before
+from activities.lost_workers import Earlier, earlier_attempts
 
 
 class Server:
@@ -38,10 +38,10 @@ async def test_an_attempt_that_was_given_to_another_worker_does_not_begin(attemp
     client: Any = SimpleNamespace(workflow_service=server, identity="worker-1")
     environment = ActivityEnvironment(client=client)
     environment.info = replace(environment.info, attempt=attempt)
-    assert await environment.run(lost_before) == 0
+    assert await environment.run(earlier_attempts) == Earlier()
     assert server.beats == 0
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(watch_of(loop), "_ended_at", loop.time())
     with pytest.raises(ApplicationError, match="given this attempt up"):
-        await environment.run(lost_before)
+        await environment.run(earlier_attempts)
     assert server.beats == 1

@@ -311,7 +311,7 @@ async def test_a_durable_wait_then_the_same_call(start, traces, shop, tool, fail
         pytest.param("look", RateLimited("slow", retry_after=timedelta(days=9)), id="longer than max_wait"),
         pytest.param("look", failed("rate_limited", "look"), id="no retry_after"),
         pytest.param("order", failed("timeout", "order", retry_after=SOON), id="a change that timed out"),
-        pytest.param("pay", failed("timeout", "pay", retry_after=SOON), id="another key would pay twice"),
+        pytest.param("send", failed("timeout", "send", retry_after=SOON), id="at most once"),
         pytest.param("look", failed("moonlight", "look", retry_after=SOON), id="an unknown reason"),
     ],
 )
@@ -319,11 +319,19 @@ async def test_what_waiting_would_not_repair_is_left_to_the_planner(start, trace
     """A call whose effect is unknown, or whose wait would be too long or unknown, is not made again (SR-136)."""
     shop.failures = [failure]
     run, inner = await start(
-        call(tool, item="pear", **{"day": "friday"} if tool != "pay" else {}), policy=ASKS
+        call(tool, item="pear", **{"day": "friday"} if tool != "send" else {}), policy=ASKS
     )
     assert (await run.result()).text in ("ToolFailed", "rate_limited")
     assert len(shop.done) == len(inner.turns) == 1
     assert await traces(run).count(TIMER) == 0
+
+
+async def test_an_idempotent_call_that_may_have_taken_effect_is_made_again(start, shop):
+    """The same call is the same effect, by its key; no other tool takes its place, which would be a second effect."""
+    shop.failures = [failed("timeout", "pay", retry_after=SOON)]
+    run, _ = await start(call("pay", item="pear"), alternatives={"test.shop.pay": "test.shop.guess"})
+    assert (await run.result()).text == "pay pear"
+    assert shop.done == [("pay", {"item": "pear"})] * 2
 
 
 async def test_waits_end_with_the_run_s_own_limits(start, traces, shop):

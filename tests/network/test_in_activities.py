@@ -53,6 +53,29 @@ async def test_every_other_failure_passes_as_it_is(loopback, client, part):
         (await client.get(server.url)).raise_for_status()
 
 
+@pytest.mark.parametrize(
+    ("part", "is_unknown"),
+    [(503, False), (408, False), (500, True), (502, True), (504, True)]
+    + [(part, True) for part in ("silent", "reset", "hang_up")],
+    ids=str,
+)
+async def test_the_error_says_whether_the_request_may_have_been_carried_out(
+    loopback, client, part, is_unknown
+):
+    """A request that was sent, and that no answer excludes, may have had its effect."""
+    server = await loopback(part)
+    with pytest.raises(ToolUnavailable) as caught, network_faults("weather"):
+        (await client.get(server.url, timeout=server.timeout)).raise_for_status()
+    assert caught.value.outcome_unknown is is_unknown
+
+
+async def test_a_connection_that_is_refused_had_no_effect(client):
+    """A request for which no connection could be opened was not sent."""
+    with pytest.raises(ToolUnavailable) as caught, network_faults("weather"):
+        await client.get("http://127.0.0.1:9")
+    assert not caught.value.outcome_unknown
+
+
 async def test_the_error_contains_nothing_of_the_request(loopback, client):
     """The error has neither cause nor address: a key in the address must not get into a history."""
     server = await loopback(503)

@@ -258,7 +258,7 @@ def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Sp
         tool_title=one_line(wait.title, 120),
         about_tool=_prose(spec.description) if spec else "",
         tags=tuple(one_line(tag, 60) for tag in wait.tags[:12]),
-        consequences=consequences(wait.shown, spec),
+        consequences=consequences(wait.shown, spec, repeats=wait.outcome_unknown),
         changes=tuple(shown(change[:MAX_TEXT]) for change in wait.changes[:MOST_CHANGES]),
         arguments=arguments_of(
             wait.payload,
@@ -271,14 +271,22 @@ def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Sp
     )
 
 
-def consequences(tool: ShownTool | None, spec: ToolSpec | None) -> tuple[Consequence, ...]:
-    """What a call would do, by what its tool declared when the call was shown; else by what it declares now."""
+def consequences(
+    tool: ShownTool | None, spec: ToolSpec | None, *, repeats: bool = False
+) -> tuple[Consequence, ...]:
+    """What a call would do, by what its tool declared when the call was shown; else by what it declares now.
+
+    Args:
+        tool: What was shown of the tool.
+        spec: The tool as it is now.
+        repeats: Whether the call repeats one that may have taken effect.
+    """
     of = tool.annotations if tool else spec.annotations if spec else None
     if of is None:
         return (
             Consequence("unknown", "This service does not know the tool, and cannot say what it changes."),
         )
-    found = list(_declared(of))
+    found = list(_declared(of, repeats=repeats))
     agent = (tool.agent_id if tool else None) or (spec.agent_id if spec else None)
     if agent:
         found.append(Consequence("care", f"Starts the agent {one_line(agent, 100)}, with calls of its own."))
@@ -287,7 +295,9 @@ def consequences(tool: ShownTool | None, spec: ToolSpec | None) -> tuple[Consequ
     return tuple(found)
 
 
-def _declared(of: Annotations) -> Iterator[Consequence]:
+def _declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
+    if repeats:
+        yield Consequence("danger", "An earlier attempt may have taken effect; its outcome is unknown.")
     if of.read_only:
         yield Consequence("calm", "Changes nothing.")
     elif of.destructive:
@@ -296,7 +306,9 @@ def _declared(of: Annotations) -> Iterator[Consequence]:
         yield Consequence("unknown", "Does not say whether it may destroy or overwrite.")
     else:
         yield Consequence("calm", "Adds and changes, but destroys nothing.")
-    if of.idempotent and not of.read_only:
+    if of.idempotent and not of.read_only and repeats:
+        yield Consequence("care", "Runs with the same idempotency key as the earlier attempt.")
+    elif of.idempotent and not of.read_only:
         yield Consequence("calm", "Repeating it changes nothing more.")
     elif of.idempotent is False and not of.read_only:
         yield Consequence("care", "Has its effect each time it runs; it is never tried again by itself.")

@@ -19,8 +19,10 @@ from sojourn.core.values.pointer import to_tokens
 from sojourn.core.values.timers import bounded
 
 __all__ = [
+    "EARLIER",
     "MAX_ASKED_AGAIN",
     "MAX_INPUT_ROUNDS",
+    "about_unknown",
     "asked_about_again",
     "external_wait",
     "input_response",
@@ -30,6 +32,9 @@ __all__ = [
     "question_for",
     "with_payload",
 ]
+
+EARLIER = "An earlier attempt of this call may have taken effect; its outcome is unknown."
+"""What a person reads first who is asked about a call that repeats one whose outcome is unknown."""
 
 MAX_ASKED_AGAIN = 3
 """Most times that a person is asked again about one call, because its tool was changed."""
@@ -46,7 +51,14 @@ def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirma
 def asked_about_again(confirm: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
     """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry."""
     of_call = {name: getattr(first, name) for name in ("id", "tool_call_id", "tool", "expires_after")}
-    return confirm.model_copy(update=of_call)
+    again = confirm.model_copy(update=of_call)
+    return about_unknown(again) if first.outcome_unknown else again
+
+
+def about_unknown(confirm: AwaitConfirmation) -> AwaitConfirmation:
+    """The confirmation of a call that repeats one whose outcome is unknown; the person is told first."""
+    prompt = f"{EARLIER} {confirm.prompt}".strip()
+    return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True})
 
 
 def external_wait(

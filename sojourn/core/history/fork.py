@@ -153,7 +153,14 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
     waits = state.waits
     asked_again = {id for id in waits.answers if waits_for and waits_for.calls and id in _asked_by(waits_for)}
     return RunState(
-        opening=state.opening.model_copy(update={"messages": [], "parent": None, "forked_from": origin}),
+        opening=state.opening.model_copy(
+            update={
+                "messages": [],
+                "parent": None,
+                "forked_from": origin,
+                "key_run_id": state.opening.key_run_id or origin.run_id,
+            }
+        ),
         policy=state.policy,
         is_policy_known=state.is_policy_known,
         agreed=state.agreed,
@@ -180,6 +187,7 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
         new=tuple(message for message in state.new if message != notice),
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,
+        unsettled=state.unsettled,
         memory=state.memory,
     )
 
@@ -216,7 +224,14 @@ def _settled(step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, n
     active = ActiveTime(budget=step.state.active.budget)
     state = changed(step.state, limit=None, active=active, totals=RunTotals())
     safeguards = state.safeguards.settle(step.plan.calls, executed, now)
-    return state.settled(step.plan, executed, safeguards, now)
+    after = state.settled(step.plan, executed, safeguards, now)
+    # The origin may have carried them out, or may do so yet.
+    unanswered = [
+        call.tool_call_id
+        for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
+        if call.tool_call_id not in step.results and call.tool_call_id not in replaced
+    ]
+    return changed(after, unsettled=(*after.unsettled, *unanswered)) if unanswered else after
 
 
 def _reopened_step(step: StepSoFar, call_id: str, run_id: str) -> PlanOutcome:

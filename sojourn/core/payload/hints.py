@@ -140,16 +140,18 @@ def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
     )
 
 
-def timeout(name: str, limit: timedelta) -> Failure:
-    """A tool that did not answer in time; whether it had an effect is unknown."""
+def timeout(name: str, limit: timedelta, *, unknown: bool = True) -> Failure:
+    """A tool that did not answer in time; whether it had an effect is unknown, unless it changes nothing."""
     took = _duration_text(limit)
-    return _failure(
+    error, hint = _failure(
         RetryReason.TIMEOUT,
         name,
         error=f"{name} did not answer within {took}",
         message=f"{name} did not answer within {took}, and may or may not have taken effect. "
         "Ask for less, check what happened before you repeat a change, or use another tool.",
+        outcome_unknown=unknown,
     )
+    return (error.model_copy(update={"outcome_unknown": True}) if unknown else error), hint
 
 
 def rate_limited(name: str, message: str, retry_after: timedelta | None = None) -> Failure:

@@ -16,6 +16,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, has_fields, values_of
 from sojourn.core.payload.question import question_about
+from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat
 from sojourn.core.repair.last_step import LastStep
 from sojourn.core.repair.payload import RepairedPayload, issues_in_hint, name_of, repair_payload
 from sojourn.core.schema.validate import Validator
@@ -113,12 +114,13 @@ class Repairs:
         """The calls or the wait that answer failures of unavailable tools, or None."""
         if self._state not in ("settled", "waited"):
             return None
-        failed = [
-            (failure, hint)
-            for failure, hint in self._failed(_AWAY)
-            if self._had_no_effect(failure.name, hint.reason)
+        failed = [(failure, hint) for failure, hint in self._failed(_AWAY) if self._may_repeat(failure)]
+        others = [
+            call
+            for result, _ in failed
+            if not self._may_have_acted(result)
+            for call in self._other(result, alternatives)
         ]
-        others = [call for result, _ in failed for call in self._other(result, alternatives)]
         if others and self._state == "settled":
             return PlanResult.calls(
                 *others, notes=[f"{call.name} in place of a failed tool" for call in others]
@@ -188,11 +190,21 @@ class Repairs:
             if (readable or reasons == _AWAY) and len(self._step.tried(result)) <= self._max_repairs:
                 yield result, hint
 
-    def _had_no_effect(self, tool: str, reason: str) -> bool:
-        """Whether a call that failed for this reason certainly changed nothing."""
-        spec = self._specs.get(tool)
-        reads = spec is not None and spec.trusted and spec.annotations.read_only is True
+    def _may_have_acted(self, result: ToolResult) -> bool:
+        """Whether a failed call, or an earlier attempt of it, may have taken effect."""
+        spec, hint = self._specs.get(result.name), result.retry_hint
+        if spec is not None and changes_nothing(spec):
+            return False
+        reason = hint.reason if hint else ""
         at_most_once = spec is not None and spec.annotations.idempotent is False
-        return reads or (
-            reason != RetryReason.TIMEOUT and not (at_most_once and reason == RetryReason.TOOL_UNAVAILABLE)
+        return (
+            bool(hint and hint.outcome_unknown)
+            or bool(result.error and result.error.outcome_unknown)
+            or reason == RetryReason.TIMEOUT
+            or (at_most_once and reason == RetryReason.TOOL_UNAVAILABLE)
         )
+
+    def _may_repeat(self, result: ToolResult) -> bool:
+        """Whether a failed call may be made again: the run gives it the key of the effect that it repeats."""
+        spec = self._specs.get(result.name)
+        return not self._may_have_acted(result) or (spec is not None and may_repeat(spec))

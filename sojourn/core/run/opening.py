@@ -115,6 +115,7 @@ def _parent_fault(run: RunInput) -> str | None:
     ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
     if fork := run.forked_from:
         ids += [fork.run_id, fork.event_id, fork.execution, fork.at]
+    ids.append(run.key_run_id)
     if any(len(id) > _MAX_ID_CHARS for id in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
         return f"parent, callers and forked_from name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
     if run.answer is not None and size_of(run.answer) > MAX_ANSWER_SCHEMA_BYTES:

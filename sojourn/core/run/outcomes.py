@@ -63,9 +63,18 @@ def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
 
 def lost(call: ToolRequest, kind: str) -> ToolResult:
     """The result of a call whose workers were lost too often, or whose lost attempt must not be repeated."""
-    return _unavailable(
-        call,
-        f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown",
+    why = (
+        f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown"
+    )
+    result = _unavailable(call, why)
+    assert result.error
+    assert result.retry_hint
+    fact = {"outcome_unknown": True}
+    return result.model_copy(
+        update={
+            "error": result.error.model_copy(update=fact),
+            "retry_hint": result.retry_hint.model_copy(update=fact),
+        }
     )
 
 

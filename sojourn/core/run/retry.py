@@ -26,6 +26,7 @@ from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
 from sojourn.core.payload import hints
+from sojourn.core.payload.unknown_outcome import changes_nothing, leaves_unknown
 from sojourn.core.values.json_value import is_object
 from sojourn.errors import RateLimited, ToolUnavailable
 
@@ -34,6 +35,7 @@ __all__ = [
     "LONGEST_INTERVAL",
     "LOST_KINDS",
     "MAX_LOST",
+    "OUTCOME_UNKNOWN",
     "PLANNER_ATTEMPTS",
     "TRANSIENT",
     "Failure",
@@ -46,6 +48,7 @@ __all__ = [
     "most_attempts",
     "planner_attempts",
     "read_lost",
+    "read_unknown",
     "timed_out",
     "transient",
 ]
@@ -89,6 +92,8 @@ class Failure:
     """The answer to the call, when it is not attempted again."""
     retry_after: timedelta | None = None
     """How long the tool asks to wait."""
+    outcome_unknown: bool = False
+    """Whether this attempt may have taken effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +112,18 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
         error: One of `TRANSIENT`.
         message: The error's text, without secrets.
     """
-    after = delay_of(raised.attribute(error, "retry_after"))
+    after, unknown = delay_of(raised.attribute(error, "retry_after")), leaves_unknown(spec, error)
     if raised.is_a(error, RateLimited):
-        return Failure(RetryReason.RATE_LIMITED, hints.rate_limited(spec.id, message, after), after)
-    return Failure(RetryReason.TOOL_UNAVAILABLE, hints.unavailable(spec.id, message, after), after)
+        return Failure(RetryReason.RATE_LIMITED, hints.rate_limited(spec.id, message, after), after, unknown)
+    return Failure(RetryReason.TOOL_UNAVAILABLE, hints.unavailable(spec.id, message, after), after, unknown)
 
 
 def timed_out(spec: ToolSpec, limit: timedelta) -> Failure:
     """The failure of an attempt that exceeded its time limit."""
-    return Failure(RetryReason.TIMEOUT, hints.timeout(spec.id, limit))
+    unknown = not changes_nothing(spec)
+    return Failure(
+        RetryReason.TIMEOUT, hints.timeout(spec.id, limit, unknown=unknown), outcome_unknown=unknown
+    )
 
 
 def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Repetition | tuple[ToolError, RetryHint | None]:
@@ -162,6 +170,9 @@ def is_bug(error: BaseException) -> bool:
     return is_one and place_of(error) is not None
 
 
+OUTCOME_UNKNOWN = "outcome_unknown"
+"""The name by which a failed attempt, and the heartbeats of a later one, say whether the call may have taken effect."""
+
 MAX_LOST = 3
 """Most workers that one call may lose; then the call is answered, with its outcome unknown."""
 
@@ -185,6 +196,12 @@ def read_lost(details: Sequence[Any]) -> int:
     return count if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MAX_LOST else 0
 
 
-def lost_details(lost: int) -> dict[str, int]:
-    """The number of lost workers as heartbeat details; empty for zero."""
-    return {"lost": lost} if lost else {}
+def read_unknown(details: Sequence[Any]) -> bool:
+    """Whether the last heartbeat's details say that an earlier attempt may have taken effect."""
+    return bool(details and is_object(details[0]) and details[0].get(OUTCOME_UNKNOWN) is True)
+
+
+def lost_details(lost: int, *, unknown: bool = False) -> dict[str, Any]:
+    """The number of lost workers, and whether an earlier attempt may have taken effect, as heartbeat details; empty for neither."""
+    details: dict[str, Any] = {"lost": lost} if lost else {}
+    return {**details, OUTCOME_UNKNOWN: True} if unknown else details

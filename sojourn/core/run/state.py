@@ -29,6 +29,7 @@ from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
+from sojourn.core.run.effects import unsettled_after
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
@@ -130,6 +131,8 @@ class RunState:
     """The last calls, by id."""
     notes: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    unsettled: tuple[str, ...] = ()
+    """The calls that may have taken effect although they failed, and whose effect no later call has settled."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the run knows beside its transcript."""
     executions: int = 0
@@ -343,6 +346,7 @@ class RunState:
             totals=settle(self.totals, executed),
             safeguards=safeguards,
             artifacts=(*self.artifacts, *made)[-MAX_ARTIFACTS:],
+            unsettled=unsettled_after(self.unsettled, plan, executed),
             new=(results, *notices),
         )
         if state.active.is_used_up(now):

@@ -25,6 +25,7 @@ from sojourn.core.run.retry import (
     most_attempts,
     planner_attempts,
     read_lost,
+    read_unknown,
     timed_out,
     transient,
 )
@@ -150,6 +151,13 @@ def test_the_number_of_lost_workers_is_passed_on(lost: int) -> None:
     """The number of lost workers is written to and read from the heartbeat details; 0 writes none."""
     details = lost_details(lost)
     assert read_lost([details] if details else []) == lost
+
+
+def test_that_an_attempt_may_have_taken_effect_is_passed_on() -> None:
+    """The fact is in the heartbeat details beside the number of lost workers; anything else is not the fact."""
+    assert read_unknown([lost_details(0, unknown=True)])
+    assert read_lost([lost_details(2, unknown=True)]) == 2
+    assert not any(map(read_unknown, ([], [{}], ["x"], [{"outcome_unknown": 1}], [lost_details(2)])))
 
 
 @pytest.mark.parametrize("said", [True, -1, MAX_LOST + 1, "2", 2.0, None], ids=repr)

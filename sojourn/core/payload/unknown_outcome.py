@@ -1,0 +1,66 @@
+"""Unknown outcomes: which failures leave it open if a call took effect, and how its result says so."""
+
+from typing import Any
+
+from sojourn.contracts import raised
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.values.text import clip
+
+__all__ = ["changes_nothing", "leaves_unknown", "may_repeat", "outcome_unknown"]
+
+_MAX_ERROR = 2_000
+_MAX_MESSAGE = 600
+
+
+def changes_nothing(spec: ToolSpec) -> bool:
+    """Whether a call of a tool has no effect, whatever becomes of it."""
+    return spec.trusted and spec.annotations.read_only is True
+
+
+def may_repeat(spec: ToolSpec) -> bool:
+    """Whether a call may be made again after one whose outcome is unknown."""
+    return changes_nothing(spec) or spec.annotations.idempotent is True
+
+
+def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
+    """Whether a transient error leaves it open if the call took effect.
+
+    A refused connection, a rate limit and a service that says that it is unavailable did not carry the call out. A
+    connection that broke off may have.
+    """
+    if changes_nothing(spec):
+        return False
+    if raised.is_a(error, ConnectionError):
+        return not raised.is_a(error, ConnectionRefusedError)
+    return raised.attribute(error, "outcome_unknown") is True
+
+
+def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:
+    """A failed result that says that the call, or an earlier attempt of it, may have taken effect.
+
+    Args:
+        result: The result; one without an error, or that says so already, is returned unchanged.
+        repeatable: Whether the tool is declared so that the same call may be made again.
+    """
+    error, hint = result.error, result.retry_hint
+    if error is None or error.outcome_unknown:
+        return result
+    message = clip(f"{error.message}; the call may have taken effect, its outcome is unknown", _MAX_ERROR)
+    changes: dict[str, Any] = {
+        "error": error.model_copy(update={"message": message, "outcome_unknown": True})
+    }
+    if hint is not None:
+        after = hint.retry_after
+        when = f" in {after.total_seconds():g} s" if after is not None else ""
+        again = (
+            f"Make exactly the same call again{when}: it is the same effect, and does not happen twice. "
+            "Use no other tool and no other arguments for it."
+            if repeatable
+            else "Do not repeat it: first check what happened."
+        )
+        text = f"{hint.tool} failed, and may have taken effect: its outcome is unknown. {again}"
+        changes["retry_hint"] = hint.model_copy(
+            update={"message": clip(text, _MAX_MESSAGE), "outcome_unknown": True}
+        )
+    return result.model_copy(update=changes)

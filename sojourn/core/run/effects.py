@@ -1,0 +1,73 @@
+"""Effects: which calls may have taken effect although they failed, and until when.
+
+An idempotency key belongs to an effect, not to a call. A call whose outcome is unknown stays unsettled until a
+call of the same tool with equal arguments ends with an outcome that is known; until then such a call has the key
+of the first one, so that a service can refuse the repetition.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_result import ToolResult
+
+__all__ = ["MAX_UNSETTLED", "is_settled", "unsettled_after"]
+
+MAX_UNSETTLED = 100
+"""Most calls of a run whose outcome is unknown that are remembered; the oldest are forgotten first."""
+
+_OPEN_CODES = ("canceled", "time_budget", "history")
+"""Codes of calls that were cut off while they ran, or before they began."""
+_NOT_RUN_CODES = ("denied", "not_executed", "approval_void", "input_required")
+"""Codes of calls that never ran: they say nothing about an earlier one."""
+_NOT_RUN_REASONS = (
+    RetryReason.RATE_LIMITED,
+    RetryReason.TOOL_UNAVAILABLE,
+    RetryReason.INVALID_ARGUMENTS,
+    RetryReason.MISSING_FIELDS,
+)
+
+
+def is_settled(result: ToolResult) -> bool | None:
+    """Whether a result settles its effect; None if it says nothing about it, since the call did not run.
+
+    A success and a definite failure settle it. A malformed result does not: the tool ran, and a repetition must not
+    have its effect a second time.
+    """
+    error, hint = result.error, result.retry_hint
+    if error is None:
+        return True
+    if error.outcome_unknown or (hint is not None and hint.outcome_unknown) or error.code in _OPEN_CODES:
+        return False
+    reason = hint.reason if hint else None
+    if reason in (RetryReason.TIMEOUT, RetryReason.MALFORMED_RESPONSE):
+        return False
+    return None if reason in _NOT_RUN_REASONS or error.code in _NOT_RUN_CODES else True
+
+
+def unsettled_after(
+    unsettled: Sequence[str], plan: PlanOutcome, executed: Iterable[ToolResult]
+) -> tuple[str, ...]:
+    """The calls whose outcome is unknown after a step, oldest first.
+
+    Args:
+        unsettled: Those before the step.
+        plan: The plan of the step.
+        executed: The results of its admitted calls, in call order.
+    """
+    after = dict.fromkeys(unsettled)
+    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+        if not _has_effect(dispatch):
+            continue
+        first = dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id
+        settled = is_settled(result)
+        if settled:
+            after.pop(first, None)
+        elif settled is False:
+            after.setdefault(first)
+    return tuple(after)[-MAX_UNSETTLED:] if after else ()
+
+
+def _has_effect(dispatch: Dispatch) -> bool:
+    return dispatch.kind in ("activity", "local")

@@ -1,0 +1,59 @@
+"""Unknown outcomes: which failures leave open whether a call took effect, and how its result says so."""
+
+from datetime import timedelta
+
+import pytest
+
+from sojourn import RateLimited, RetryHint, ToolError, ToolResult, Toolset, ToolUnavailable
+from sojourn.core.payload.unknown_outcome import leaves_unknown, may_repeat, outcome_unknown
+
+
+def spec(**options):
+    tools = Toolset("test.bank")
+
+    @tools.tool(**options)
+    async def pay() -> str:
+        """Pay."""
+        return ""
+
+    return pay.spec
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unknown"),
+    [
+        (RateLimited(), False),
+        (ToolUnavailable("503"), False),
+        (ToolUnavailable("cut off", outcome_unknown=True), True),
+        (ConnectionError(), True),
+        (ConnectionResetError(), True),
+        (ConnectionRefusedError(), False),
+    ],
+)
+def test_the_kind_of_fault_decides(error, is_unknown):
+    """A call that did not reach its service had no effect, and one of a read-only tool never has any."""
+    assert leaves_unknown(spec(), error) is is_unknown
+    assert leaves_unknown(spec(read_only=True), error) is False
+
+
+def test_what_may_be_repeated():
+    """After an unknown outcome only read-only and idempotent tools may be called again."""
+    assert may_repeat(spec(read_only=True))
+    assert may_repeat(spec(idempotent=True))
+    assert not may_repeat(spec())
+    assert not may_repeat(spec(idempotent=False))
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_result_says_it_once(repeatable):
+    """Error and hint say it, in a field and in words; the hint says whether the same call may be made again."""
+    hint = RetryHint(reason="tool_unavailable", tool="test.bank.pay", retry_after=timedelta(seconds=31))
+    result = ToolResult(error=ToolError(message="503"), retry_hint=hint)
+    said = outcome_unknown(result, repeatable=repeatable)
+    assert said.error.outcome_unknown
+    assert said.retry_hint.outcome_unknown
+    assert said.retry_hint.retry_after == hint.retry_after
+    assert ("again in 31 s" in said.retry_hint.message) is repeatable
+    assert ("Do not repeat it" in said.retry_hint.message) is not repeatable
+    assert outcome_unknown(said) is said
+    assert outcome_unknown(ToolResult(result=1)) == ToolResult(result=1)

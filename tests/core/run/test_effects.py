@@ -1,0 +1,68 @@
+"""Effects: which calls of a run stay unsettled, and until when."""
+
+import pytest
+
+from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn.contracts.dispatch import Dispatch, Effect
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.core.run.effects import MAX_UNSETTLED, is_settled, unsettled_after
+
+UNKNOWN = ToolError(message="no answer", outcome_unknown=True)
+
+
+def failed(reason: str | None, code: str = "x", **fields) -> ToolResult:
+    hint = reason and RetryHint(reason=reason, tool="a.b.c", **fields)
+    return ToolResult(error=ToolError(message="no", code=code), retry_hint=hint or None)
+
+
+def step(*ids: str, **options) -> PlanOutcome:
+    calls = [ToolRequest(name="a.b.c", tool_call_id=id) for id in ids]
+    return PlanOutcome(calls=calls, dispatches=[Dispatch(**options)] * len(ids))
+
+
+@pytest.mark.parametrize(
+    ("result", "settles"),
+    [
+        (ToolResult(result=1), True),
+        (failed(None), True),
+        (ToolResult(error=UNKNOWN), False),
+        (failed("rate_limited", outcome_unknown=True), False),
+        (failed("timeout"), False),
+        (failed("malformed_response"), False),
+        (failed(None, "canceled"), False),
+        (failed(None, "time_budget"), False),
+        (failed("rate_limited"), None),
+        (failed("tool_unavailable"), None),
+        (failed("invalid_arguments"), None),
+        (failed(None, "denied"), None),
+        (failed(None, "not_executed"), None),
+    ],
+)
+def test_what_settles_an_effect(result: ToolResult, settles: bool | None) -> None:
+    """A success and a definite failure settle it, an unknown outcome opens it, and a call that never ran says nothing."""
+    assert is_settled(result) is settles
+
+
+def test_an_effect_is_open_until_a_call_with_it_settles_it() -> None:
+    """Repetitions count for the first call; a refusal of one changes nothing."""
+    unknown, refused, done = ToolResult(error=UNKNOWN), failed("rate_limited"), ToolResult(result=1)
+    after = unsettled_after((), step("a", "b"), [unknown, done])
+    assert after == ("a",)
+    again = {"effect": Effect(tool_call_id="a", idempotency_key="k")}
+    for result in (unknown, refused):
+        assert unsettled_after(after, step("c", **again), [result]) == ("a",)
+    assert unsettled_after(after, step("c"), [done]) == ("a",)
+    assert unsettled_after(after, step("c", **again), [done]) == ()
+
+
+def test_only_calls_of_workers_have_an_effect_here() -> None:
+    """A call that was answered at once never ran; the calls of child runs and of other programs are theirs."""
+    for kind in ("answered", "child", "external"):
+        assert unsettled_after((), step("a", kind=kind), [ToolResult(error=UNKNOWN)]) == ()
+
+
+def test_the_newest_are_remembered() -> None:
+    """A run remembers a bounded number of calls whose outcome is unknown."""
+    ids = [f"c{n}" for n in range(MAX_UNSETTLED + 5)]
+    after = unsettled_after((), step(*ids), [ToolResult(error=UNKNOWN)] * len(ids))
+    assert after == tuple(ids[5:])
