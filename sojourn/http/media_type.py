@@ -2,7 +2,7 @@
 
 from starlette.types import Message
 
-__all__ = ["is_stream", "media_type"]
+__all__ = ["content_length", "is_stream", "media_type"]
 
 
 def media_type(start: Message) -> str:
@@ -13,6 +13,16 @@ def media_type(start: Message) -> str:
     return ""
 
 
+def content_length(start: Message) -> int | None:
+    """How many bytes an answer says that it has; None for a stream, which does not know."""
+    for key, value in start.get("headers", ()):
+        if key.lower() == b"content-length" and value.isdigit():
+            return int(value)
+    return None
+
+
 def is_stream(start: Message) -> bool:
-    """Whether an answer has the form of a stream of events."""
-    return media_type(start) == "text/event-stream"
+    """Whether an answer lasts: a stream of events, or another one that does not know its length, such as a table that is read on the way."""
+    if media_type(start) == "text/event-stream":
+        return True
+    return start.get("status") == 200 and content_length(start) is None

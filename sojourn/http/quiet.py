@@ -1,7 +1,7 @@
 """Quiet: a stream that is cut on purpose is no error of the server's log.
 
-A stream whose key opens nothing any more, or whose client takes nothing, is left without its end, so that its client comes back; uvicorn logs each
-as an error of the application.
+A stream whose key opens nothing any more, or an answer whose client takes nothing, is left without its end, so that its client comes back; uvicorn
+logs each as an error of the application.
 """
 
 import logging
@@ -11,11 +11,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.http.media_type import is_stream
 
-__all__ = ["Quiet", "quieten"]
+__all__ = ["Quiet", "cut", "quieten"]
 
 LOGGER = "uvicorn.error"
 
 _INCOMPLETE = "ASGI callable returned without completing response"
+
+_NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
+"""How lines begin that anybody can make without a key, as many as he likes."""
+
+_KEY = "sojourn.cut"
+"""Where the scope of a request says that its answer was cut off."""
 
 _is_cut: ContextVar[bool] = ContextVar("sojourn.is_cut", default=False)
 """Whether the answer to a request, which uvicorn logs from the same task, was a stream that has ended without an exception: without its end
@@ -43,13 +49,19 @@ class Quiet:
             await send(message)
 
         await self._app(scope, receive, sent)
-        _is_cut.set(was_stream)
+        _is_cut.set(was_stream or scope.get(_KEY, False))
+
+
+def cut(scope: Scope) -> None:
+    """Say that the answer to a request is cut off on purpose."""
+    scope[_KEY] = True
 
 
 def quieten() -> None:
-    """Leave out of uvicorn's log that a stream was cut."""
+    """Leave out of uvicorn's log that a stream was cut, and what fills it."""
     logging.getLogger(LOGGER).addFilter(_is_no_cut)
 
 
 def _is_no_cut(record: logging.LogRecord) -> bool:
-    return not (_is_cut.get() and record.getMessage().startswith(_INCOMPLETE))
+    told = record.getMessage()
+    return not (told.startswith(_NOISE) or (_is_cut.get() and told.startswith(_INCOMPLETE)))

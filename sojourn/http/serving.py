@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -12,18 +13,19 @@ import uvicorn
 from fastapi import FastAPI
 
 from sojourn.checks.machine import check_cookies
+from sojourn.http.connections import CONNECTIONS, Connection, Connections
 from sojourn.http.quiet import Quiet, quieten
 from sojourn.http.service import Service
 
-__all__ = ["MAX_HEAD", "serve"]
+__all__ = ["serve"]
 
 _log = structlog.get_logger("sojourn.http")
 
 GRACE = 5
 """Seconds that requests have to end once the service is asked to stop; streams end at once."""
 
-MAX_HEAD = 300_000
-"""Largest head of a request, in bytes: it may have a cursor of 256,000 characters, which uvicorn would refuse by itself."""
+SPARE = 256
+"""Descriptors that a process needs beside those of its connections."""
 
 
 async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[], None] | None = None) -> None:
@@ -51,10 +53,23 @@ async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[],
         server_header=False,
         log_level="warning",
         timeout_graceful_shutdown=GRACE,
-        h11_max_incomplete_event_size=MAX_HEAD,
+        http=Connection.of(Connections(_room_for(CONNECTIONS))),
+        ws="none",
         lifespan="on",
     )
     await _Server(config, service).serve(sockets=[listener])
+
+
+def _room_for(connections: int) -> int:
+    """How many connections the process may have, after it was allowed as many descriptors as that takes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections + SPARE  # a stream may have one to the live transport too
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return max(1, min(connections, (soft - SPARE) // 2))
 
 
 class _Server(uvicorn.Server):

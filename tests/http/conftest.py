@@ -17,7 +17,7 @@ import uvicorn
 
 from sojourn import Client, Run
 from sojourn.http import create_app
-from sojourn.http.serving import MAX_HEAD
+from sojourn.http.connections import CONNECTIONS, Connection, Connections
 
 SHOP = Path(__file__).with_name("shop_app.py")
 
@@ -42,7 +42,10 @@ async def listening(web: Any, *, buffer: int | None = None) -> AsyncIterator[str
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        web, log_level="critical", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=MAX_HEAD
+        web,
+        log_level="critical",
+        timeout_graceful_shutdown=1,
+        http=Connection.of(Connections(CONNECTIONS)),
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

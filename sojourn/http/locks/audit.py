@@ -12,6 +12,7 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.locks.limits import is_unlogged
 from sojourn.http.locks.noted import Notes, begin
 from sojourn.http.locks.presence import has_presence
 from sojourn.http.locks.principals import principal_of
@@ -121,7 +122,7 @@ class _Line:
     def write(self, status: int) -> None:
         """Write the line, where the request is a decision."""
         scope = self._scope
-        if self._is_written or not (scope["method"] not in _READS or status >= 400):
+        if self._is_written or not (scope["method"] not in _READS or status >= 400) or is_unlogged(scope):
             return
         if status < 400 and not self._notes.is_decision:
             return

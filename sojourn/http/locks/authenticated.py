@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.http.locks.heads import with_cookies
+from sojourn.http.locks.limits import count_stranger
 from sojourn.http.locks.principals import LOCAL, Auth, remember
 from sojourn.http.locks.requests import header_values, path_of, refuse
 from sojourn.http.locks.site import site_of
@@ -49,9 +50,12 @@ class Authenticated:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in, or answer it with 401, or without authentication 403."""
-        if scope["type"] == "http" and not self._is_open(scope):
+        if scope["type"] == "http":
             try:
-                await self._identify(scope)
+                if not self._is_open(scope):
+                    await self._identify(scope)
+                elif self._auth is not None:
+                    count_stranger(scope)
             except Problem as problem:
                 await refuse(problem, scope, receive, send)
                 return
@@ -81,6 +85,7 @@ class Authenticated:
         asked = scope[_CREDENTIALS] = site.with_credentials(whole) if site else whole
         found = await self._auth(Request(asked))
         if found is None:
+            count_stranger(scope)
             raise unauthenticated()
         remember(scope, found)
 

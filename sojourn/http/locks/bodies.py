@@ -9,7 +9,9 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.locks.principals import principal_of
 from sojourn.http.locks.requests import header_values, refuse
+from sojourn.http.locks.rooms import Room, Share
 from sojourn.http.locks.site import has_files
 from sojourn.http.problems import Problem
 
@@ -17,6 +19,18 @@ __all__ = ["Bodies", "depth_of"]
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 """A string of JSON; without its end where there is none, so that no text is read twice."""
+
+MAX_OBJECTS = 20_000
+"""Most objects of a body: each becomes a thousand bytes or more, and is validated by itself."""
+
+OBJECT = 500
+"""Bytes that one counts for, beside its text."""
+
+STRANGER_BYTES = 8 * 1024
+"""Largest body of a request whose sender is not known: the form to sign in with."""
+
+STRANGER_SECONDS = 10.0
+"""Longest time for it."""
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _CLOSE = {"Connection": "close"}
@@ -30,87 +44,103 @@ class Bodies:
         max_bytes: Largest body.
         max_depth: Deepest nesting of its arrays and objects.
         seconds: Longest time for a body to arrive.
+        room: Where bodies are in flight.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float) -> None:
+    def __init__(self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float, room: Room) -> None:
         self._app = app
+        self._room = room
         self._max_bytes = max_bytes
         self._max_depth = max_depth
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in with its body, or answer it with 400, 408, 413 or 415."""
+        """Let the request in with its body, or answer it with 400, 408, 413, 415, 429 or 503."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body: bytes | None = None
+        share = self._room.share(scope)
         try:
-            self._check_head(scope)
-            body = await self._read(receive)
+            await self._answer(scope, receive, send, share)
+        finally:
+            share.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, share: Share) -> None:
+        body: bytes | None = None
+        is_known = principal_of(scope) is not None
+        most = self._max_bytes if is_known else min(STRANGER_BYTES, self._max_bytes)
+        seconds = self._seconds if is_known else min(STRANGER_SECONDS, self._seconds)
+        try:
+            _check_head(scope, most)
+            body = await _read(receive, share, most, seconds)
             if body is not None and not has_files(scope):
                 _check_text(body)
                 self._check_depth(body)
+                share.reach(len(body) + OBJECT * _check_objects(body))
         except Problem as problem:
             await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
             return
         if body is not None:
             await self._app(scope, _Replayed(body, receive), send)
 
-    def _check_head(self, scope: Scope) -> None:
-        (length, *_) = [*header_values(scope, "content-length"), ""]
-        if length and header_values(scope, "transfer-encoding"):
-            raise Problem(  # a proxy may go by the other one, and take the rest for a request of somebody else's
-                400,
-                "bad_request",
-                "the request has both a Content-Length and a Transfer-Encoding",
-                then="Send one of them.",
-                headers=_CLOSE,
-            )
-        if length.isdecimal() and int(length[:20]) > self._max_bytes:
-            raise self._too_large()
-        if any(
-            value.strip().lower() not in ("", "identity")
-            for value in header_values(scope, "content-encoding")
-        ):
-            raise Problem(415, "encoded_body", "the body is compressed", then="Send it as it is.")
-
     def _check_depth(self, body: bytes) -> None:
         if depth_of(body, self._max_depth) > self._max_depth:
             detail = f"the body is nested more than {self._max_depth} levels deep"
             raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
 
-    async def _read(self, receive: Receive) -> bytes | None:
-        """The body; None where the client has gone."""
-        parts, size = list[bytes](), 0
-        try:
-            async with asyncio.timeout(self._seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self._max_bytes:
-                        raise self._too_large()
-                    if not message.get("more_body", False):
-                        return b"".join(parts)
-        except TimeoutError:
-            raise Problem(
-                408,
-                "slow_body",
-                f"the body did not arrive within {self._seconds:g} s",
-                then="Send the request again.",
-                headers=_CLOSE,
-            ) from None
 
-    def _too_large(self) -> Problem:
-        return Problem(
-            413,
-            "too_large",
-            f"the body has more than {self._max_bytes:,} bytes",
-            then="Send less; large files are better passed by reference.",
+def _check_head(scope: Scope, most: int) -> None:
+    (length, *_) = [*header_values(scope, "content-length"), ""]
+    if length and header_values(scope, "transfer-encoding"):
+        raise Problem(  # a proxy may go by the other one, and take the rest for a request of somebody else's
+            400,
+            "bad_request",
+            "the request has both a Content-Length and a Transfer-Encoding",
+            then="Send one of them.",
             headers=_CLOSE,
         )
+    if length.isdecimal() and int(length[:20]) > most:
+        raise _too_large(most)
+    if any(
+        value.strip().lower() not in ("", "identity") for value in header_values(scope, "content-encoding")
+    ):
+        raise Problem(415, "encoded_body", "the body is compressed", then="Send it as it is.")
+
+
+async def _read(receive: Receive, share: Share, most: int, seconds: float) -> bytes | None:
+    """The body; None where the client has gone."""
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise _too_large(most)
+                share.reach(size)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise Problem(
+            408,
+            "slow_body",
+            f"the body did not arrive within {seconds:g} s",
+            then="Send the request again.",
+            headers=_CLOSE,
+        ) from None
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(
+        413,
+        "too_large",
+        f"the body has more than {most:,} bytes",
+        then="Send less; large files are better passed by reference.",
+        headers=_CLOSE,
+    )
 
 
 class _Replayed:
@@ -156,3 +186,18 @@ def _check_text(body: bytes) -> None:
         is_text = json.detect_encoding(body) in ("utf-8", "utf-8-sig")
     if not is_text:
         raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")
+
+
+def _check_objects(body: bytes) -> int:
+    """Check that a body has no multitude of objects, and return how many it has; braces inside texts count only if there are many."""
+    count = body.count(b"{")
+    if count > MAX_OBJECTS:
+        count = _STRING.sub(b"", body).count(b"{")
+    if count > MAX_OBJECTS:
+        raise Problem(
+            413,
+            "too_many_objects",
+            f"the body has more than {MAX_OBJECTS:,} objects",
+            then="Send fewer and larger ones; a large table is better passed by reference.",
+        )
+    return count

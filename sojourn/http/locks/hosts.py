@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.errors import DefinitionError
 from sojourn.http.locks.cors import Cors
+from sojourn.http.locks.limits import count_stranger
 from sojourn.http.locks.requests import header_values, refuse
 from sojourn.http.locks.site import check_form
 from sojourn.http.problems import Problem
@@ -59,14 +60,25 @@ class Hosts:
         """Let the request in, or answer it with 400, 403 or 421."""
         if scope["type"] == "http":
             try:
-                host, port = _host_of(scope)
-                self._check_host(host)
-                self._check_origin(scope, host, port)
-                check_form(scope, is_own=_is_own(scope, host, port))
+                self._check(scope)
             except Problem as problem:
                 await refuse(problem, scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        try:
+            host, port = _host_of(scope)
+            self._check_host(host)
+            self._check_origin(scope, host, port)
+            check_form(scope, is_own=_is_own(scope, host, port))
+        except Problem:
+            count_stranger(scope)
+            raise
+        if (
+            scope["method"] == "OPTIONS"
+        ):  # a browser that asks before a request is answered without its credentials
+            count_stranger(scope)
 
     def _check_host(self, host: str) -> None:
         if self._hosts is None or host in self._hosts:

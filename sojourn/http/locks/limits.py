@@ -1,31 +1,102 @@
 """Limits: how much one principal may ask of one process, so that nobody takes it from the others.
 
-Every process counts for itself. Without authentication there is one principal, and nothing is counted.
+Every process counts for itself. Without authentication there is one principal, and nothing is counted. Requests of nobody known, to open paths or
+with credentials that open nothing, are counted by their address.
 """
 
+import asyncio
+import contextlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Hashable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.contracts.principal import Principal
+from sojourn.http.locks.addresses import address_of
 from sojourn.http.locks.principals import LOCAL, principal_of
 from sojourn.http.locks.requests import refuse
 from sojourn.http.media_type import is_stream
 from sojourn.http.problems import Problem
 
-__all__ = ["Limited", "count"]
+__all__ = [
+    "Buckets",
+    "Limited",
+    "charge",
+    "count",
+    "count_stranger",
+    "is_unlogged",
+    "reading",
+    "remember_strangers",
+]
 
 _KEY = "sojourn.lasting"
 """Where the scope of a request has the place that it takes while it lasts."""
+
+_STRANGERS = "sojourn.strangers"
+"""Where it has the buckets of addresses."""
+
+_UNLOGGED = "sojourn.unlogged"
+"""Where it says that its refusal is one of many, which fill no log."""
 
 _Whose = tuple[str, str]
 """Tenant and subject."""
 
 MAX_KNOWN = 100_000
-"""Most principals whose requests are counted; the one that was seen longest ago is forgotten first."""
+"""Most principals, or addresses, whose requests are counted; the one that was seen longest ago is forgotten first."""
+
+READINGS = 8
+"""Most requests at once that read much: histories, lists by labels, transcripts, artifacts."""
+
+READINGS_OF_ONE = 2
+"""Most of one principal."""
+
+PATIENCE = 10.0
+"""Seconds for which such a request waits for its turn."""
+
+
+class Buckets:
+    """Requests that are left, by whose they are.
+
+    Args:
+        rate: Requests a second, on average.
+        burst: Requests at once.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        """The requests that are left, and when they were counted."""
+
+    def __len__(self) -> int:
+        """How many are known."""
+        return len(self._left)
+
+    def take(self, by: Hashable) -> float:
+        """Take one request; the seconds until there is one if there is none."""
+        left = self._count(by)
+        wait = 0.0 if left >= 1 else (1 - left) / self._rate
+        self._keep(by, left if wait else left - 1)
+        return wait
+
+    def charge(self, by: Hashable, cost: float) -> None:
+        """Take what a request has cost beside itself; at most a burst is owed."""
+        self._keep(by, max(self._count(by) - cost, -float(self._burst)))
+
+    def _count(self, by: Hashable) -> float:
+        now = self._clock()
+        left, since = self._left.get(by, (float(self._burst), now))
+        return min(self._burst, left + (now - since) * self._rate)
+
+    def _keep(self, by: Hashable, left: float) -> None:
+        self._left.pop(by, None)
+        self._left[by] = (left, self._clock())
+        if len(self._left) > MAX_KNOWN:
+            self._left.popitem(last=False)
 
 
 class Limited:
@@ -50,38 +121,27 @@ class Limited:
     ) -> None:
         self._app = app
         self._requests = requests
-        self._burst = burst
         self._most_streams = streams
-        self._clock = clock
-        self._buckets: OrderedDict[_Whose, tuple[float, float]] = OrderedDict()
-        """By principal, the requests that are left, and when they were counted."""
+        self._buckets = Buckets(requests, burst, clock)
         self._streams: dict[_Whose, int] = {}
+        self._readings = _Readings()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in, or answer it with 429."""
         asking = principal_of(scope) if scope["type"] == "http" else None
         if asking is None or asking is LOCAL:
             await self._app(scope, receive, send)
-        elif wait := self._take((asking.tenant, asking.subject)):
+        elif wait := self._buckets.take((asking.tenant, asking.subject)):
             detail = f"{asking.subject} sends more than {self._requests:g} requests a second"
             await refuse(_too_many("too_many_requests", detail, wait), scope, receive, send)
         else:
             await self._counted(asking, scope, receive, send)
 
-    def _take(self, whose: _Whose) -> float:
-        """Take one request of a principal's; the seconds until there is one where there is none."""
-        now = self._clock()
-        left, since = self._buckets.pop(whose, (float(self._burst), now))
-        left = min(self._burst, left + (now - since) * self._requests)
-        wait = 0.0 if left >= 1 else (1 - left) / self._requests
-        self._buckets[whose] = (left if wait else left - 1, now)
-        if len(self._buckets) > MAX_KNOWN:
-            self._buckets.popitem(last=False)
-        return wait
-
     async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request in; an answer that turns out to be a stream too many is replaced."""
-        lasting = scope[_KEY] = _Lasting(self._streams, (asking.tenant, asking.subject), self._most_streams)
+        lasting = scope[_KEY] = _Lasting(
+            self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
+        )
         is_cut = False
 
         async def checked(message: Message) -> None:
@@ -114,10 +174,19 @@ class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the appli
 class _Lasting:
     """The place of one request, if it lasts: its answer is a stream, or it waits for one."""
 
-    def __init__(self, places: dict[_Whose, int], whose: _Whose, most: int) -> None:
+    def __init__(
+        self,
+        places: dict[_Whose, int],
+        whose: _Whose,
+        most: int,
+        buckets: Buckets,
+        readings: "_Readings",
+    ) -> None:
         self._places = places
         self._whose = whose
         self._most = most
+        self._buckets = buckets
+        self._readings = readings
         self._is_open = False
 
     def open(self) -> None:
@@ -132,6 +201,14 @@ class _Lasting:
             raise self.refusal()
         self._is_open = True
         self._places[self._whose] = self._places.get(self._whose, 0) + 1
+
+    def charge(self, cost: float) -> None:
+        """Take what the request costs beside itself from the requests of its principal."""
+        self._buckets.charge(self._whose, cost)
+
+    def reading(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """The turn of the request among those that read much."""
+        return self._readings.turn(self._whose)
 
     def refusal(self) -> Problem:
         """The answer to a request for which there is no place."""
@@ -158,9 +235,86 @@ def count(scope: Scope) -> None:
         lasting.open()
 
 
-def _too_many(code: str, detail: str, wait: float) -> Problem:
+def charge(scope: Scope, cost: float) -> None:
+    """Count what a request costs as that many further requests of its principal; who is at the machine pays nothing."""
+    lasting = scope.get(_KEY)
+    if isinstance(lasting, _Lasting) and cost > 0:
+        lasting.charge(cost)
+
+
+@contextlib.asynccontextmanager
+async def reading(scope: Scope) -> AsyncGenerator[None]:
+    """Let few requests read much at once, of each principal and of all; the others wait for their turn.
+
+    Raises:
+        Problem: The turn does not come in time (429, or 503 if it is all that read too much).
+    """
+    lasting = scope.get(_KEY)
+    async with lasting.reading() if isinstance(lasting, _Lasting) else contextlib.nullcontext():
+        yield
+
+
+class _Readings:
+    """The turns of those that read much."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(READINGS)
+        self._of: dict[_Whose, tuple[asyncio.Semaphore, int]] = {}
+        """By principal, its turns, and how many requests it has for them."""
+
+    @contextlib.asynccontextmanager
+    async def turn(self, whose: _Whose) -> AsyncGenerator[None]:
+        """Wait for a turn, and have it during the body."""
+        own, count = self._of.get(whose, (asyncio.Semaphore(READINGS_OF_ONE), 0))
+        self._of[whose] = (own, count + 1)
+        try:
+            async with _within(own, 429, whose[1]), _within(self._all, 503, "everybody together"):
+                yield
+        finally:
+            own, count = self._of.pop(whose)
+            if count > 1:
+                self._of[whose] = (own, count - 1)
+
+
+@contextlib.asynccontextmanager
+async def _within(turns: asyncio.Semaphore, status: int, who: str) -> AsyncGenerator[None]:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await turns.acquire()
+    except TimeoutError:
+        detail = f"{who} reads too much at once: no turn came within {PATIENCE:g} s"
+        raise _too_many("too_many_readings", detail, 1, status) from None
+    try:
+        yield
+    finally:
+        turns.release()
+
+
+def count_stranger(scope: Scope) -> None:
+    """Count a request whose sender is not known, by its address.
+
+    Raises:
+        Problem: There were too many (429).
+    """
+    buckets = scope.get(_STRANGERS)
+    if isinstance(buckets, Buckets) and (wait := buckets.take(address_of(scope))):
+        scope[_UNLOGGED] = True
+        raise _too_many("too_many_requests", "this address sends too many requests without a key", wait)
+
+
+def remember_strangers(scope: Scope, buckets: Buckets) -> None:
+    """Let the locks of a request count by its address."""
+    scope[_STRANGERS] = buckets
+
+
+def is_unlogged(scope: Scope) -> bool:
+    """Whether the refusal of a request is one of many of its address, which would fill the log."""
+    return scope.get(_UNLOGGED, False)
+
+
+def _too_many(code: str, detail: str, wait: float, status: int = 429) -> Problem:
     return Problem(
-        429,
+        status,
         code,
         detail,
         then="Send it again after the seconds of Retry-After.",

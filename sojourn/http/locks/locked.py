@@ -11,10 +11,12 @@ from sojourn.http.locks.authenticated import Authenticated
 from sojourn.http.locks.bodies import Bodies
 from sojourn.http.locks.heads import Heads
 from sojourn.http.locks.hosts import Hosts
-from sojourn.http.locks.limits import Limited
+from sojourn.http.locks.limits import Buckets, Limited, remember_strangers
+from sojourn.http.locks.outflow import Outflow
 from sojourn.http.locks.presence import Present
 from sojourn.http.locks.principals import Auth
 from sojourn.http.locks.requests import path_of
+from sojourn.http.locks.rooms import Room
 from sojourn.http.locks.site import Site
 from sojourn.http.problems import Shape, shape
 
@@ -49,6 +51,14 @@ class Locks:
     """Requests of one principal at once."""
     streams: int = 100
     """Open streams of events of one principal, and requests that wait."""
+    address_requests: float = 50.0
+    """Requests a second of one address whose sender is not known, on average."""
+    address_burst: int = 500
+    """Such requests of one address at once."""
+    bytes_in_flight: int = 256_000_000
+    """Bytes of bodies that are received and not yet answered, and as many of answers that are made and not yet taken."""
+    principal_bytes_in_flight: int = 64_000_000
+    """The same of one principal; it may have one answer with more."""
 
 
 class Locked:
@@ -81,10 +91,17 @@ class Locked:
         self._shapes = dict(shapes or {})
         locks = locks or Locks()
         present = Present(app, auth=auth)
+        rooms = [Room(locks.bytes_in_flight, locks.principal_bytes_in_flight) for _ in range(2)]
         bounded = Bodies(
-            present, max_bytes=locks.max_body_bytes, max_depth=locks.max_depth, seconds=locks.body_seconds
+            present,
+            max_bytes=locks.max_body_bytes,
+            max_depth=locks.max_depth,
+            seconds=locks.body_seconds,
+            room=rooms[0],
         )
-        limited = Limited(bounded, requests=locks.requests, burst=locks.burst, streams=locks.streams)
+        taken = Outflow(bounded, room=rooms[1])
+        self._strangers = Buckets(locks.address_requests, locks.address_burst) if auth is not None else None
+        limited = Limited(taken, requests=locks.requests, burst=locks.burst, streams=locks.streams)
         known = Authenticated(limited, auth=auth, open_paths=open_paths)
         named = Hosts(known, hosts=locks.hosts, origins=locks.origins, is_authenticated=auth is not None)
         self._app = Guarded(Audited(Heads(named)), pages=pages, site=site)
@@ -95,6 +112,8 @@ class Locked:
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return
         if scope["type"] == "http":
+            if self._strangers is not None:
+                remember_strangers(scope, self._strangers)
             path = path_of(scope)
             for begin, told in self._shapes.items():
                 if path.startswith(begin):

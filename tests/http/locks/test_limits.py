@@ -3,12 +3,16 @@
 import asyncio
 
 import pytest
+from fastapi import Request
+from fastapi.responses import StreamingResponse
 
 from sojourn import Principal
 from sojourn.http.locks import limits
-from sojourn.http.locks.limits import Limited
+from sojourn.http.locks.addresses import address_of
+from sojourn.http.locks.limits import Buckets, Limited
 from sojourn.http.locks.locked import Locks
-from sojourn.http.locks.principals import remember
+from sojourn.http.locks.principals import Asking, remember
+from tests.http.locks.conftest import make_web
 
 
 async def by_name(request):
@@ -144,3 +148,112 @@ async def test_an_application_that_fails_in_a_stream_still_fails():
         remember(scope, Principal(subject="ana"))
         with pytest.raises(RuntimeError, match="mine"):
             await limited(scope, None, send)
+
+
+async def nobody(_request):
+    """An authentication that knows nobody."""
+
+
+async def test_requests_of_nobody_known_are_counted_by_address(serve_web, caplog):
+    """Open paths, refused credentials, foreign hosts and preflights share what an address has; a refusal for it fills no log."""
+    locks = Locks(
+        address_requests=0.01, address_burst=5, origins=["https://app.example.org"], hosts=["127.0.0.1"]
+    )
+    client = await serve_web(auth=nobody, locks=locks)
+    ahead = {"Origin": "https://app.example.org", "Access-Control-Request-Method": "GET"}
+    asked = [
+        await client.get("/health"),
+        await client.get("/who"),
+        await client.get("/nothing"),
+        await client.get("/who", headers={"Host": "elsewhere.example"}),
+        await client.options("/who", headers=ahead),
+    ]
+    assert [each.status_code for each in asked] == [200, 401, 401, 421, 200]
+    caplog.clear()
+    for path in ("/health", "/who", "/docs"):
+        answer = await client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
+        assert int(answer.headers["retry-after"]) > 50
+    assert (await client.options("/who", headers=ahead)).status_code == 429
+    assert "too_many_requests" not in caplog.text
+
+
+async def test_a_principal_is_let_in_from_an_address_that_has_none_left(serve_web):
+    """Who has a key shares an address with strangers, as behind a proxy, and is not counted with them."""
+
+    async def by_key(request):
+        return Principal(subject="ana", roles=["user"]) if "authorization" in request.headers else None
+
+    client = await serve_web(auth=by_key, locks=Locks(address_requests=0.01, address_burst=1))
+    assert (await client.get("/who")).status_code == 401
+    assert (await client.get("/who")).status_code == 429
+    assert [(await client.get("/who", headers=as_("ana"))).status_code for _ in range(5)] == [200] * 5
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        (("10.0.0.7", 5), "10.0.0.7"),
+        (("::ffff:10.0.0.7", 5), "10.0.0.7"),
+        (("2001:db8:1:2:3:4:5:6", 5), "2001:db8:1:2::"),
+        (("fe80::1%eth0", 5), "fe80::"),
+        (("no address", 5), "no address"),
+        (None, ""),
+    ],
+)
+def test_one_address_is_one_client(client, expected):
+    """Of IPv6 a client commonly has all addresses of a network, so they are one."""
+    assert address_of({"client": client}) == expected
+
+
+async def test_what_a_request_costs_is_counted():
+    """A request that reads much is several; what is owed is bounded, so that it is paid within seconds."""
+    now = 0.0
+    buckets = Buckets(10, 20, clock=lambda: now)
+    assert buckets.take("ana") == 0
+    buckets.charge("ana", 18.5)
+    assert buckets.take("ana") == pytest.approx(0.05)
+    buckets.charge("ana", 10_000)
+    assert buckets.take("ana") == pytest.approx(2.1)
+    assert buckets.take("bo") == 0
+    now = 2.1
+    assert buckets.take("ana") == 0
+
+
+async def test_few_requests_read_much_at_once(serve_web, monkeypatch, until):
+    """Two of one principal have a turn, and the others wait for theirs; another principal has turns of its own; who waits too long gets 429."""
+    monkeypatch.setattr(limits, "PATIENCE", 0.5)
+    web = make_web(auth=by_name, locks=Locks())
+    let_go, at_once = asyncio.Event(), list[str]()
+
+    @web.get("/much")
+    async def much(request: Request, asking: Asking) -> str:
+        async with limits.reading(request.scope):
+            at_once.append(asking.subject)
+            await let_go.wait()
+        return "read"
+
+    client = await serve_web(web)
+    first = [asyncio.create_task(client.get("/much", headers=as_("ana"))) for _ in range(2)]
+    await until(lambda: len(at_once) == 2)
+    answer = await client.get("/much", headers=as_("ana"))
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_readings")
+    other = asyncio.create_task(client.get("/much", headers=as_("bo")))
+    await until(lambda: at_once == ["ana", "ana", "bo"])
+    waiting = asyncio.create_task(client.get("/much", headers=as_("ana")))
+    let_go.set()
+    assert [(await each).status_code for each in (*first, other, waiting)] == [200] * 4
+
+
+async def test_an_answer_without_a_length_is_counted_as_a_stream(serve_web):
+    """A table that is read on the way lasts as a stream of events does."""
+    web = make_web(auth=by_name, locks=Locks(streams=0))
+
+    @web.get("/table.csv")
+    async def table(_asking: Asking) -> StreamingResponse:
+        return StreamingResponse(iter([b"a,b\r\n"]), media_type="text/csv")
+
+    client = await serve_web(web)
+    answer = await client.get("/table.csv", headers=as_("ana"))
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_streams")
+    assert (await client.get("/who", headers=as_("ana"))).status_code == 200

@@ -115,7 +115,7 @@ VALUES = [
     at("no place", "x", 422, "invalid_input"),
     at("5,000 digits", "9" * 5_000, 422, "invalid_input"),
     at("a place below 0", "-1--1-0", 422, "invalid_input"),
-    at("a child run that is none", "0-000001-00000;../../x=0-000001-00000", 200),
+    at("a child run that is none", "0-000001-00000;../../x=0-000001-00000", 422, "invalid_input"),
     at("200,000 characters of separators", ";" * 20_000, 422, "invalid_input"),
     by_place("no place", "AAAA", 404, "response_not_found"),
     by_place("a run that is none", Place("none").token, 404, "run_not_found"),

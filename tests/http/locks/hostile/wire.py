@@ -70,8 +70,8 @@ WIRE = [
     lines("a header in two lines", 400, "", GET, "X-A: 1", " 2", "Host: x"),
     lines("a header without a colon", 400, "", GET, "X-A"),
     lines("NUL in a header", 400, "", GET, "X-A: a\0b"),
-    lines("a header without end", 400, "", GET, f"X-A: {'x' * 400_000}", is_ended=False),
-    lines("headers without end", 400, "", GET, *["X-A: 12345678"] * 30_000, is_ended=False),
+    lines("a header without end", 431, "", GET, f"X-A: {'x' * 400_000}", is_ended=False),
+    lines("headers without end", 431, "", GET, *["X-A: 12345678"] * 30_000, is_ended=False),
     # Beginnings.
     lines("no version", 400, "", "GET /v1/runs"),
     lines("HTTP/2 without an agreement", 404, "not_found", "PRI * HTTP/2.0"),
