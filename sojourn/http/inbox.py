@@ -116,6 +116,8 @@ class Inbox:
         self._known: dict[str, _Known] = {}
         """By run; those that were compared longest ago come first."""
         self._reading: dict[str, asyncio.Task[None]] = {}
+        self._queued: dict[str, asyncio.Task[None]] = {}
+        """Readings that have not begun."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._alone = asyncio.Semaphore(AT_ONCE)
         """For who waits for one run, and not behind the thousand of a list that is being read."""
@@ -132,7 +134,8 @@ class Inbox:
     ) -> FoundWaits:
         """A page of the open waits of these runs.
 
-        Without `patience` the first page compares every run with its history; those after it compare the runs of the page, and those that the store says something
+        Without `patience` the first page compares every run with its history, by a reading that begins after the page was asked for, and that pages
+        asked for meanwhile share; those after it compare the runs of the page, and those that the store says something
         new of, or that nobody has compared for a while. With it, only those that are not known yet, those whose oldest wait is another one by
         the store, and those of the page: so many seconds at most, then what is known is the answer, and the rest is read meanwhile.
 
@@ -223,7 +226,7 @@ class Inbox:
     async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float | None) -> None:
         """Compare runs with their histories: all, or those that nobody has compared just now, until a moment."""
         if until is None:
-            await asyncio.gather(*(self._read(run_id, listed[run_id], self._gate) for run_id in run_ids))
+            await _all(self._next(run_id, listed[run_id]) for run_id in run_ids)
             return
         now = time.monotonic()
         tasks = {
@@ -237,6 +240,22 @@ class Inbox:
             done, _ = await asyncio.wait(tasks, timeout=max(until - now, 0))
             for task in done:
                 task.result()
+
+    def _next(self, run_id: str, awaiting: str) -> asyncio.Task[None]:
+        """The next reading of a run that begins, for all who ask before it does."""
+        if (known := self._queued.get(run_id)) is not None:
+            return known
+
+        async def read() -> None:
+            async with self._gate:
+                del self._queued[run_id]
+                await self._look(run_id, awaiting)
+
+        task = self._queued[run_id] = asyncio.create_task(read())
+        task.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # whoever waits for it gets it
+        return task
 
     def _task(self, run_id: str, awaiting: str) -> asyncio.Task[None]:
         """The reading of a run that is under way, or else a new one; it goes on though nobody waits for it any more."""
@@ -256,20 +275,23 @@ class Inbox:
 
     async def _read(self, run_id: str, awaiting: str, gate: asyncio.Semaphore) -> None:
         async with gate:
-            try:
-                described = await self._client.temporal.get_workflow_handle(run_id).describe()
-            except RPCError as error:
-                failure = translated(error, run_id)
-                if not isinstance(failure, RunNotFound):
-                    raise failure from error
-                self._keep(run_id, _Known(("", 0), awaiting, None))
-                return
-            version = (described.run_id, described.history_length)
-            known = self._known.get(run_id)
-            if known is not None and known.version == version:
-                self._keep(run_id, _Known(version, awaiting, known.waiting))
-            else:
-                self._keep(run_id, _Known(version, awaiting, await self._waiting(described)))
+            await self._look(run_id, awaiting)
+
+    async def _look(self, run_id: str, awaiting: str) -> None:
+        try:
+            described = await self._client.temporal.get_workflow_handle(run_id).describe()
+        except RPCError as error:
+            failure = translated(error, run_id)
+            if not isinstance(failure, RunNotFound):
+                raise failure from error
+            self._keep(run_id, _Known(("", 0), awaiting, None))
+            return
+        version = (described.run_id, described.history_length)
+        known = self._known.get(run_id)
+        if known is not None and known.version == version:
+            self._keep(run_id, _Known(version, awaiting, known.waiting))
+        else:
+            self._keep(run_id, _Known(version, awaiting, await self._waiting(described)))
 
     async def _waiting(self, described: WorkflowExecutionDescription) -> Waiting | None:
         try:
@@ -287,6 +309,12 @@ class Inbox:
         self._known[run_id] = known
         while len(self._known) > MAX_KNOWN:
             del self._known[next(iter(self._known))]
+
+
+async def _all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Wait for tasks that others wait for too; raises what the first one raises that fails."""
+    for task in list(tasks):
+        await asyncio.shield(task)
 
 
 def _place(cursor: str | None) -> _Place | None:

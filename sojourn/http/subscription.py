@@ -1,7 +1,7 @@
 """Subscription: the events that one subscriber has not had, from the follower or from the history, each once."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from sojourn.contracts.event import Event
@@ -18,6 +18,10 @@ __all__ = ["Subscription"]
 
 BATCH = 100
 """Most events that are delivered at once."""
+
+
+BATCH_BYTES = 256_000
+"""Characters after which a batch ends: so much waits for each client that takes nothing."""
 
 
 class Subscription:
@@ -110,7 +114,7 @@ class Subscription:
                 yield [self._delivered(event, event_line(event))]
 
     def _take(self) -> list[Delivery]:
-        entries = self._follower.since(self._seq, BATCH)
+        entries = _within(self._follower.since(self._seq, BATCH), BATCH_BYTES)
         self._seq += len(entries)
         taken: list[Delivery] = []
         for entry in entries:
@@ -144,3 +148,13 @@ class Subscription:
             run_id=self._follower.run_id,
             after=self.cursor,
         )
+
+
+def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
+    """The first entries with so many characters, one at least."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry.line)
+        if count and size > most:
+            return entries[:count]
+    return entries

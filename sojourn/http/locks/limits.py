@@ -55,6 +55,9 @@ READINGS_OF_ONE = 2
 PATIENCE = 10.0
 """Seconds for which such a request waits for its turn."""
 
+COST = 20.0
+"""Requests that a second of such a reading costs its principal."""
+
 
 class Buckets:
     """Requests that are left, by whose they are.
@@ -251,7 +254,11 @@ async def reading(scope: Scope) -> AsyncGenerator[None]:
     """
     lasting = scope.get(_KEY)
     async with lasting.reading() if isinstance(lasting, _Lasting) else contextlib.nullcontext():
-        yield
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            charge(scope, COST * (time.monotonic() - begin))
 
 
 class _Readings:

@@ -11,12 +11,17 @@ from sojourn.client.run import Run
 from sojourn.contracts.event import Event
 from sojourn.events import Cursor, event_line
 from sojourn.http.cursors import after_of, cursor_at
+from sojourn.http.locks.limits import reading
+from sojourn.http.locks.outflow import fits
 from sojourn.http.routes.answering import STREAM, problems
 from sojourn.http.service import Service
 from sojourn.http.shown import shown
 from sojourn.http.sse import EventStream, wants_stream
 
 __all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
+
+MAX_BYTES = 4_000_000
+"""Bytes after which an array of events ends, whatever its limit; the next one goes on from its cursor."""
 
 After = Annotated[
     str | None,
@@ -28,7 +33,9 @@ After = Annotated[
 ]
 Children = Annotated[bool, Query(description="Include the events of child runs.")]
 Deltas = Annotated[bool, Query(description="In a stream: include what planners are writing.")]
-Most = Annotated[int, Query(ge=1, le=10_000, description="In an array: most events.")]
+Most = Annotated[
+    int, Query(ge=1, le=10_000, description="In an array: most events; it ends at about 4 MB too.")
+]
 
 Events = list[Annotated[Event, Field(discriminator="type")]]
 
@@ -77,16 +84,21 @@ async def events_answer(
     if wants_stream(request.headers.get("accept")):
         cursor = await cursor_at(run, place)
         return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
-    cursor = await cursor_at(run, place) if children else _plain(run, place)
-    lines: list[str] = []
-    async with aclosing(run.events(after=place, follow=False, children=children)) as events:
-        async for event in events:
-            lines.append(event_line(shown(event)))
-            cursor.add(event)
-            if len(lines) == most:
-                break
+    async with reading(request.scope):
+        cursor = await cursor_at(run, place) if children else _plain(run, place)
+        lines, size = list[bytes](), 0
+        async with aclosing(run.events(after=place, follow=False, children=children)) as events:
+            async for event in events:
+                line = event_line(shown(event)).encode()
+                size += len(line) + 1
+                if lines and (size > MAX_BYTES or not fits(request.scope, len(line) + 1)):
+                    break
+                lines.append(line)
+                cursor.add(event)
+                if len(lines) == most:
+                    break
     return Response(
-        f"[{','.join(lines)}]", headers=_next(request, str(cursor)), media_type="application/json"
+        b"[" + b",".join(lines) + b"]", headers=_next(request, str(cursor)), media_type="application/json"
     )
 
 

@@ -1,5 +1,6 @@
 """`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
+from sojourn.http.locks.limits import reading
 from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
@@ -136,6 +138,7 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
 
 @routes.get("", response_model=Runs, responses=problems(), summary="List runs")
 async def list_runs(
+    request: Request,
     asking: Asking,
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
@@ -156,7 +159,9 @@ async def list_runs(
     """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children)
-    return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
+    labels = labels_of(label)
+    async with reading(request.scope) if labels else nullcontext():  # the store does not have them
+        return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
 
 
 def labels_of(pairs: list[str] | None) -> dict[str, str]:
@@ -212,12 +217,13 @@ def _open(status: RunStatus) -> Outcome:
     responses=problems(404, 502),
     summary="Read a run's transcript",
 )
-async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Response:
+async def get_transcript(run_id: RunId, request: Request, asking: Asking, service: Serving) -> Response:
     """The messages, calls and results so far, as the planner receives them."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    told = shown(await run.transcript())
-    return Response(_MESSAGES.dump_json(told), media_type="application/json")
+    async with reading(request.scope):
+        told = shown(await run.transcript())
+        return Response(_MESSAGES.dump_json(told), media_type="application/json")
 
 
 @routes.get("/{run_id:path}/events", summary="Read or follow a run's events", **EVENTS)
@@ -254,6 +260,7 @@ async def get_artifact(
             examples=["call_1/chart"],
         ),
     ],
+    request: Request,
     asking: Asking,
     service: Serving,
 ) -> Response:
@@ -263,7 +270,8 @@ async def get_artifact(
     owner = ref.partition("#")[0] if "#" in ref else run.id
     if owner != run.id and not owner.startswith(f"{run.id}/"):
         raise InvalidInput(f"{ref[:300]!r} is not of run {run.id} or of a child run of it", run_id=run.id)
-    return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
+    async with reading(request.scope):
+        return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
 
 
 @routes.get(

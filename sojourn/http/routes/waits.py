@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from sojourn.client.listing import Selection
 from sojourn.http.inbox import FoundWait
+from sojourn.http.locks.limits import reading
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
@@ -19,6 +20,7 @@ routes = APIRouter(prefix="/v1/waits", tags=["answers"], route_class=KnownQueryR
 
 @routes.get("", response_model=Waits, responses=problems(), summary="List what runs wait for")
 async def list_waits(
+    request: Request,
     asking: Asking,
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
@@ -30,12 +32,15 @@ async def list_waits(
 ) -> Response:
     """Every open wait of every run and child run, with what is needed to answer it; a new one appears within about a second."""
     require(asking, "viewer")
-    listed = await service.waiting_runs(asking, Selection(agent_id, session_id))
 
     def fits(found: FoundWait) -> bool:
         return kind in (None, fields_of(found.opened.wait)["kind"])
 
-    found = await service.inbox.page(listed, fits=fits, newest=order == "newest", most=limit, cursor=cursor)
+    async with reading(request.scope):
+        listed = await service.waiting_runs(asking, Selection(agent_id, session_id))
+        found = await service.inbox.page(
+            listed, fits=fits, newest=order == "newest", most=limit, cursor=cursor
+        )
     return json_of(
         Waits(waits=[wait_of(each) for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)
     )
