@@ -59,11 +59,11 @@ class Stage:
             await worker.says("worker_ready")
         return worker
 
-    async def service(self, target: str, port: int) -> SojournProcess:
-        """Start a process of the HTTP service at a port, and wait until it serves."""
+    async def service(self, target: str, port: int, *options: str) -> SojournProcess:
+        """Start a process of the HTTP service at a port, with further options, and wait until it serves."""
         name = f"service-{len(self.services) + 1}"
         service = SojournProcess(
-            *("serve", target, "--port", str(port)),
+            *("serve", target, "--port", str(port), *options),
             log=self.folder / f"{name}.log",
             imports=("sojourn.http.app", "uvicorn"),
             **self._environment_of(name),
