@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
+from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -53,7 +54,7 @@ async def _asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str]
     payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
     if isinstance(payload, ToolResult):
         return changed.model_copy(update={"retry_hint": payload.retry_hint or changed.retry_hint})
-    confirm = confirmation_of(tool.spec, call, payload, None, list(changes))
+    confirm = confirmation_of(tool.spec, call, payload, ApprovalPolicy(), changes=list(changes))
     return changed.model_copy(update={"confirm": confirm})
 
 

@@ -95,7 +95,14 @@ class Dispatcher:
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
-        confirm = confirmation_of(spec, call, payload, self.limits.approval.expires_after)
+        confirm = confirmation_of(
+            spec,
+            call,
+            payload,
+            self.limits.approval,
+            asked_by=self.run.principal,
+            is_always=verdict.is_always,
+        )
         return made.model_copy(update={"confirm": confirm})
 
     def _unknown(self, call: ToolRequest) -> Dispatch:

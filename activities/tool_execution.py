@@ -309,5 +309,6 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         idempotency_key=task.effect.idempotency_key
         if task.effect
         else ToolCallMeta.key_of(task.key_run_id or run_id, call),
+        approval=task.approval,
         input=task.input,
     )

@@ -13,7 +13,7 @@ from .authoring.transform import Transform as Transform
 from .client.client import Client as Client
 from .client.run import Run as Run
 from .client.session import Session as Session, SessionTurn as SessionTurn
-from .contracts.approval import ApprovalPolicy as ApprovalPolicy
+from .contracts.approval import ApprovalPolicy as ApprovalPolicy, ApprovalRule as ApprovalRule
 from .contracts.artifact import Artifact as Artifact, WithArtifacts as WithArtifacts
 from .contracts.awaits import (
     Await as Await,
@@ -55,7 +55,11 @@ from .contracts.run_link import RunLink as RunLink
 from .contracts.run_policy import Caps as Caps, RunPolicy as RunPolicy, RunPolicyOverride as RunPolicyOverride
 from .contracts.schedule import ScheduleStatus as ScheduleStatus
 from .contracts.session_policy import SessionPolicy as SessionPolicy
-from .contracts.tool_call import ToolCallMeta as ToolCallMeta, ToolRequest as ToolRequest
+from .contracts.tool_call import (
+    Approval as Approval,
+    ToolCallMeta as ToolCallMeta,
+    ToolRequest as ToolRequest,
+)
 from .contracts.tool_error import ToolError as ToolError
 from .contracts.tool_result import ToolResult as ToolResult, ToolTelemetry as ToolTelemetry
 from .contracts.tool_spec import (
@@ -74,6 +78,7 @@ from .errors import (
     DefinitionError as DefinitionError,
     InvalidInput as InvalidInput,
     NetworkRetriesExhausted as NetworkRetriesExhausted,
+    NotApprover as NotApprover,
     NoWorker as NoWorker,
     RateLimited as RateLimited,
     RunAlreadyExists as RunAlreadyExists,

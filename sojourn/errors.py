@@ -19,6 +19,7 @@ SojournError
     │   └── RunTimedOut
     ├── AwaitClosed      the wait is not open, or the run has ended
     │   └── ApprovalVoid the tool is not the one that was shown; the call did not run by this approval
+    ├── NotApprover      whoever decides on a call may not decide on it
     ├── InvalidInput     an argument is invalid, or the server refuses the request
     ├── NoWorker         no worker polls the task queue, or none accepts an answer
     ├── ScheduleAlreadyExists
@@ -51,6 +52,7 @@ __all__ = [
     "InvalidInput",
     "NetworkRetriesExhausted",
     "NoWorker",
+    "NotApprover",
     "RateLimited",
     "RunAlreadyExists",
     "RunCanceled",
@@ -239,6 +241,10 @@ class RunTimedOut(RunFailed):
 
 class AwaitClosed(RunError):
     """The wait is not open: it was answered, has expired or never existed, or its run has ended."""
+
+
+class NotApprover(RunError):
+    """Whoever decides on a call lacks the role for it, asked for the call, or is not named; the run still waits."""
 
 
 class ApprovalVoid(AwaitClosed):

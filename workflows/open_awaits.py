@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -303,7 +304,7 @@ class OpenAwaits:
 
     def release(self, released: Released) -> None:
         """Stop asking about these tools; their open calls continue."""
-        self.waits, settled = self.waits.released(released)
+        self.waits, settled = self.waits.released(changed(released, at=workflow.now()))
         for decision in settled:
             self._resolve(decision)
 
@@ -363,6 +364,8 @@ class OpenAwaits:
             check.set_result(void)
 
     def _take(self, answer: Answer) -> None:
+        if isinstance(answer, Decided):
+            answer = replace(answer, at=workflow.now())
         self.waits, settled = self.waits.answered(answer)
         for each in settled:
             self._resolve(each)

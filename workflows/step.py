@@ -25,7 +25,7 @@ from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tasks import ToolTask
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import failure_of, spent_of
@@ -35,6 +35,8 @@ from sojourn.core.awaits.external_tools import Supplied, not_supplied
 from sojourn.core.awaits.opened import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
+    approval_by_release,
+    approval_of,
     asked_about_again,
     external_wait,
     input_response,
@@ -125,6 +127,8 @@ class Step:
         self._answers: dict[str, ToolResult] = {}
         self._past: dict[str, list[Past]] = {}
         """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it."""
+        self._approvals: dict[str, Approval] = {}
+        """Who approved the calls, by id."""
         self._taken_up: dict[str, int] = {}
         """How much of that its call has taken up, by id."""
 
@@ -281,7 +285,10 @@ class Step:
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, confirm: AwaitConfirmation | None
     ) -> ToolResult | None:
         """None when the call may run; else the result of a call that was denied, or whose approval is void."""
-        if confirm is None or not (self._asked_before(call) or self._asks(confirm)):
+        if confirm is None:
+            return None
+        if not (self._asked_before(call) or self._asks(confirm)):
+            self._note_approval(call, approval_by_release(self._awaits.waits.release_of(confirm)))
             return None
         self._show(call, "waiting")
         decided = await self._answer_to(call, with_payload(confirm, call))
@@ -289,8 +296,13 @@ class Step:
             return refused
         if isinstance(decided, Decided) and decided.approved:
             self._show(call, "running")
+            self._note_approval(call, approval_of(decided, confirm))
             return await self._checked(call, dispatch, task, decided.await_id)
         return decided_against(call, decided if isinstance(decided, Decided) else None)
+
+    def _note_approval(self, call: ToolRequest, approval: Approval | None) -> None:
+        if approval is not None:
+            self._approvals[call.tool_call_id] = approval
 
     async def _checked(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, await_id: str
@@ -350,7 +362,9 @@ class Step:
 
     async def _with_input(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         """Execute a call on a worker; a tool that needs a person's input is called again with the answers."""
-        rounds = 0
+        rounds, approval = 0, self._approvals.get(call.tool_call_id)
+        if approval is not None:
+            task = task.model_copy(update={"approval": approval})
         while True:
             known = self._next(call)
             told = known and known.result

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from sojourn.authoring.approvers import APPROVERS, Approvers, approver_fields
 from sojourn.authoring.options import (
     FLAG,
     POLICY,
@@ -65,6 +66,8 @@ def _exports(given: Mapping[str, Any]) -> str:
     description=TEXT,
     tags=TEXTS,
     confirmation=TEXT,
+    approvers=APPROVERS,
+    four_eyes=FLAG,
     bounded=FLAG,
     example=Kind("a payload", lambda value: isinstance(value, dict)),
     system=_PROMPT,
@@ -91,6 +94,10 @@ class AgentTool(Generic[A, V]):
     """A valid payload."""
     confirmation: str | None = None
     """The question to a person before each call; `{field}` is filled in."""
+    approvers: Approvers | None = None
+    """Who may decide on a call, as for a tool; a person is then asked before each call."""
+    four_eyes: bool = False
+    """Whether whoever asked for a call may not approve it; a person is then asked before each call."""
     bounded: bool = False
     """Whether the answer is a bounded view, which states `returned`, `total`, `truncated` (SR-22, SR-31)."""
 
@@ -118,6 +125,7 @@ class ExportedTool(Generic[P, V]):
                 result=self.result.spec,
                 kind="agent",
                 confirmation=declared.confirmation,
+                **approver_fields(declared.approvers, four_eyes=declared.four_eyes),
                 bounded=declared.bounded,
                 task_queue=agent.task_queue,
                 agent_id=agent.id,

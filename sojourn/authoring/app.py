@@ -23,7 +23,7 @@ from sojourn.contracts.notice import Notice, NoticeKind
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.run.approval import judge
+from sojourn.core.run.approval import approvers_of, judge
 from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 from sojourn.live.address import as_transport
@@ -193,7 +193,13 @@ class App:
             raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
 
     def _check_asking(self, agent: Agent) -> None:
-        """Refuse an agent that uses a tool that needs approval, but may ask nobody: the tool would never run."""
+        """Refuse an agent that uses a tool that needs approval, but may ask nobody, or none who may approve: the tool would never run."""
+        for tool in self.tools_of(agent.id).values():
+            if approvers_of(tool.spec, agent.policy.approval) is None:
+                raise DefinitionError(
+                    f"agent {agent.id}: nobody may approve {tool.spec.id}; its approvers {tool.spec.approvers} and those of the rules of "
+                    "its ApprovalPolicy have no role in common"
+                )
         if agent.policy.interrupts_allowed or self._allow_loosening:
             return
         for toolset in agent.uses:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
+from sojourn.authoring.approvers import APPROVERS, Approvers
 from sojourn.authoring.artifact_kind import ArtifactKind
 from sojourn.authoring.options import (
     DURATION,
@@ -22,6 +23,7 @@ from sojourn.contracts.declaration import suggestion
 from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.payload.bounds import can_state_bounds
 from sojourn.core.payload.template import unknown_fields
+from sojourn.core.run.approval import is_marked
 from sojourn.core.values.pointer import Schema
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
@@ -71,6 +73,12 @@ class OpenOptions(TypedDict, total=False):
     """The tool reaches systems outside the service."""
     confirmation: str
     """The question to a person before each call, such as "Overwrite the profile of {name}?"; fields are filled in."""
+    approvers: Approvers
+    """Who may decide on a call: roles, of which one is enough, such as `["finance"]`, or a function of the principal, the call and the wait;
+    by default the role `approver`. A person is then asked before each call, as with `confirmation`.
+    """
+    four_eyes: bool
+    """Whether whoever asked for a call may not approve it; a person is then asked before each call, as with `confirmation`."""
     memory: bool
     """Whether the tool reads the run's memory, as `meta.memory`; any tool may change it, by `WithMemory`."""
     local: bool
@@ -90,7 +98,7 @@ class ToolOptions(OpenOptions, total=False):
     """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""
 
 
-_FLAGS = ("bounded", "destructive", "idempotent", "local", "memory", "open_world", "read_only")
+_FLAGS = ("bounded", "destructive", "four_eyes", "idempotent", "local", "memory", "open_world", "read_only")
 
 
 def _example(value: Any) -> str | None:
@@ -114,6 +122,7 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("name", "title", "description", "confirmation"), TEXT),
     **dict.fromkeys(_FLAGS, FLAG),
     "tags": TEXTS,
+    "approvers": APPROVERS,
     "timeout": DURATION,
     "retry": RETRY,
     "examples": Kind("a list of payloads", _is_examples, _example),
@@ -168,10 +177,11 @@ def check_options(spec: ToolSpec) -> None:
             "leave out one of the two"
         )
     if spec.kind == "external" and (
-        spec.confirmation or spec.local or spec.injected or spec.task_queue or spec.memory
+        is_marked(spec) or spec.local or spec.injected or spec.task_queue or spec.memory
     ):
         raise DefinitionError(
-            f"{place}: an external tool is executed outside; leave out confirmation, local, inject, memory and task_queue"
+            f"{place}: an external tool is executed outside; leave out confirmation, approvers, four_eyes, local, inject, memory and "
+            "task_queue"
         )
     if spec.local and spec.task_queue:
         raise DefinitionError(

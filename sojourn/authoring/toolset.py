@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from sojourn.authoring.approvers import approver_fields
 from sojourn.authoring.options import FLAG, TEXT, declares, shown, takes_options
 from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.signature import Signature
@@ -409,6 +410,7 @@ class Toolset:
                     open_world=options.get("open_world"),
                 ),
                 confirmation=options.get("confirmation"),
+                **approver_fields(options.get("approvers"), four_eyes=options.get("four_eyes", False)),
                 local=options.get("local", False),
                 timeout=options.get("timeout"),
                 retry=options.get("retry", Retry()),

@@ -20,6 +20,7 @@ from sojourn.cli.waits import answer_lines
 from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event, TurnCompletedEvent, TurnFailedEvent
+from sojourn.core.awaits.deciding import is_restricted
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
@@ -254,6 +255,11 @@ async def _answer(run: Run, question: AwaitClarification, elsewhere: asyncio.Tas
 async def _decide(run: Run, call: Await, elsewhere: asyncio.Task[None]) -> bool:
     """Ask for a decision, and say where an approval is void; False at the end of input."""
     assert isinstance(call, AwaitConfirmation)
+    if is_restricted(call):
+        line = view_of(call).commands(run.id, call)[0]
+        print(f"  decide in the console, over HTTP, or with: sojourn {line}{connection_options()}")
+        await elsewhere
+        return True
     decision = await _typed(ask_approval(call), elsewhere)
     if decision is None:
         return False
@@ -263,6 +269,9 @@ async def _decide(run: Run, call: Await, elsewhere: asyncio.Task[None]) -> bool:
             await run.deny(call, reason, by=by_or_user(None))
         else:
             await run.approve(call, reason=reason, for_run=letter == "a", by=by_or_user(None))
+    except InvalidInput as refused:  # the asking about this tool cannot be stopped
+        print(f"  {plain(str(refused), 1000)}")
+        return await _decide(run, call, elsewhere)
     except ApprovalVoid as void:
         if void.await_id is None:  # else the run's note says why, above the question that follows
             print(f"  {plain(str(void), 1000)}")

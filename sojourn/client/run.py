@@ -105,6 +105,13 @@ _STATUS = {
 _ABSENT: Any = object()
 
 
+def _decider(by: str | None, principal: Principal | None) -> Fields:
+    """The fields of a decision that say whose it is."""
+    if principal is None:
+        return {"by": by}
+    return {"by": by or principal.subject, "principal": principal.model_dump(mode="json")}
+
+
 def _several(texts: Sequence[str] | str) -> list[str]:
     """The texts as a list; a single text becomes a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
@@ -409,6 +416,7 @@ class Run:
         *,
         payload_digest: str | None = None,
         by: str | None = None,
+        principal: Principal | None = None,
         reason: str = "",
         for_run: bool = False,
         message_id: str | None = None,
@@ -422,20 +430,23 @@ class Run:
         Args:
             await_id: The wait as the person saw it, or its id; None while exactly one is open.
             payload_digest: Digest of the arguments that the person saw; by default that of the wait passed.
-            by: Name of the person who approves, recorded unchecked.
+            by: Name of the person who approves, recorded unchecked; by default the principal's subject.
+            principal: Who approves, as your program has found out; a call whose tool or policy says who may decide needs it.
             reason: The reason, recorded.
-            for_run: Whether to stop asking about this tool for the rest of the run; its other open calls run too.
+            for_run: Whether to stop asking about this tool, until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking`
+                says; its other open calls run too.
             message_id: The id of the message that approves, as for `answer`.
 
         Raises:
             ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
             AwaitClosed: The wait is not open, or the run has ended.
             InvalidInput: The decision names other arguments.
+            NotApprover: The principal may not decide on the call.
             NoWorker: No worker accepted the decision within 30 s.
             RunNotFound: There is no such run.
         """
         scope = "tool" if for_run else "call"
-        sent = {"approved": True, "by": by, "reason": reason, "scope": scope}
+        sent = {"approved": True, **_decider(by, principal), "reason": reason, "scope": scope}
         return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def deny(
@@ -445,10 +456,11 @@ class Run:
         *,
         payload_digest: str | None = None,
         by: str | None = None,
+        principal: Principal | None = None,
         message_id: str | None = None,
     ) -> str:
         """Deny a call; the planner gets the reason. The wait is named, and errors are raised, as for `approve`."""
-        sent = {"approved": False, "by": by, "reason": reason}
+        sent = {"approved": False, **_decider(by, principal), "reason": reason}
         return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def _decide(
@@ -505,14 +517,19 @@ class Run:
         *,
         tags: Sequence[str] | str = (),
         by: str | None = None,
+        principal: Principal | None = None,
         reason: str = "",
     ) -> None:
-        """Approve these tools for the rest of the run; their open calls run now.
+        """Stop asking about these tools; their open calls run now.
+
+        It counts until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking` says, and never for calls that the policy
+        engine asks about, nor for those that the principal may not approve.
 
         Args:
             tools: A tool's id, a toolset as `ops.devices.*`, or `*` for all; one text or several.
             tags: Tags of tools; one text or several.
-            by: Name of the person who decides, recorded unchecked.
+            by: Name of the person who decides, recorded unchecked; by default the principal's subject.
+            principal: Who decides, as for `approve`.
             reason: The reason, recorded.
 
         Raises:
@@ -522,7 +539,13 @@ class Run:
             RunNotFound: There is no such run.
         """
         await self._send(
-            STOP_ASKING, {"tools": _several(tools), "tags": _several(tags), "by": by, "reason": reason}
+            STOP_ASKING,
+            {
+                "tools": _several(tools),
+                "tags": _several(tags),
+                **_decider(by, principal),
+                "reason": reason,
+            },
         )
 
     async def provide_tool_results(

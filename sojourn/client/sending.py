@@ -18,7 +18,16 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
-from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, NoWorker, RunError, SessionBusy
+from sojourn.core.awaits.deciding import NOT_APPROVER
+from sojourn.errors import (
+    ApprovalVoid,
+    AwaitClosed,
+    InvalidInput,
+    NotApprover,
+    NoWorker,
+    RunError,
+    SessionBusy,
+)
 
 __all__ = ["Fields", "Update", "send"]
 
@@ -45,6 +54,7 @@ Update = Callable[[Fields], Awaitable[Any]]
 _REFUSALS: dict[str, type[RunError]] = {
     "InvalidAnswer": InvalidInput,
     "NotBound": InvalidInput,
+    NOT_APPROVER: NotApprover,
     "SessionBusy": SessionBusy,
 }
 """The error of a refusal; of any other, `AwaitClosed`."""

@@ -20,7 +20,7 @@ __all__ = ["DONE", "VERDICTS", "Body", "Read", "read_answer", "read_value"]
 
 DONE = {
     "approve": "Approved",
-    "approve_tool": "Approved, and not asked again in this run",
+    "approve_tool": "Approved, and not asked again for now",
     "deny": "Denied",
     "answer": "Answered",
     "decline": "Declined",

@@ -1,19 +1,43 @@
 """ApprovalPolicy: which calls run, which a person is asked about, and which are denied."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from sojourn.contracts.awaits import Expiry
 from sojourn.contracts.declaration import Declaration
+from sojourn.contracts.ids import matches_any
 
-__all__ = ["ApprovalPolicy", "Asks", "in_both"]
+__all__ = ["ApprovalPolicy", "ApprovalRule", "Asks", "StopAsking", "in_both"]
 
 Asks = Literal["nothing", "marked", "changes", "everything"]
 """How many calls a person is asked about, from the fewest to all."""
 
 _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everything": 3}
+
+
+StopAsking = Literal["turn", "run", "never"]
+"""How long an approval of a whole tool counts: to the end of the turn, to the end of the run, or not at all."""
+
+_PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
+
+
+class ApprovalRule(Declaration):
+    """Who approves the calls of some tools. A person is asked about each of them, unless the policy lets it run."""
+
+    tools: list[str] = []
+    """Tools by id, a whole toolset as `ops.devices.*`, or `*` for all."""
+    tags: list[str] = []
+    """Tags of tools."""
+    approvers: list[str] = []
+    """Roles of which whoever decides needs one; empty leaves it to the tool, else to the role `approver`."""
+    four_eyes: bool = False
+    """Whether whoever asked for a call may not approve it."""
+
+    def fits(self, tool: str, tags: Collection[str]) -> bool:
+        """Whether the rule is about a tool."""
+        return matches_any(tool, self.tools) or any(tag in self.tags for tag in tags)
 
 
 class ApprovalPolicy(Declaration):
@@ -42,6 +66,14 @@ class ApprovalPolicy(Declaration):
     """Whether a person may be asked at all; False denies the call instead."""
     expires_after: Expiry | None = None
     """How long to wait for a decision before the call is denied; None waits without limit."""
+
+    rules: list[ApprovalRule] = []
+    """Who approves the calls of which tools; every rule that fits a call counts."""
+    stop_asking: StopAsking = "turn"
+    """How long a person may stop the asking about a tool: `turn` until the turn ends, `run` until the run ends, `never`.
+
+    It never covers a call about which the policy engine asks, nor one that the person who stopped the asking may not approve.
+    """
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -79,7 +111,13 @@ class ApprovalPolicy(Declaration):
             else self.asks_for,
             asks=self.asks and other.asks,
             expires_after=min(limits, default=None),
+            rules=[*self.rules, *(rule for rule in other.rules if rule not in self.rules)],
+            stop_asking=min(self.stop_asking, other.stop_asking, key=_PATIENCE.__getitem__),
         )
+
+    def rules_for(self, tool: str, tags: Collection[str]) -> list[ApprovalRule]:
+        """The rules that are about a tool."""
+        return [rule for rule in self.rules if rule.fits(tool, tags)]
 
 
 def in_both(left: Sequence[str], right: Sequence[str]) -> list[str]:

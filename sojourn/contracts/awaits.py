@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.shown_tool import ShownTool
 
@@ -51,7 +52,7 @@ class AwaitConfirmation(Record):
     """A question to a person whether a call may run.
 
     A client answers by the update or signal `provide_confirmation`: `{"id", "approved", "payload_digest",
-    "by", "reason", "scope"}`; the scope `tool` approves this tool for the rest of the run.
+    "by", "reason", "scope", "principal"}`; the scope `tool` stops the asking about this tool, as long as `stop_asking` says.
     """
 
     id: str
@@ -82,6 +83,16 @@ class AwaitConfirmation(Record):
     """Whether the call repeats one that may have taken effect."""
     expires_after: Expiry | None = None
     """How long to wait before the call is denied; None waits without limit."""
+    approvers: list[str] = []
+    """Roles of which whoever decides needs one, by the tool or a rule; empty means `approver`."""
+    approver_check: str = ""
+    """The name of the function that judges who may decide, where the tool has one in place of roles."""
+    four_eyes: bool = False
+    """Whether `asked_by` may not approve the call; denying it is allowed."""
+    asked_by: Principal | None = None
+    """For whom the call is made, without roles; None where the program that started the run did not say."""
+    stop_asking: str = "run"
+    """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
 
 
 class ExternalCall(Input):

@@ -16,6 +16,7 @@ from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
@@ -245,6 +246,8 @@ class AwaitAnsweredEvent(BaseEvent):
     """`declined`, or `expired` when nobody answered in time."""
     message_id: str | None = None
     """The id of the message that was the answer, where its sender gave one."""
+    principal: Principal | None = None
+    """For a decision: who decided, as the program that sent it had found out; None where it did not say."""
 
 
 class _Steered(BaseEvent):

@@ -20,5 +20,11 @@ class ShownTool(Record):
     """What the tool changes."""
     schema_digest: str = ""
     """SHA-256 of the payload's JSON Schema, without titles, descriptions and examples."""
+    approvers: list[str] = []
+    """The roles that may decide, as in `ToolSpec.approvers`."""
+    approver_check: str = ""
+    """The function that judges who may decide, as in `ToolSpec.approver_check`."""
+    four_eyes: bool = False
+    """Whether whoever asked may not approve."""
     fields: dict[str, str] = {}
     """The first 12 characters of the same digest for each top-level field, by name; at most 50 fields."""

@@ -20,7 +20,7 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, RunPolicyOverride
 from sojourn.contracts.shown_tool import ShownTool
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 
 __all__ = ["ApprovalTask", "Limits", "PlanOutcome", "PlanTask", "StoreTask", "Stored", "ToolTask"]
@@ -235,6 +235,8 @@ class ToolTask(Record):
     """The effect of an earlier call, whose outcome is unknown, that this call repeats."""
     key_run_id: str = ""
     """In a fork: the run by whose id idempotency keys are made."""
+    approval: Approval | None = None
+    """Who approved the call."""
 
 
 class ApprovalTask(Record):

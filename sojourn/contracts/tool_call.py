@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import datetime
 from typing import Any
 
 from pydantic import Field, PrivateAttr
@@ -11,7 +12,7 @@ from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 
-__all__ = ["ToolCallMeta", "ToolRequest"]
+__all__ = ["Approval", "ToolCallMeta", "ToolRequest"]
 
 
 class ToolRequest(Record):
@@ -53,6 +54,27 @@ class ToolRequest(Record):
         return parsed
 
 
+class Approval(Record):
+    """Who approved a call."""
+
+    await_id: str
+    """The wait that was answered; of a call that nobody was asked about any more, empty."""
+    by: str | None = None
+    """The name in the decision, which proves nothing by itself."""
+    subject: str | None = None
+    """Who decided, as the HTTP service or another program had found out; None where it did not say."""
+    tenant: str = ""
+    """The tenant of `subject`."""
+    at: datetime | None = None
+    """When."""
+    digest: str = ""
+    """The digest of the arguments that were shown; of a call that nobody was asked about any more, empty."""
+    reason: str = ""
+    """The reason."""
+    scope: str = "call"
+    """`call`, or `tool` where somebody stopped the asking about the tool."""
+
+
 class ToolCallMeta(Record):
     """Where a call belongs, passed to every executor explicitly (SR-62 to SR-70)."""
 
@@ -80,6 +102,8 @@ class ToolCallMeta(Record):
     """Names the effect, so that a service can refuse a repetition: equal on every attempt, and in each later call that repeats an effect
     whose outcome is unknown. A hash of run id, tool_call_id and payload; a fork has its origin's run id.
     """
+    approval: Approval | None = None
+    """Who approved the call; None where nobody was asked."""
     input: ToolInput | None = None
     """A person's answers, where the call asked for input (`ToolResult.input_required`) and continues with them."""
 

@@ -80,6 +80,12 @@ class ToolSpec(Record):
     """Whether approval may rely on the annotations; those of an MCP server need not be trusted."""
     confirmation: str | None = None
     """The question to a person before each call; `{field}` is filled in. None leaves it to the annotations."""
+    approvers: list[str] = []
+    """Roles of which whoever decides on a call needs one; empty means `approver`."""
+    approver_check: str = ""
+    """The name of the function that judges who may decide on a call, in place of roles."""
+    four_eyes: bool = False
+    """Whether whoever asked for a call may not approve it."""
     timeout: timedelta | None = None
     """Time limit of one attempt; None takes the policy's `tool_timeout`."""
     retry: Retry = Retry()

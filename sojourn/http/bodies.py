@@ -123,7 +123,7 @@ class ApprovalBody(_Body):
     reason: Reason = ""
     """The reason, recorded."""
     scope: Literal["call", "tool"] = "call"
-    """`call`; or with an approval `tool`: do not ask about this tool again in this run."""
+    """`call`; or with an approval `tool`: do not ask about this tool again, as long as `stop_asking` of the wait says."""
 
     @model_validator(mode="after")
     def _is_bound(self) -> "ApprovalBody":

@@ -19,6 +19,7 @@ from sojourn.errors import (
     AwaitClosed,
     DefinitionError,
     InvalidInput,
+    NotApprover,
     NoWorker,
     RunAlreadyExists,
     RunFailed,
@@ -193,6 +194,7 @@ _KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
         "run_already_exists",
         "Choose another run_id; or send it as Idempotency-Key, to get the run that the same request has started.",
     ),
+    NotApprover: (403, "forbidden", "GET /v1/waits says which roles may decide on each call."),
     InvalidInput: (422, "invalid_input", "Correct what the detail names, and send the request again."),
     SessionBusy: (
         429,

@@ -193,6 +193,15 @@ class WaitContext(_Reply):
     """The reason of a pause; null while the run is not paused."""
 
 
+class Asker(_Reply):
+    """Who asked for a call."""
+
+    subject: str
+    """Who it is, unique within the tenant."""
+    tenant: str = ""
+    """The tenant."""
+
+
 class Wait(_Reply):
     """An open wait of a run or a child run; an answer goes to `run_id`."""
 
@@ -226,6 +235,16 @@ class Wait(_Reply):
     """The digest of the arguments, which an approval names."""
     changes: list[str] = []
     """How the tool was changed since it was shown before."""
+    approvers: list[str] = []
+    """The roles of which whoever decides on the call needs one; empty where a function of the app judges."""
+    approver_check: str = ""
+    """The name of that function."""
+    four_eyes: bool = False
+    """Whether `asked_by` may not approve the call."""
+    asked_by: Asker | None = None
+    """For whom the call is made; null where it is not known."""
+    stop_asking: str = ""
+    """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
     form: dict[str, Any] | None = None
     """JSON Schema of an answer by field; null where it is a text."""
     missing_fields: list[str] = []

@@ -3,8 +3,9 @@
 from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.core.awaits.deciding import roles_of
 from sojourn.http.inbox import FoundWait
-from sojourn.http.replies import Wait, WaitContext
+from sojourn.http.replies import Asker, Wait, WaitContext
 
 __all__ = ["fields_of", "wait_of"]
 
@@ -61,5 +62,10 @@ def fields_of(wait: Await) -> dict[str, Any]:
             "payload": wait.payload,
             "digest": wait.payload_digest,
             "changes": wait.changes,
+            "approvers": roles_of(wait),
+            "approver_check": wait.approver_check,
+            "four_eyes": wait.four_eyes,
+            "asked_by": wait.asked_by and Asker(subject=wait.asked_by.subject, tenant=wait.asked_by.tenant),
+            "stop_asking": wait.stop_asking,
         }
     return {"kind": "tool_results", "calls": wait.items}

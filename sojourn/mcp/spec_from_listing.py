@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from sojourn.authoring.approvers import ROLES
+from sojourn.authoring.options import check_kinds
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.bounds import can_state_bounds
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Terms",
+    "check_approvers",
     "check_terms",
     "matches_any",
     "patterns",
@@ -30,6 +33,8 @@ __all__ = [
     "stand_in_spec",
     "unmatched",
 ]
+
+T = TypeVar("T")
 
 _MAX_TITLE = 200
 _MAX_FIELD = 500
@@ -47,12 +52,42 @@ class Terms:
     """Sentences by name or pattern of tools."""
     bounded: Sequence[str]
     """Names or patterns of tools whose results state their bounds."""
+    approvers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
+    """Roles that may decide on a call, by name or pattern of tools."""
+    four_eyes: Sequence[str] = ()
+    """Names or patterns of tools whose calls whoever asked may not approve."""
 
     def confirmation_of(self, name: str) -> str | None:
         """Return what a person is asked before a call, by the tool's name or else the first pattern that fits; None for nothing."""
-        if name in self.confirmation:
-            return self.confirmation[name]
-        return next((asks for each, asks in self.confirmation.items() if fnmatchcase(name, each)), None)
+        return _first_fit(self.confirmation, name)
+
+    def approvers_of(self, name: str) -> list[str]:
+        """Return the roles that may decide on a call of a tool, found as its sentence is; empty for the role `approver`."""
+        return list(_first_fit(self.approvers, name) or ())
+
+
+def _first_fit(by_pattern: Mapping[str, T], name: str) -> T | None:
+    """Return what stands at a tool's name, or else at the first pattern that fits."""
+    if name in by_pattern:
+        return by_pattern[name]
+    return next((each for pattern, each in by_pattern.items() if fnmatchcase(name, pattern)), None)
+
+
+def check_approvers(toolset_id: str, approvers: object) -> None:
+    """Check the roles of a toolset's terms.
+
+    Raises:
+        DefinitionError: They are not lists of roles by name or pattern of tools.
+    """
+    place = f"toolset {toolset_id}"
+    if not isinstance(approvers, Mapping):
+        raise DefinitionError(
+            f'{place}: approvers gives roles by name or pattern, such as {{"delete_*": ["finance"]}}'
+        )
+    for pattern, roles in cast("Mapping[object, object]", approvers).items():
+        if not isinstance(pattern, str) or not pattern:
+            raise DefinitionError(f"{place}: approvers is given by the name of a tool, or a pattern")
+        check_kinds(f"{place}: approvers of {pattern!r}", {"roles": roles}, {"roles": ROLES})
 
 
 def check_terms(toolset_id: str, *, trusted: object, confirmation: object) -> None:
@@ -160,6 +195,8 @@ def _spec(
         decode_in_executor=True,
         bounded=matches_any(name, terms.bounded) and can_state_bounds(result.json_schema),
         confirmation=terms.confirmation_of(name),
+        approvers=terms.approvers_of(name),
+        four_eyes=matches_any(name, terms.four_eyes),
         trusted=terms.trusted,
         timeout=terms.timeout,
         retry=terms.retry,

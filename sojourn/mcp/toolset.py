@@ -1,6 +1,6 @@
 """McpToolset: an MCP server declared as a toolset, whose tools are listed while a worker runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,14 @@ from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import CONNECT_TIMEOUT, TTL
-from sojourn.mcp.spec_from_listing import Terms, check_terms, patterns, stand_in_spec, unmatched
+from sojourn.mcp.spec_from_listing import (
+    Terms,
+    check_approvers,
+    check_terms,
+    patterns,
+    stand_in_spec,
+    unmatched,
+)
 from sojourn.mcp.tool import McpTool
 from sojourn.mcp.transports import Http, Sse, Stdio, Transport
 
@@ -80,13 +87,17 @@ class McpToolset:
         confirmation: What a person is asked before each call, by name or pattern of a tool, such as
             `{"delete_*": "Delete {path}?"}`; fields are filled in. A name has priority over patterns,
             and the first pattern that fits counts.
+        approvers: The roles of which whoever decides on a call needs one, by name or pattern of a tool, such as
+            `{"delete_*": ["finance"]}`; a person is then asked before each call. Without it the role is `approver`.
+        four_eyes: Names or patterns of the tools whose calls whoever asked may not approve, or a single one; a person
+            is then asked before each call.
         bounded: Names or patterns of the tools whose structured results state their bounds, in
             `returned`, `total`, `truncated` (SR-22), or a single one.
 
     Raises:
         DefinitionError: The id has another form, a duration is not above zero or is over 10 years, `trusted` is
-            not a bool, `confirmation` does not map names to sentences, or `include`, `exclude` or `bounded` holds
-            something other than names and patterns.
+            not a bool, `confirmation` does not map names to sentences, `approvers` does not map them to roles, or
+            `include`, `exclude`, `four_eyes` or `bounded` holds something other than names and patterns.
     """
 
     def __init__(
@@ -104,6 +115,8 @@ class McpToolset:
         exclude: str | Iterable[str] = (),
         trusted: bool = False,
         confirmation: Mapping[str, str] | None = None,
+        approvers: Mapping[str, Sequence[str]] | None = None,
+        four_eyes: str | Iterable[str] = (),
         bounded: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(id, str) or not TOOLSET_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
@@ -113,6 +126,7 @@ class McpToolset:
                 raise DefinitionError(f"toolset {id}: {fault}")
         confirmation = {} if confirmation is None else confirmation
         check_terms(id, trusted=trusted, confirmation=confirmation)
+        check_approvers(id, approvers or {})
         self.id = id
         self.description = description
         self.task_queue = task_queue
@@ -123,6 +137,8 @@ class McpToolset:
             trusted=trusted,
             confirmation=dict(confirmation),
             bounded=patterns(id, "bounded", bounded),
+            approvers=dict(approvers or {}),
+            four_eyes=patterns(id, "four_eyes", four_eyes),
         )
         self._connection = Connection(
             id,
@@ -207,6 +223,8 @@ class McpToolset:
             for field in unknown_fields(tool.spec.confirmation or "", tool.spec.payload.json_schema)[0]
         ]
         self._warn_unused("mcp_confirmation_field_unknown", unknown)
+        self._warn_unused("mcp_approvers_unused", unmatched(self._terms.approvers, self.tools))
+        self._warn_unused("mcp_four_eyes_unused", unmatched(self._terms.four_eyes, self.tools))
         self._warn_unused("mcp_bounded_unused", unmatched(self._terms.bounded, bounded))
         return len(self.tools)
 

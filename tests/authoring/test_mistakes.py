@@ -53,7 +53,7 @@ OPTIONS = [
     ),
     (
         "admin.tool(nonsense=4)(wipe)",
-        "tool sites.admin.wipe: there is no option 'nonsense'; the options are name, title, description, confirmation, bounded, destructive, idempotent, local, memory, open_world, read_only, tags, timeout, retry, examples, artifacts, inject",
+        "tool sites.admin.wipe: there is no option 'nonsense'; the options are name, title, description, confirmation, bounded, destructive, four_eyes, idempotent, local, memory, open_world, read_only, tags, approvers, timeout, retry, examples, artifacts, inject",
     ),
     (
         "admin.bind(Sites.wipe, destructve=True)",
@@ -546,7 +546,7 @@ admin.tool(wipe)""",
     ),
     (
         'away.declare("wipe", args=Wipe, result=str, confirmation="Sure?")',
-        "tool sites.away.wipe: an external tool is executed outside; leave out confirmation, local, inject, memory and task_queue",
+        "tool sites.away.wipe: an external tool is executed outside; leave out confirmation, approvers, four_eyes, local, inject, memory and task_queue",
     ),
     (
         "admin.tool(bounded=True)(wipe)",

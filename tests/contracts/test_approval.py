@@ -39,6 +39,8 @@ def test_a_policy_asks_about_what_is_marked() -> None:
         "asks_for": "marked",
         "asks": True,
         "expires_after": None,
+        "rules": [],
+        "stop_asking": "turn",
     }
 
 

@@ -28,6 +28,7 @@ from temporalio.api.common.v1 import Payload
 import sojourn.contracts
 from sojourn import (
     ApprovalPolicy,
+    ApprovalRule,
     AwaitClarification,
     AwaitExternalTools,
     ExternalCall,
@@ -196,6 +197,7 @@ def test_the_inputs_are_the_records_that_users_write() -> None:
     """All other records are written and read by Sojourn alone, or read field by field."""
     assert set(INPUTS) == {
         ApprovalPolicy,
+        ApprovalRule,
         AwaitClarification,
         AwaitExternalTools,
         ExternalCall,

@@ -303,7 +303,7 @@ def test_the_tables_are_those_of_the_code(rows):
     named = [name for cells in layers for name in re.findall(r"`(\w+)`", cells[1])]
     fields = set(ApprovalPolicy.model_fields) - {"expires_after"}
     assert fields <= set(named)
-    assert set(named) - fields == {"marked", "interrupts_allowed"}
+    assert set(named) - fields == {"marked", "turn", "interrupts_allowed"}
     words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
     assert words == ["nothing", "marked", "changes", "everything"]
     for cells in rows("approvals.md", "really everything |"):
@@ -321,3 +321,15 @@ async def test_a_reason_that_is_too_long(asked):
         await run.deny(None, "x" * 2_001)
     await run.approve()
     assert (await run.result()).text == "a.old is gone"
+
+
+async def test_the_recipe_of_four_eyes(serve, archive, capsys):
+    """Neither the asker, nor a role that only the tool names, nor `approver` approves; the keeper does, and the tool learns who."""
+    client = await serve(archive.app)
+    assert await archive.four_eyes(client) == "box 7 is gone, approved by kim"
+    told = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert told == [
+        "ana asked for this call, which takes the approval of another person",
+        "dan does not have the role keeper",
+        "bo does not have the role keeper",
+    ]

@@ -159,7 +159,6 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
         for path, role in (
             ("/v1/runs", "user"),
             ("/v1/runs/x/answers", "user"),
-            ("/v1/runs/x/approvals", "approver"),
             ("/v1/runs/x/pause", "operator"),
             ("/v1/runs/x/resume", "operator"),
             ("/v1/runs/x/cancel", "operator"),

@@ -109,7 +109,7 @@ async def test_a_decision_is_audited_with_its_digest(tenants):
     decided = [line for line in lines if line["event"] == "decision"]
     assert [(line["subject"], line["status"], line["code"]) for line in decided] == [
         ("ana", 404, "run_not_found"),
-        ("vi", 403, "forbidden"),
+        ("vi", 404, "run_not_found"),
     ]
     for line in decided:
         assert (line["await_id"], line["approved"], line["digest"]) == ("confirm-1", True, "d-1")

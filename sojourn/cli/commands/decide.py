@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
     from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent, ToolEndEvent
+    from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
 
 __all__ = ["approve", "deny"]
@@ -38,6 +39,18 @@ DigestOption = Annotated[
         help="The payload_digest of a call that you saw elsewhere; needs AWAIT_ID, shows and asks nothing.",
     ),
 ]
+AsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="SUBJECT",
+        help="Decide as this principal, for a call of which a tool or a policy says who may decide; recorded, and not proved.",
+    ),
+]
+RoleOption = Annotated[
+    list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of --as; may be repeated.")
+]
+TenantOption = Annotated[str, typer.Option("--tenant", metavar="TENANT", help="The tenant of --as.")]
 WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason; the planner reads it.")]
 
 
@@ -49,10 +62,13 @@ def approve(
     yes: YesOption = False,
     digest: DigestOption = None,
     for_run: Annotated[
-        bool, typer.Option("--for-run", help="Also stop asking about this tool in this run.")
+        bool, typer.Option("--for-run", help="Also stop asking about this tool, as long as the policy lets.")
     ] = False,
     why: WhyOption = "",
     by: By = None,
+    subject: AsOption = None,
+    role: RoleOption = None,
+    tenant: TenantOption = "",
     as_json: Json = False,
 ) -> int:
     """Approve a call that waits for a person: shows it, and asks you first.
@@ -61,6 +77,7 @@ def approve(
     sojourn approve RUN
     sojourn approve RUN AWAIT_ID --full
     sojourn approve RUN AWAIT_ID --yes --for-run --by ana
+    sojourn approve RUN AWAIT_ID --as ana --role finance
     """
     return _decide(
         Decision(
@@ -69,6 +86,7 @@ def approve(
             True,
             why,
             by,
+            principal_of(subject, role, tenant),
             for_run=for_run,
             digest=digest,
             full=full,
@@ -87,6 +105,9 @@ def deny(
     digest: DigestOption = None,
     why: WhyOption = "",
     by: By = None,
+    subject: AsOption = None,
+    role: RoleOption = None,
+    tenant: TenantOption = "",
     as_json: Json = False,
 ) -> int:
     """Deny a call that waits for a person: shows it, and asks you first. The planner gets the reason.
@@ -95,7 +116,18 @@ def deny(
     sojourn deny RUN --why "not before Monday"
     """
     return _decide(
-        Decision(run_id, await_id, False, why, by, digest=digest, full=full, yes=yes, as_json=as_json)
+        Decision(
+            run_id,
+            await_id,
+            False,
+            why,
+            by,
+            principal_of(subject, role, tenant),
+            digest=digest,
+            full=full,
+            yes=yes,
+            as_json=as_json,
+        )
     )
 
 
@@ -108,6 +140,8 @@ class Decision:
     approved: bool
     why: str
     by: str | None
+    principal: "Principal | None"
+    """As whom, where the caller says."""
     digest: str | None
     """The payload_digest of a call that was seen elsewhere."""
     full: bool
@@ -130,7 +164,7 @@ class Decision:
 
 def _decide(decision: Decision) -> int:
     """Show the call, ask, send the decision, and return the exit code."""
-    who = by_or_user(decision.by)
+    who = decision.by or (decision.principal.subject if decision.principal else by_or_user(None))
 
     async def send(client: "Client") -> int:
         from sojourn.cli.screen.wait_views import call_lines
@@ -164,12 +198,17 @@ def _decide(decision: Decision) -> int:
         if decision.approved:
             try:
                 await run.approve(
-                    call.id, payload_digest=digest, by=who, reason=decision.why, for_run=decision.for_run
+                    call.id,
+                    payload_digest=digest,
+                    by=who,
+                    principal=decision.principal,
+                    reason=decision.why,
+                    for_run=decision.for_run,
                 )
             except ApprovalVoid as void:
                 raise _with_command(void, run.id) from void
         else:
-            await run.deny(call.id, decision.why, payload_digest=digest, by=who)
+            await run.deny(call.id, decision.why, payload_digest=digest, by=who, principal=decision.principal)
         return print_done(
             decision.done,
             run.id,
@@ -182,6 +221,25 @@ def _decide(decision: Decision) -> int:
         )
 
     return with_client(send)
+
+
+def principal_of(subject: str | None, roles: list[str] | None, tenant: str) -> "Principal | None":
+    """The principal that the options name; None without `--as`.
+
+    Raises:
+        CommandError: `--role` or `--tenant` stands without `--as`, or nobody can be called so.
+    """
+    from sojourn.contracts.principal import Principal
+    from sojourn.core.awaits.principals import principal_fault
+
+    if subject is None:
+        if roles or tenant:
+            raise CommandError("--role and --tenant say more of --as SUBJECT; give that too", exit_code=USAGE)
+        return None
+    principal = Principal(subject=subject, tenant=tenant, roles=roles or [])
+    if fault := principal_fault(principal):
+        raise CommandError(f"--as: {fault}", exit_code=USAGE)
+    return principal
 
 
 def _require_id(decision: Decision, found: "OpenWait") -> None:

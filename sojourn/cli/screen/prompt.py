@@ -58,14 +58,20 @@ def decision_in(line: str) -> tuple[str, str] | None:
     return (letter, reason.strip()) if letter else None
 
 
-def how_to_decide(*, is_seen: bool) -> str:
+def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
     """The decisions on a call, with the letters that make them.
 
     Args:
         is_seen: Whether the call was shown whole.
+        stop_asking: How long the asking about the tool can be stopped, as the wait says.
     """
     more = "" if is_seen else "   f: show all of it"
-    return f"  y: run it   n WHY: deny it, with a reason   a: run it, and stop asking about this tool in this run{more}"
+    always = (
+        ""
+        if stop_asking == "never"
+        else f"   a: run it, and stop asking about this tool in this {stop_asking}"
+    )
+    return f"  y: run it   n WHY: deny it, with a reason{always}{more}"
 
 
 def is_full(line: str) -> bool:
@@ -83,8 +89,9 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
         patience: Seconds to wait for each line; unlimited by default.
     """
     is_seen = call_lines(call)[1].is_whole
-    print(how_to_decide(is_seen=is_seen))
-    choice = "[y/n/a]" if is_seen else "[y/n/a/f]"
+    print(how_to_decide(is_seen=is_seen, stop_asking=call.stop_asking))
+    letters = ["y", "n", *([] if call.stop_asking == "never" else ["a"]), *([] if is_seen else ["f"])]
+    choice = f"[{'/'.join(letters)}]"
     while True:
         print(f"Approve? {choice} ", end="", flush=True)
         line = await read_line(patience)

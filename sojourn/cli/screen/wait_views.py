@@ -8,6 +8,7 @@ from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.awaits.confirmation import changed_since
+from sojourn.core.awaits.deciding import in_words, is_restricted
 from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.values.visible import visible
 
@@ -62,6 +63,9 @@ def _approval_about(wait: AwaitConfirmation) -> list[str]:
 
 def _approval_commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
     to = f"{shell_word(run_id)} {shell_word(wait.id)}"
+    if is_restricted(wait):
+        role = shell_word(wait.approvers[0]) if wait.approvers else "ROLE"
+        to = f"{to} --as SUBJECT --role {role}"
     return [f"approve {to}", f"deny {to} --why WHY"]
 
 
@@ -130,4 +134,6 @@ def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[st
     cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
     asked = [visible(call.prompt)] if call.prompt else []
     changes = [f"  {line}" for line in changed_since(call)]
+    if who := in_words(call):
+        changes.append(f"  decided by {who}")
     return [*asked, f"  {visible(call.tool)}", *changes, *(f"    {line}" for line in seen.lines), *cut], seen

@@ -18,6 +18,7 @@ from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
+from sojourn.core.awaits.deciding import may_decide
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.locks.audit import about
@@ -106,7 +107,7 @@ async def _form(
         texts["answer"] = ""
     if arguments := await _arguments(visit, watched, event):
         texts["arguments"] = arguments
-    is_decided = isinstance(event, AwaitConfirmationEvent) and visit.may("approver")
+    is_decided = isinstance(event, AwaitConfirmationEvent) and may_decide(event.confirmation, visit.asking)
     first = next((each for each in ("result", "answer") if each in texts), "message")
     change = (given.text("change") if given else "") or ("approve" if is_decided else first)
     links = await links_of(visit.service, visit.asking, watched)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,11 @@ from sojourn.console.views.schema_form import Field, fields_of, whole_field
 from sojourn.console.views.steps import verdict_of
 from sojourn.console.views.text import one_line, readable, shown
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
-from sojourn.contracts.principal import Role
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
+from sojourn.core.awaits.deciding import in_words, may_decide, roles_of
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view"]
 
@@ -109,6 +110,8 @@ class WaitView:
     calls_left_out: int
     around: Around
     ended: Ended | None
+    call: AwaitConfirmation | None = None
+    """The call that is decided."""
     cut: frozenset[str] = frozenset()
     """The fields of which only the beginning is here."""
     reason: str = ""
@@ -135,14 +138,36 @@ class WaitView:
             self.detail,
             self.changes,
             self.consequences,
+            self.deciders,
+            self.stop_asking,
             calls,
         )
         return hashlib.sha256(repr(by).encode()).hexdigest()[:16]
 
     @property
-    def role(self) -> Role:
-        """Who may settle it."""
-        return "approver" if self.kind == "approval" else "user"
+    def roles(self) -> Sequence[str]:
+        """The roles of which whoever settles it needs one; none where a function of the app judges."""
+        return roles_of(self.call) if self.call else ["user"]
+
+    @property
+    def deciders(self) -> str:
+        """Who may decide on the call, in words; empty where its tool and the rules do not say."""
+        return in_words(self.call) if self.call else ""
+
+    @property
+    def stop_asking(self) -> str:
+        """How long the asking about the tool can be stopped: `turn`, `run` or `never`."""
+        return self.call.stop_asking if self.call else "never"
+
+    def may_settle(self, asking: Principal) -> bool:
+        """Whether somebody may settle it in some way; whoever asked for a call may at least deny it."""
+        if self.call is None:
+            return "user" in asking.roles
+        return may_decide(self.call, asking, approved=False)
+
+    def may_approve(self, asking: Principal) -> bool:
+        """Whether somebody may approve the call."""
+        return self.call is not None and may_decide(self.call, asking)
 
     @property
     def is_refused(self) -> bool:
@@ -268,6 +293,7 @@ def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Sp
         compared=before.by if before else "",
         compared_at=before.at if before else None,
         digest=wait.payload_digest,
+        call=wait,
     )
 
 

@@ -1,16 +1,21 @@
 """Approvals: how a decision is read, how Temporal's screens show a call, and the result of a denied call."""
 
 import json
+import shlex
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
+from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, why_not
 from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.principals import principal_of
 from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
 from sojourn.core.values.visible import fence, visible
 
@@ -58,7 +63,13 @@ class Decided:
     reason: str
     by: str | None
     scope: str = "call"
-    """`call`, or `tool`: approve every call of the tool in this run."""
+    """`call`, or `tool`: stop the asking about the tool."""
+    principal: Principal | None = None
+    """Who decided, as the program that sent the decision had found out."""
+    at: datetime | None = None
+    """When the run received it; only the run itself records that."""
+    is_release: bool = False
+    """Whether it follows from the end of the asking about the tool."""
 
     @property
     def text(self) -> str:
@@ -80,6 +91,10 @@ def read_confirmation(
         return Refused(f"the answer to {call.id} needs `approved`: true or false")
     if scope not in ("call", "tool") or (scope == "tool" and not approved):
         return Refused("`scope` is `call`, or with an approval `tool`")
+    if scope == "tool" and call.stop_asking == "never":
+        return Refused(
+            f"{call.id} is approved by itself: the asking about its tool cannot be stopped; leave `scope` out"
+        )
     reason = text_of(fields, "reason")
     if isinstance(reason, Refused):
         return reason
@@ -96,14 +111,30 @@ def read_confirmation(
         )
     if digest is not None and digest != call.payload_digest:
         return Refused(f"{call.id} is about other arguments than those of this digest")
-    return Decided(call.id, approved, reason, by, scope)
+    principal = principal_of(fields)
+    if isinstance(principal, Refused):
+        return principal
+    why = why_not(call, principal, approved=approved) if channel != "accepted" else None
+    return Refused(why, NOT_APPROVER) if why else Decided(call.id, approved, reason, by, scope, principal)
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     """A call in Markdown for Temporal's screens, with the commands that decide on it; for a shortened call, the query first."""
     seen = disclose(wait.payload)
-    shown = [visible(wait.prompt), visible(wait.tool), *changed_since(wait), *indented(seen), expiry(wait)]
+    who = f"Decides: {in_words(wait)}." if is_restricted(wait) else ""
+    shown = [
+        visible(wait.prompt),
+        visible(wait.tool),
+        *changed_since(wait),
+        *indented(seen),
+        who,
+        expiry(wait),
+    ]
     parts = ["**Waiting for approval:**", fence(lines(shown))]
+    if is_restricted(wait):
+        return "\n\n".join(
+            [*parts, "It is decided in the console, over HTTP, or by:", *_commands(run_id, wait)]
+        )
     answer = sample_confirmation(wait)
     if not seen.is_whole:
         parts += [
@@ -116,6 +147,19 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     return "\n\n".join(
         [*parts, "Or, so that it does not run:", fenced_signal(run_id, CONFIRMATION, _denial(wait))]
     )
+
+
+def _commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
+    """The command of Sojourn's CLI that decides on a call of which not everybody may decide."""
+    if visible(run_id) != run_id:
+        return ["No command can be shown for this run's id."]
+    role = shlex.quote(wait.approvers[0]) if wait.approvers else "ROLE"
+    to = f"{shlex.quote(run_id)} {shlex.quote(wait.id)}"
+    return [
+        fence(
+            f"sojourn approve {to} --as SUBJECT --role {role}\nsojourn deny {to} --as SUBJECT --role {role}"
+        )
+    ]
 
 
 def sample_confirmation(wait: AwaitConfirmation) -> dict[str, Any]:
@@ -139,6 +183,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
         visible(wait.prompt),
         visible(wait.tool),
         *changed_since(wait),
+        *filter(None, [in_words(wait)]),
         *disclose(wait.payload, whole=is_small).lines,
     ]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:

@@ -11,9 +11,12 @@ from sojourn.contracts.awaits import (
 )
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputForm, InputRequired
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.waits import Released
 from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.core.values.pointer import to_tokens
 from sojourn.core.values.timers import bounded
@@ -23,6 +26,8 @@ __all__ = [
     "MAX_ASKED_AGAIN",
     "MAX_INPUT_ROUNDS",
     "about_unknown",
+    "approval_by_release",
+    "approval_of",
     "asked_about_again",
     "external_wait",
     "input_response",
@@ -50,15 +55,59 @@ def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirma
 
 def asked_about_again(confirm: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
     """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry."""
-    of_call = {name: getattr(first, name) for name in ("id", "tool_call_id", "tool", "expires_after")}
-    again = confirm.model_copy(update=of_call)
+    of_call = {
+        name: getattr(first, name) for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by")
+    }
+    again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     return about_unknown(again) if first.outcome_unknown else again
 
 
 def about_unknown(confirm: AwaitConfirmation) -> AwaitConfirmation:
     """The confirmation of a call that repeats one whose outcome is unknown; the person is told first."""
     prompt = f"{EARLIER} {confirm.prompt}".strip()
-    return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True})
+    return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
+
+
+def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[str, Any]:
+    """Who decides on a call that is asked about again: by the tool as it is now, and the rules by which it was asked before."""
+    shown = first.shown
+    had_rule = shown is not None and sorted(first.approvers) != sorted(shown.approvers)
+    by_both = [role for role in first.approvers if role in confirm.approvers]
+    approvers = (by_both or first.approvers) if had_rule else confirm.approvers
+    by_rule = shown is not None and first.four_eyes and not shown.four_eyes
+    stop_asking = "never" if confirm.approver_check else first.stop_asking
+    return {"approvers": approvers, "four_eyes": confirm.four_eyes or by_rule, "stop_asking": stop_asking}
+
+
+def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
+    """Who approved a call, for its tool."""
+    return Approval(
+        await_id=decided.await_id,
+        by=decided.by,
+        **_identity(decided.principal),
+        at=decided.at,
+        digest=confirm.payload_digest,
+        reason=decided.reason,
+        scope="tool" if decided.is_release else decided.scope,
+    )
+
+
+def approval_by_release(released: Released | None) -> Approval | None:
+    """Who stopped the asking about a tool, for a call that runs unasked because of that."""
+    if released is None:
+        return None
+    return Approval(
+        await_id="",
+        by=released.by,
+        **_identity(released.principal),
+        at=released.at,
+        reason=released.reason,
+        scope="tool",
+    )
+
+
+def _identity(principal: Principal | None) -> dict[str, Any]:
+    return {"subject": principal.subject, "tenant": principal.tenant} if principal else {}
 
 
 def external_wait(

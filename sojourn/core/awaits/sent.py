@@ -33,8 +33,8 @@ class Refused:
     reason: str
     """One printable line, shortened: it may repeat what was sent."""
     kind: str = "InvalidAnswer"
-    """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet) or `NotBound`
-    (a decision without the digest of the arguments).
+    """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet), `NotBound`
+    (a decision without the digest of the arguments) or `NotApprover` (a decision of somebody who may not make it).
     """
 
     def __post_init__(self) -> None:

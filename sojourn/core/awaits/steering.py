@@ -40,9 +40,9 @@ NUMBER = "number"
 _FIELDS = {
     PAUSE: ("reason", "by"),
     RESUME: ("note", "by", "messages", PRINCIPAL),
-    STOP_ASKING: ("tools", "tags", "reason", "by"),
+    STOP_ASKING: ("tools", "tags", "reason", "by", PRINCIPAL),
     CLARIFICATION: ("id", "answer", "by", "declined", "reason"),
-    CONFIRMATION: ("id", "approved", "payload_digest", "by", "reason", "scope"),
+    CONFIRMATION: ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL),
     TOOL_RESULTS: ("id", "results", "by"),
 }
 _ANSWERS = (CLARIFICATION, CONFIRMATION, TOOL_RESULTS)
@@ -144,7 +144,7 @@ def idle_fault(message: Resumed | Refused) -> Resumed | Refused:
 
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
-    """Read `{"tools", "tags", "reason", "by"}`; a tool is named by its id, its toolset as `ops.devices.*`, or `*` for all."""
+    """Read `{"tools", "tags", "reason", "by", "principal"}`; a tool is named by its id, its toolset as `ops.devices.*`, or `*` for all."""
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
@@ -156,7 +156,10 @@ def read_release(values: Sequence[Any]) -> Released | Refused:
     tools, tags = _names(fields.get("tools")), _names(fields.get("tags"))
     if tools is None or tags is None or not (tools or tags):
         return Refused(f"`tools` and `tags` are lists of at most {_MAX_NAMES} names, not both empty")
-    return Released(tools, tags, reason, by)
+    principal = principal_of(fields)
+    if isinstance(principal, Refused):
+        return principal
+    return Released(tools, tags, reason, by, principal=principal)
 
 
 def _fields(values: Sequence[Any], text: str) -> dict[str, Any]:

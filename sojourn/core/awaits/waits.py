@@ -6,14 +6,17 @@ of the waits.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeGuard, cast
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.ids import matches_any
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
 from sojourn.core.awaits.sent import Channel, Refused
@@ -49,6 +52,12 @@ class Released:
     by: str | None
     shown: ShownTool | None = None
     """For a tool that was approved with one of its calls: what was shown of it; a call is asked about once it differs."""
+    principal: Principal | None = None
+    """Whose decision it is, as the program that sent it had found out."""
+    at: datetime | None = None
+    """When; only the run itself records that."""
+    turn: int = 0
+    """The turn of a conversation in which it was made."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class Waits:
     """Tools and tags that a person is not asked about any more."""
     parts: Mapping[str, "_Parts"] = field(default_factory=dict[str, "_Parts"])
     """The progress of each external wait, by id."""
+    turn: int = 0
+    """The present turn of a conversation, which ends the releases of earlier ones for calls that say so; a run that is none has one turn."""
 
     def opened(self, wait: Await) -> tuple["Waits", Await]:
         """The waits with a further one, and that wait with an id that is unique in the run."""
@@ -136,17 +147,28 @@ class Waits:
             return self._with_parts(self.parts[answer.await_id].supplied(answer.results)), [answer]
         after = self.closed(answer.await_id, answer)
         if isinstance(answer, Decided) and answer.scope == "tool" and isinstance(wait, AwaitConfirmation):
-            release = Released((wait.tool,), (), answer.reason, answer.by, wait.shown)
+            release = Released(
+                (wait.tool,), (), answer.reason, answer.by, wait.shown, answer.principal, answer.at
+            )
             after, settled = after.released(release)
             return after, [answer, *settled]
         return after, [answer]
 
     def released(self, released: Released) -> tuple["Waits", list[Answer]]:
         """The waits after a release, and the open confirmations that it approves."""
+        released = changed(released, turn=self.turn)
         settled: list[Answer] = [
-            Decided(wait.id, approved=True, reason=released.reason, by=released.by)
+            Decided(
+                wait.id,
+                approved=True,
+                reason=released.reason,
+                by=released.by,
+                principal=released.principal,
+                at=released.at,
+                is_release=True,
+            )
             for wait in self.open.values()
-            if isinstance(wait, AwaitConfirmation) and _fits(released, wait)
+            if isinstance(wait, AwaitConfirmation) and self._covers(released, wait)
         ]
         after = changed(self, releases=(*self.releases, released))
         for decision in settled:
@@ -155,7 +177,17 @@ class Waits:
 
     def asks(self, confirm: AwaitConfirmation) -> bool:
         """Whether a person still has to be asked about this call."""
-        return not any(_fits(released, confirm) for released in self.releases)
+        return self.release_of(confirm) is None
+
+    def release_of(self, confirm: AwaitConfirmation) -> Released | None:
+        """The newest release by which a call runs unasked; None where a person has to be asked."""
+        return next((each for each in reversed(self.releases) if self._covers(each, confirm)), None)
+
+    def _covers(self, released: Released, wait: AwaitConfirmation) -> bool:
+        """Whether a release counts for a call: of this turn, by somebody who may approve it, and of the tool as it was shown."""
+        if wait.stop_asking == "never" or (wait.stop_asking == "turn" and released.turn != self.turn):
+            return False
+        return _fits(released, wait) and may_decide(wait, released.principal)
 
     def names(self, confirm: AwaitConfirmation) -> bool:
         """Whether the call's tool was released, even if it was changed since."""

@@ -218,6 +218,8 @@ class WaitFold:
         if isinstance(answer, Clarified) and answer.declined:
             fields |= {"code": "declined"}
         approved = answer.approved if isinstance(answer, Decided) else None
+        if isinstance(answer, Decided) and answer.principal:
+            fields |= {"principal": answer.principal}
         yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
         )

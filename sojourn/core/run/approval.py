@@ -6,20 +6,21 @@ and tags run; the policy engine; else a person, where the policy asks about such
 
 import hashlib
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Literal
 
 from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.awaits.deciding import asked_by as who_asked
 from sojourn.core.payload.template import filled
 from sojourn.core.run.shown_tool import digest_of, shown_of
 from sojourn.core.values.wire import encode_readable
 
-__all__ = ["Verdict", "about_payload", "asking", "confirmation_of", "judge"]
+__all__ = ["Verdict", "about_payload", "approvers_of", "asking", "confirmation_of", "is_marked", "judge"]
 
 MAX_PROMPT = 500
 """Longest prompt to a person, in characters."""
@@ -32,6 +33,8 @@ class Verdict:
     kind: Literal["run", "ask", "deny"]
     why: str = ""
     """For `deny`: the reason, as a clause."""
+    is_always: bool = False
+    """For `ask`: whether a person is asked even after the asking about the tool was stopped."""
 
 
 _RUN = Verdict("run")
@@ -52,7 +55,8 @@ def judge(
     must_ask = decision is not None and (
         matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask
     )
-    if reads and approval.read_only_runs and not must_ask and spec.confirmation is None:
+    rules = approval.rules_for(spec.id, spec.tags)
+    if reads and approval.read_only_runs and not must_ask and not is_marked(spec) and not rules:
         return _RUN
     runs = matches_any(spec.id, approval.run_tools) or any(tag in approval.run_tags for tag in spec.tags)
     if runs and not must_ask:
@@ -64,7 +68,7 @@ def judge(
         and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
     ):
         return _RUN
-    if not must_ask and not asking(spec, approval):
+    if not must_ask and not rules and not asking(spec, approval):
         return _RUN
     if not approval.asks:
         return Verdict("deny", "this run's policy does not allow it")
@@ -72,7 +76,26 @@ def judge(
         return _RUN  # the program that executes the call decides
     if not interrupts_allowed:
         return Verdict("deny", "a person would have to approve it, and this run may ask nobody")
-    return Verdict("ask")
+    if approvers_of(spec, approval) is None:
+        return Verdict(
+            "deny", "its tool and the rules of this run's policy have no approver's role in common"
+        )
+    return Verdict("ask", is_always=must_ask or approval.stop_asking == "never")
+
+
+def is_marked(spec: ToolSpec) -> bool:
+    """Whether the tool's own declaration has a person asked, by what it says of the question or of the approver."""
+    return spec.confirmation is not None or bool(spec.approvers or spec.approver_check) or spec.four_eyes
+
+
+def approvers_of(spec: ToolSpec, approval: ApprovalPolicy) -> list[str] | None:
+    """The roles of which whoever decides needs one, by the tool and every rule; None where they have none in common."""
+    lists = [rule.approvers for rule in approval.rules_for(spec.id, spec.tags)]
+    named = [names for names in (spec.approvers, *lists) if names]
+    if not named:
+        return []
+    common = [name for name in named[0] if all(name in names for names in named)]
+    return common or None
 
 
 def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
@@ -81,9 +104,9 @@ def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
         case "nothing":
             return False
         case "marked":
-            return spec.confirmation is not None or (spec.trusted and spec.annotations.destructive is True)
+            return is_marked(spec) or (spec.trusted and spec.annotations.destructive is True)
         case "changes":
-            return not (spec.trusted and spec.annotations.read_only) or spec.confirmation is not None
+            return not (spec.trusted and spec.annotations.read_only) or is_marked(spec)
         case _:
             return True
 
@@ -92,7 +115,10 @@ def confirmation_of(
     spec: ToolSpec,
     call: ToolRequest,
     payload: dict[str, Any],
-    expires_after: timedelta | None,
+    approval: ApprovalPolicy,
+    *,
+    asked_by: Principal | None = None,
+    is_always: bool = False,
     changes: list[str] | None = None,
 ) -> AwaitConfirmation:
     """The confirmation for a call with a valid payload; without the payload where the call itself has it.
@@ -101,9 +127,12 @@ def confirmation_of(
         spec: The tool.
         call: The call.
         payload: The call's payload.
-        expires_after: How long to wait for the decision.
+        approval: The run's policy.
+        asked_by: For whom the call is made.
+        is_always: Whether a person is asked even after the asking about the tool was stopped.
         changes: For a call that is asked about again: how the tool differs from what was shown before.
     """
+    rules = approval.rules_for(spec.id, spec.tags)
     return AwaitConfirmation(
         id=f"confirm-{call.tool_call_id}",
         tool_call_id=call.tool_call_id,
@@ -117,7 +146,12 @@ def confirmation_of(
         spec_digest=digest_of(spec),
         shown=shown_of(spec),
         changes=changes or [],
-        expires_after=expires_after,
+        expires_after=approval.expires_after,
+        approvers=approvers_of(spec, approval) or [],
+        approver_check=spec.approver_check,
+        four_eyes=spec.four_eyes or any(rule.four_eyes for rule in rules),
+        asked_by=who_asked(asked_by),
+        stop_asking="never" if is_always or spec.approver_check else approval.stop_asking,
     )
 
 

@@ -35,6 +35,9 @@ def shown_of(spec: ToolSpec) -> ShownTool:
         agent_id=spec.agent_id,
         annotations=spec.annotations,
         schema_digest=_digest(schema),
+        approvers=sorted(spec.approvers),
+        approver_check=spec.approver_check,
+        four_eyes=spec.four_eyes,
         fields={name: _digest(field)[:12] for name, field in fields.items()}
         if len(fields) <= MAX_FIELDS
         else {},
@@ -65,9 +68,17 @@ def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) ->
         before, after = getattr(shown.annotations, name), getattr(now.annotations, name)
         if before is not after:
             found.append(f"{name}: {_IN_WORDS[before]} → {_IN_WORDS[after]}")
+    if (shown.approvers, shown.approver_check) != (now.approvers, now.approver_check):
+        found.append(f"approvers: {_deciders(shown)} → {_deciders(now)}")
+    if shown.four_eyes is not now.four_eyes:
+        found.append(f"four_eyes: {_IN_WORDS[shown.four_eyes]} → {_IN_WORDS[now.four_eyes]}")
     if shown.schema_digest != now.schema_digest:
         found.append(f"arguments: {_fields(shown.fields, now.fields)}")
     return found
+
+
+def _deciders(shown: ShownTool) -> str:
+    return shown.approver_check or _named(shown.approvers) or "not declared"
 
 
 def _fields(before: dict[str, str], after: dict[str, str]) -> str:

@@ -464,6 +464,7 @@ class RunState:
             new=(*self.new, *(sent.message for sent in opening)),
             turn=turn,
             opening_turn=turn,
+            waits=changed(self.waits, turn=turn),
             totals=RunTotals(),
             safeguards=self.safeguards if is_first else self.safeguards.after_stop().new_turn(),
             active=ActiveTime(budget=budget, paused=self.active.paused),

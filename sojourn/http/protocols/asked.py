@@ -4,7 +4,6 @@ import hashlib
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
@@ -12,6 +11,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.values.visible import visible
 from sojourn.errors import InvalidInput
+from sojourn.http.deciding import decide, decided_by, require_approver
 from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
@@ -69,6 +69,7 @@ class Asked:
                 visible(wait.prompt or wait.title or "May this call run?", keep="\n"),
                 f"`{wait.tool}`\n```json\n{shown}\n```",
                 *changed,
+                *filter(None, [decided_by(wait)]),
             ]
         )
 
@@ -110,8 +111,8 @@ class Asked:
         wait = self.wait
         assert isinstance(wait, AwaitConfirmation)
         note_settled(self.run_id, wait.id, approved=verdict.is_approved, digest=wait.payload_digest)
-        run, by = await service.run(asking, self.run_id), asking.subject
-        require(asking, "approver")
+        run = await service.run(asking, self.run_id)
+        require_approver(asking, wait, approved=verdict.is_approved)
         if verdict.code and verdict.code != self.code:
             raise Problem(
                 409,
@@ -120,15 +121,15 @@ class Asked:
                 then=f"Answer yes {self.code}, or no {self.code}, once it was seen.",
                 run_id=run.id,
             )
-        bound: dict[str, Any] = {
-            "payload_digest": wait.payload_digest,
-            "by": by,
-            "message_id": message_id or None,
-        }
-        if verdict.is_approved:
-            await run.approve(wait.id, **bound)
-        else:
-            await run.deny(wait.id, verdict.reason[:10_000], **bound)
+        await decide(
+            asking,
+            run,
+            wait,
+            approved=verdict.is_approved,
+            digest=wait.payload_digest,
+            reason="" if verdict.is_approved else verdict.reason,
+            message_id=message_id or None,
+        )
         await self._remember(service, run_id, message_id)
 
     async def _remember(self, service: Service, run_id: str, message_id: str) -> None:

@@ -12,6 +12,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.awaits.sent import as_json
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.http.deciding import decide, require_approver
 from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
@@ -60,8 +61,6 @@ async def settle(
     settled: dict[tuple[str, str], list[str]] = {}
     if not answers:
         return settled
-    if not {"user", "approver"} & set(asking.roles):
-        require(asking, "user")
     known = {each.id: each for each in open_waits(await run.status())}
     for answer in answers:
         key = await _settle_one(service, asking, run, known.get(answer.id), answer)
@@ -81,7 +80,8 @@ async def _settle_one(
     )
     if wait is not None:
         note_settled(wait.run_id, wait.wait.id, **_decided(wait, answer))
-        require(asking, "approver" if wait.kind == "approval" else "user")
+        if wait.kind != "approval":
+            require(asking, "user")
         try:
             await _give(await service.run(asking, wait.run_id), asking, wait, answer)
             if answer.message_id and wait.run_id != run.id:
@@ -89,6 +89,8 @@ async def _settle_one(
             return wait.run_id, wait.wait.id
         except AwaitClosed as error:
             closed = error
+    if set(asking.roles) <= {"viewer", "operator"}:
+        require(asking, "user")
     if key := await _given_by(run, asking, answer):
         return key
     raise closed
@@ -105,7 +107,7 @@ def _decided(wait: OpenWait, answer: Answer) -> dict[str, Any]:
 async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:
     by, await_id = asking.subject, wait.wait.id
     if wait.kind == "approval":
-        await _decide(run, by, wait, answer)
+        await _decide(run, asking, wait, answer)
     elif wait.call is not None:
         result: dict[str, Any] = {"tool_call_id": wait.call.tool_call_id}
         if answer.is_declined or answer.error:
@@ -124,12 +126,14 @@ async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> 
         )
 
 
-async def _decide(run: Run, by: str, wait: OpenWait, answer: Answer) -> None:
-    assert wait.kind == "approval"
-    digest = answer.id.rpartition("#")[2]
+async def _decide(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:
+    call = wait.wait
+    assert isinstance(call, AwaitConfirmation)
+    digest, reason = answer.id.rpartition("#")[2], _reason(answer.payload)
     if answer.is_declined:
-        await run.deny(wait.wait.id, _reason(answer.payload), payload_digest=digest, by=by)
+        await decide(asking, run, call, approved=False, digest=digest, reason=reason)
         return
+    require_approver(asking, call, approved=_decision(answer)[0] is True)
     approved, scope = _decision(answer)
     if approved is None or scope not in ("call", "tool"):
         raise InvalidInput(
@@ -141,11 +145,8 @@ async def _decide(run: Run, by: str, wait: OpenWait, answer: Answer) -> None:
             f"{answer.id}: the arguments of a call cannot be edited; deny it with a reason that says what to change",
             run_id=run.id,
         )
-    reason = _reason(answer.payload)
-    if approved:
-        await run.approve(wait.wait.id, payload_digest=digest, by=by, reason=reason, for_run=scope == "tool")
-    else:
-        await run.deny(wait.wait.id, reason, payload_digest=digest, by=by)
+    for_run = approved and scope == "tool"
+    await decide(asking, run, call, approved=approved, digest=digest, reason=reason, for_run=for_run)
 
 
 def _decision(answer: Answer) -> tuple[bool | None, Any]:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, Request, Response
 
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.errors import InvalidInput
+from sojourn.http import deciding
 from sojourn.http.asked import asked_of
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.locks.audit import about
@@ -58,21 +58,19 @@ async def decide(
     about(
         request, await_id=body.await_id, approved=body.approved, approval_scope=body.scope, digest=body.digest
     )
-    require(asking, "approver")
     run = await service.run(asking, run_id)
     by = asking.subject
     try:
         async with _of_kind("approval", run, body.await_id):
-            if body.approved:
-                await_id = await run.approve(
-                    body.await_id,
-                    payload_digest=body.digest,
-                    by=by,
-                    reason=body.reason,
-                    for_run=body.scope == "tool",
-                )
-            else:
-                await_id = await run.deny(body.await_id, body.reason, payload_digest=body.digest, by=by)
+            await_id = await deciding.decide(
+                asking,
+                run,
+                await deciding.open_call(run, body.await_id) or body.await_id,
+                approved=body.approved,
+                digest=body.digest,
+                reason=body.reason,
+                for_run=body.scope == "tool",
+            )
     except InvalidInput as error:
         if await _is_stale(run, body):
             raise Problem(
@@ -115,11 +113,8 @@ async def _of_kind(kind: str, run: Run, await_id: str) -> AsyncGenerator[None]:
 
 
 async def _is_stale(run: Run, body: ApprovalBody) -> bool:
-    waits = [wait for wait in (await run.status()).awaits if wait.id == body.await_id]
-    return any(
-        isinstance(wait, AwaitConfirmation) and body.digest not in (None, wait.payload_digest)
-        for wait in waits
-    )
+    wait = await deciding.open_call(run, body.await_id)
+    return wait is not None and body.digest not in (None, wait.payload_digest)
 
 
 @routes.post(

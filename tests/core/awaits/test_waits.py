@@ -253,7 +253,7 @@ def test_approving_a_tool_settles_its_open_calls() -> None:
     )
     assert waits.take(decided) == [
         Decided("confirm-c1", True, "safe", "ana", "tool"),
-        Decided("confirm-c3", True, "safe", "ana"),
+        Decided("confirm-c3", True, "safe", "ana", is_release=True),
     ]
     assert list(waits.open) == ["confirm-c2", "q"]
     assert [waits.asks(confirm("c9", tool)) for tool in ("a.b.c", "a.b.other")] == [False, True]
@@ -290,7 +290,7 @@ def test_a_release_approves_the_open_calls_that_it_names(released: Released, set
     ]
     waits = opened(*asked, QUESTION)
     given = waits.release(released)
-    assert given == [Decided(f"confirm-{id}", True, "", None) for id in settled]
+    assert given == [Decided(f"confirm-{id}", True, "", None, is_release=True) for id in settled]
     assert "q" in waits.open
     for wait in asked:
         assert waits.asks(wait) is (wait.id in waits.open) is (wait.tool_call_id not in settled)

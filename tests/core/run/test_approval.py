@@ -196,7 +196,7 @@ def test_a_tightened_policys_verdict_is_never_weaker(spec, ours, theirs, decisio
 
 def test_a_confirmation_shows_what_will_run() -> None:
     """The confirmation has the call's id, the tool, its tags and title, the payload, and the tool's digest."""
-    confirm = confirmation_of(tool(), CALL, CALL.payload, timedelta(hours=1))
+    confirm = confirmation_of(tool(), CALL, CALL.payload, ApprovalPolicy(expires_after=timedelta(hours=1)))
     assert (confirm.id, confirm.tool_call_id, confirm.tool) == ("confirm-c1", "c1", RESET)
     assert (confirm.tags, confirm.title, confirm.prompt) == (
         ["write"],
@@ -213,7 +213,7 @@ def test_the_arguments_are_in_the_history_once() -> None:
     """The confirmation has a payload only where the call has raw arguments, which were parsed for it."""
     raw = CALL.model_copy(update={"payload": {}, "raw": '{"site": "s-1",}'})
     for call, kept in ((CALL, {}), (raw, {"site": "s-1"})):
-        confirm = confirmation_of(tool(), call, {"site": "s-1"}, None)
+        confirm = confirmation_of(tool(), call, {"site": "s-1"}, ApprovalPolicy())
         assert confirm.payload == kept
         assert with_payload(confirm, call).payload == {"site": "s-1"}
 
@@ -231,13 +231,16 @@ def test_the_arguments_are_in_the_history_once() -> None:
 )
 def test_the_prompt_is_the_tools_confirmation(confirmation: str, prompt: str) -> None:
     """The prompt is the author's template with declared fields filled in, in at most 500 characters."""
-    assert confirmation_of(tool(confirmation=confirmation), CALL, CALL.payload, None).prompt == prompt
+    assert (
+        confirmation_of(tool(confirmation=confirmation), CALL, CALL.payload, ApprovalPolicy()).prompt
+        == prompt
+    )
 
 
 def test_the_digest_depends_on_the_arguments_alone() -> None:
     """Different arguments have different digests, and the same arguments the same on every attempt."""
     digests = [
-        confirmation_of(tool(), CALL, payload, None).payload_digest
+        confirmation_of(tool(), CALL, payload, ApprovalPolicy()).payload_digest
         for payload in ({"site": "s-1"}, {"site": "s-1"}, {"site": "s-2"}, {})
     ]
     assert digests[0] == digests[1]

@@ -6,6 +6,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.principal import Principal
+from sojourn.http.deciding import decide, require_approver
 from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
@@ -74,12 +75,9 @@ async def respond(
     if isinstance(wait, AwaitConfirmation):
         approved = response.action == "accept" and content.get("decision") == "approve"
         note_settled(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
-        _require_approver(asking, asked, place)
-        if approved:
-            await run.approve(wait.id, payload_digest=wait.payload_digest, by=by)
-        else:
-            reason = str(content.get("reason") or "")[:10_000]
-            await run.deny(wait.id, reason, payload_digest=wait.payload_digest, by=by)
+        _require_approver(asking, asked, wait, place, approved=approved)
+        reason = "" if approved else str(content.get("reason") or "")
+        await decide(asking, run, wait, approved=approved, digest=wait.payload_digest, reason=reason)
         return True
     note_settled(asked.run_id, wait.id)
     require(asking, "user")
@@ -94,10 +92,12 @@ async def respond(
     return True
 
 
-def _require_approver(asking: Principal, asked: Asked, place: Place) -> None:
+def _require_approver(
+    asking: Principal, asked: Asked, wait: AwaitConfirmation, place: Place, *, approved: bool
+) -> None:
     """Check that who responds may decide on a call; else say which call it is, who may, and how the task goes on."""
     try:
-        require(asking, "approver")
+        require_approver(asking, wait, approved=approved)
     except Problem as problem:
         detail = f"{problem.detail}, which `{asked.wait.id}` of the run `{asked.run_id}` waits for"
         then = f"{decided_of(asked)} {looks_of(place)}"

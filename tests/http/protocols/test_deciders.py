@@ -1,0 +1,225 @@
+"""Who may decide on a call whose tool names its approvers: at every door the same people, and each decision carries who made it."""
+
+import json
+import uuid
+from typing import Any
+
+import httpx2
+import pytest
+
+from sojourn import Agent, App, PlanResult, RunPolicy, ToolCallMeta, Toolset, Turn
+from sojourn.http import create_app
+from tests.http.conftest import listening
+from tests.http.requests_that_wait import request_of
+
+pay_tools = Toolset("desk.payments")
+PAID: list[tuple[str, ToolCallMeta]] = []
+
+
+@pay_tools.tool(approvers=["finance"], four_eyes=True)
+async def pay(meta: ToolCallMeta, session: str) -> str:
+    """Pay."""
+    PAID.append((session, meta))
+    return f"paid {session}"
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Pay once, then say so."""
+    if turn.results:
+        return PlanResult.final(str(turn.results[-1].result or turn.results[-1].error))
+    return PlanResult.calls(pay.call(session=turn.messages[-1].text))
+
+
+app = App(
+    agents=[
+        Agent("desk.clerk", planner=plan, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)),
+    ]
+)
+
+ANA = "ana@acme+finance"
+"""Who asks: a user, who is of finance too."""
+
+WRONG = ("zed@acme", "vi@acme-user", "op@acme+operator", "al@acme+approver", "fin@globex+finance", ANA)
+"""A user, a viewer, an operator, an approver of other calls, finance of another tenant, and whoever asked."""
+
+RIGHT = "fin@acme+finance"
+
+
+@pytest.fixture
+async def post(serve, principals):
+    """Send a request as somebody; returns the answer."""
+    client = await serve(app)
+    async with (
+        listening(create_app(app, client=client, auth=principals)) as url,
+        httpx2.AsyncClient(base_url=url, timeout=60) as http,
+    ):
+
+        async def sent(who: str, path: str, body: Any, headers: Any = None, *, form: bool = False) -> Any:
+            of = {"Authorization": f"Bearer {who}", "Origin": url, **(headers or {})}
+            more = {"data": body} if form else {"json": body}
+            return await http.post(path, headers=of, **more)
+
+        sent.http, sent.client = http, client
+        yield sent
+
+
+def of_desk(kind: str, text: str, session: str) -> tuple[str, Any, Any]:
+    """A request of one kind to the desk."""
+    _, path, headers, body = request_of(kind, text, session_id=session)
+    parts = (
+        json.dumps([path, headers, body])
+        .replace("shop.clerk", "desk.clerk")
+        .replace("shop_clerk", "desk_clerk")
+    )
+    path, headers, body = json.loads(parts)
+    return path, headers, body
+
+
+async def the_wait(post: Any, session: str) -> Any:
+    """The wait of a session's conversation, as the inbox has it for who may decide."""
+    got = await post.http.get("/v1/waits", headers={"Authorization": f"Bearer {RIGHT}"})
+    return next(wait for wait in got.json()["waits"] if wait["session_id"] == session)
+
+
+async def by_http(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve over the API."""
+    wait = await the_wait(post, session) if asked is None else asked
+    body = {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"]}
+    return await post(who, f"/v1/runs/{wait['run_id']}/approvals", body)
+
+
+async def by_console(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve on the page of the inbox."""
+    wait = await the_wait(post, session) if asked is None else asked
+    body = {"do": "approve", "digest": wait["digest"]}
+    return await post(who, f"/inbox/{wait['run_id']}/{wait['await_id']}", body, form=True)
+
+
+async def by_agui(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve as a page of AG-UI."""
+    messages = [{"id": "m-0", "role": "user", "content": session}]
+    body: dict[str, Any] = {"threadId": session, "runId": "r-1", "messages": messages}
+    if asked is None:
+        told = (await post(ANA, "/agui/desk.clerk", body)).text
+        last = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: ")][-1]
+        (asked,) = last["outcome"]["interrupts"]
+        return asked
+    answer = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+    return await post(who, "/agui/desk.clerk", {**body, "resume": [answer]})
+
+
+async def by_openai(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve by a yes to a response."""
+    if asked is None:
+        path, _, body = of_desk("response", session, session)
+        return (await post(ANA, path, body)).json()
+    body = {"model": "desk.clerk", "input": "yes", "previous_response_id": asked["id"]}
+    return await post(who, "/openai/v1/responses", body)
+
+
+async def by_a2a(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve by a message to a task."""
+    if asked is None:
+        path, headers, body = of_desk("a2a", session, session)
+        return (await post(ANA, path, body, headers)).json()["result"]["task"]
+    code = asked["status"]["message"]["parts"][0]["text"].partition("`yes ")[2][:12]
+    path, headers, body = of_desk("a2a", f"yes {code}", session)
+    body["params"]["message"]["taskId"] = asked["id"]
+    return await post(who, path, body, headers)
+
+
+async def by_mcp(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve by the form of an elicitation."""
+    path, headers, body = of_desk("mcp of 2026", session, session)
+    body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {"elicitation": {"form": {}}}
+    if asked is None:
+        text = (await post(ANA, path, body, headers)).text
+        last = [
+            line.removeprefix("data: ") for line in text.splitlines() if line.startswith(("{", "data: {"))
+        ]
+        return json.loads(last[-1])["result"]
+    (key,) = asked["inputRequests"]
+    form = {"action": "accept", "content": {"decision": "approve"}}
+    body["params"] |= {"requestState": asked["requestState"], "inputResponses": {key: form}}
+    return await post(who, path, body, headers)
+
+
+async def first_of_api(post: Any, session: str) -> Any:
+    """Send the message over the API; returns the wait once it is open."""
+    await post(ANA, f"/v1/sessions/desk.clerk/{session}/messages?wait=60", {"text": session})
+    return await the_wait(post, session)
+
+
+DOORS = {
+    "http": by_http,
+    "console": by_console,
+    "agui": by_agui,
+    "openai": by_openai,
+    "a2a": by_a2a,
+    "mcp": by_mcp,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_nobody_but_the_approver_decides_and_the_decision_is_theirs(post, door):
+    """A user, a viewer, an operator, an approver of other calls, another tenant and the asker approve nothing; finance does, once."""
+    session, decide = uuid.uuid4().hex, DOORS[door]
+    in_api = door in ("http", "console")
+    asked = await first_of_api(post, session) if in_api else await decide(post, ANA, session, None)
+    for who in WRONG:
+        answer = await decide(post, who, session, asked)
+        assert answer.status_code in (200, 403, 404), (who, answer.text)
+        assert f"paid {session}" not in answer.text, who
+        if door == "http":
+            assert answer.status_code == (404 if "globex" in who else 403)
+            assert "globex" in who or "finance" in answer.text
+    wait = await the_wait(post, session)
+    assert (wait["approvers"], wait["four_eyes"], wait["asked_by"]) == (
+        ["finance"],
+        True,
+        {"subject": "ana", "tenant": "acme"},
+    )
+    assert session not in [paid for paid, _ in PAID]
+    answer = await decide(post, RIGHT, session, asked)
+    assert answer.status_code in (200, 303), answer.text
+    run = post.client.get_run(wait["run_id"])
+    async for event in run.events():
+        if event.type == "turn_completed":
+            break
+    assert [paid for paid, _ in PAID].count(session) == 1
+    decided = [event async for event in run.events(follow=False) if event.type == "await_answered"]
+    assert [(each.by, each.principal.tenant, "finance" in each.principal.roles) for each in decided] == [
+        ("fin", "acme", True)
+    ]
+    (meta,) = [meta for paid, meta in PAID if paid == session]
+    assert (meta.approval.subject, meta.approval.tenant, meta.approval.scope) == ("fin", "acme", "call")
+    assert (meta.approval.digest, meta.approval.await_id) == (wait["digest"], wait["await_id"])
+    assert meta.approval.at is not None
+
+
+async def test_the_asker_may_deny(post):
+    """Four eyes are for an approval: who asked, with the role, may take the call back."""
+    session = uuid.uuid4().hex
+    wait = await first_of_api(post, session)
+    body = {"await_id": wait["await_id"], "approved": False, "reason": "never mind"}
+    answer = await post(ANA, f"/v1/runs/{wait['run_id']}/approvals", body)
+    assert (answer.status_code, answer.json()["done"]) == (200, "denied")
+    page = await post.http.get("/inbox", headers={"Authorization": f"Bearer {ANA}"})
+    assert page.status_code == 200
+
+
+async def test_the_page_shows_who_decides_and_offers_nobody_else_a_button(post):
+    """The page of the wait names the role and the asker; the asker has no Approve, an approver of other calls no form."""
+    session = uuid.uuid4().hex
+    wait = await first_of_api(post, session)
+    path = f"/inbox/{wait['run_id']}/{wait['await_id']}"
+
+    async def page(who: str) -> str:
+        return (await post.http.get(path, headers={"Authorization": f"Bearer {who}"})).text
+
+    own, others, right = await page(ANA), await page("al@acme+approver"), await page(RIGHT)
+    for text in (own, others, right):
+        assert "whoever has the role finance, but not ana, who asked" in text
+    assert ('value="approve"' in own, 'value="deny"' in own) == (False, True)
+    assert 'value="approve"' not in others
+    assert 'value="approve"' in right

@@ -1,0 +1,263 @@
+"""Who may decide on a call: the run asks too, and records who did; how long the asking about a tool may be stopped."""
+
+import uuid
+
+import pytest
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    Approval,
+    ApprovalPolicy,
+    ApprovalRule,
+    InvalidInput,
+    NotApprover,
+    PlanResult,
+    PolicyDecision,
+    PolicyInput,
+    Principal,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolCallMeta,
+    Toolset,
+    Turn,
+)
+
+ANA = Principal(subject="ana", tenant="acme", roles=["user", "finance", "approver"])
+FIN = Principal(subject="fin", tenant="acme", roles=["finance"])
+CFO = Principal(subject="cy", tenant="acme", roles=["cfo", "approver"])
+BOSS = Principal(subject="bo", tenant="acme", roles=["approver"])
+
+money = Toolset("desk.money", description="Money")
+DONE: dict[str, list[Approval | None]] = {}
+
+
+@money.tool(approvers=["finance", "cfo"], four_eyes=True)
+async def pay(meta: ToolCallMeta, amount: int) -> str:
+    """Pay."""
+    DONE.setdefault(meta.run_id, []).append(meta.approval)
+    return f"paid {amount}"
+
+
+@money.tool(destructive=True, tags=["money"])
+async def refund(meta: ToolCallMeta, amount: int) -> str:
+    """Refund."""
+    DONE.setdefault(meta.run_id, []).append(meta.approval)
+    return f"refunded {amount}"
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Make the calls that the newest message names, as `pay 5 refund 7`."""
+    if turn.tool_results:
+        return PlanResult.final(" | ".join(str(each.error or each.result) for each in turn.tool_results))
+    words = next(each.text for each in reversed(turn.messages) if each.role == "user").split()
+    tools = {"pay": pay, "refund": refund}
+    calls = [
+        tools[name].call(amount=int(amount)) for name, amount in zip(words[::2], words[1::2], strict=True)
+    ]
+    return PlanResult.calls(*calls)
+
+
+class Engine:
+    """Asks about every sum over 100."""
+
+    async def decide(self, given: PolicyInput) -> PolicyDecision:
+        large = [call.tool_call_id for call in given.requested if call.payload.get("amount", 0) > 100]
+        return PolicyDecision(ask=large)
+
+
+def agent(name: str, **approval) -> Agent:
+    policy = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(**approval))
+    return Agent(f"desk.{name}", planner=plan, uses=[money], policy=policy)
+
+
+app = App(
+    agents=[
+        agent("clerk"),
+        agent("patient", stop_asking="run"),
+        agent("strict", stop_asking="never"),
+        agent("ruled", rules=[ApprovalRule(tags=["money"], approvers=["cfo", "finance"], four_eyes=True)]),
+        agent("narrow", rules=[ApprovalRule(tools=["desk.money.*"], approvers=["cfo"])]),
+    ],
+    policy_engine=Engine(),
+)
+
+
+@pytest.fixture
+async def client(serve):
+    """The desk's app on a worker."""
+    return await serve(app)
+
+
+@pytest.fixture
+def asked(client, status_when):
+    """Start a run, and wait for what it asks first."""
+
+    async def start(text: str, agent: str = "clerk", count: int = 1, **more):
+        run = await client.start(f"desk.{agent}", text, **more)
+        status = await status_when(run, lambda status: len(status.awaits) == count)
+        return run, *status.awaits
+
+    return start
+
+
+async def test_the_run_refuses_whoever_may_not_decide(asked, status_when, traces):
+    """A wrong role, the asker and nobody in particular are refused in words, as update and as signal; the run still waits."""
+    run, wait = await asked("pay 5", principal=ANA)
+    assert (wait.approvers, wait.four_eyes, wait.stop_asking) == (["finance", "cfo"], True, "turn")
+    assert wait.asked_by == Principal(subject="ana", tenant="acme")
+    for principal, why in (
+        (BOSS, "bo does not have the role finance or cfo"),
+        (ANA, "ana asked for this call"),
+        (None, "in the console or over HTTP, or with `sojourn approve --as SUBJECT --role ROLE`"),
+    ):
+        with pytest.raises(NotApprover, match=why):
+            await run.approve(wait, principal=principal)
+    handle = traces(run).handle
+    bound = {"id": wait.id, "payload_digest": wait.payload_digest, "approved": True}
+    await handle.signal("provide_confirmation", {**bound, "by": "fin"})
+    await handle.signal("provide_confirmation", {**bound, "principal": {"subject": "x", "roles": "finance"}})
+    status = await status_when(run, lambda status: len(status.notes) == 2)
+    assert "does not say whose it is" in status.notes[0]
+    assert "a list of `roles`" in status.notes[1]
+    assert [each.id for each in status.awaits] == [wait.id]
+    await run.approve(wait, principal=FIN, reason="within budget")
+    assert (await run.result()).text == "paid 5"
+    (approval,) = DONE[run.id]
+    assert (approval.by, approval.subject, approval.tenant, approval.reason) == (
+        "fin",
+        "fin",
+        "acme",
+        "within budget",
+    )
+    assert (approval.await_id, approval.digest, approval.scope) == (wait.id, wait.payload_digest, "call")
+    answered = next([event async for event in run.events() if event.type == "await_answered"].__iter__())
+    assert answered.time >= approval.at
+    assert answered.principal == FIN
+    await traces(run).check()
+
+
+async def test_the_asker_may_deny_and_a_stranger_may_not(asked):
+    """A denial needs a role too, and no four eyes."""
+    run, wait = await asked("pay 5", principal=ANA)
+    with pytest.raises(NotApprover):
+        await run.deny(wait, principal=BOSS)
+    await run.deny(wait, "a mistake", principal=ANA)
+    assert (await run.result()).text == "denied: a mistake"
+    assert run.id not in DONE
+
+
+async def test_without_approvers_nothing_changes(asked):
+    """A tool that names no approver is decided without a principal, as before; one without the role approver is refused."""
+    run, wait = await asked("refund 5", principal=ANA)
+    assert (wait.approvers, wait.four_eyes) == ([], False)
+    with pytest.raises(NotApprover, match="fin does not have the role approver"):
+        await run.approve(wait, principal=FIN)
+    await run.approve(wait, by="somebody")
+    assert (await run.result()).text == "refunded 5"
+    (approval,) = DONE[run.id]
+    assert (approval.by, approval.subject) == ("somebody", None)
+
+
+async def test_a_rule_says_who_approves_and_has_a_person_asked(asked):
+    """A rule of the policy counts by tool and tag; with the tool's own approvers, the roles in both count."""
+    run, wait = await asked("refund 5", "ruled", principal=ANA)
+    assert (wait.approvers, wait.four_eyes) == (["cfo", "finance"], True)
+    with pytest.raises(NotApprover):
+        await run.approve(wait, principal=ANA)
+    await run.approve(wait, principal=CFO)
+    assert (await run.result()).text == "refunded 5"
+    run, wait = await asked("pay 5", "narrow", principal=ANA)
+    assert (wait.approvers, wait.four_eyes) == (["cfo"], True)
+    with pytest.raises(NotApprover):
+        await run.approve(wait, principal=FIN)
+    await run.approve(wait, principal=CFO)
+    assert (await run.result()).text == "paid 5"
+
+
+async def test_a_run_without_a_common_approver_denies(client):
+    """Where the tool and the rules of a run have no role in common, the call is denied at once, with the reason."""
+    rule = ApprovalRule(tools=["desk.money.pay"], approvers=["auditor"])
+    policy = RunPolicyOverride(approval=ApprovalPolicy(rules=[rule]))
+    run = await client.start("desk.clerk", "pay 5", policy=policy)
+    assert "no approver's role in common" in (await run.result()).text
+
+
+async def test_the_end_of_asking_ends_with_the_turn(client, status_when, traces):
+    """In a conversation the next turn asks again, and no release covers what the engine asks about, nor what its sender may not approve."""
+    session = client.session("desk.clerk", uuid.uuid4().hex)
+    first = await session.send("refund 5 refund 6 refund 5000 pay 7")
+    run = first.run
+    waits = {
+        wait.payload["amount"]: wait for wait in (await status_when(run, lambda s: len(s.awaits) == 4)).awaits
+    }
+    assert [waits[amount].stop_asking for amount in (5, 6, 5000, 7)] == ["turn", "turn", "never", "turn"]
+    with pytest.raises(InvalidInput, match="cannot be stopped"):
+        await run.approve(waits[5000], for_run=True)
+    await run.stop_asking("*", principal=BOSS, reason="enough")
+    status = await status_when(run, lambda s: len(s.awaits) == 2)
+    assert {wait.payload["amount"] for wait in status.awaits} == {5000, 7}
+    await run.approve(waits[5000], principal=BOSS)
+    await run.approve(waits[7], principal=FIN)
+    assert (await first.result()).text == "refunded 5 | refunded 6 | refunded 5000 | paid 7"
+    scopes = sorted((each.scope, each.subject) for each in DONE[run.id])
+    assert scopes == [("call", "bo"), ("call", "fin"), ("tool", "bo"), ("tool", "bo")]
+    second = await session.send("refund 5")
+    (wait,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
+    assert wait.payload == {"amount": 5}
+    await run.approve(wait, for_run=True, by="bo")
+    assert (await second.result()).text == "refunded 5"
+    third = await session.send("refund 6")
+    (wait,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
+    await run.approve(wait)
+    assert (await third.result()).text == "refunded 6"
+    await session.close()
+    await traces(run).check()
+
+
+async def test_an_author_may_allow_longer_or_forbid_it(client, status_when, asked):
+    """With `run` a release counts for later turns, with who stopped the asking told to the tool; with `never` none is taken."""
+    session = client.session("desk.patient", uuid.uuid4().hex)
+    first = await session.send("refund 5")
+    (wait,) = (await status_when(first.run, lambda s: len(s.awaits) == 1)).awaits
+    await first.run.approve(wait, for_run=True, principal=BOSS, reason="small sums")
+    await first.result()
+    assert (await (await session.send("refund 6")).result()).text == "refunded 6"
+    asked_about, released = DONE[first.run.id]
+    assert (asked_about.scope, asked_about.await_id) == ("tool", wait.id)
+    assert (released.scope, released.await_id, released.subject, released.reason) == (
+        "tool",
+        "",
+        "bo",
+        "small sums",
+    )
+    assert released.at == asked_about.at
+    await session.close()
+    run, wait = await asked("refund 5", "strict")
+    with pytest.raises(InvalidInput, match="cannot be stopped"):
+        await run.approve(wait, for_run=True)
+    await run.stop_asking("*")
+    assert [each.id for each in (await run.status()).awaits] == [wait.id]
+    await run.deny(wait)
+    await run.result()
+
+
+async def test_an_agent_tool_is_decided_by_its_approvers(serve, status_when):
+    """`AgentTool(approvers=..., four_eyes=True)` asks before the child run, and the roles count."""
+    helper = Agent("desk.helper", planner=plan, uses=[])
+    exported = helper.export("desk.help", tools=[AgentTool("ask", args=dict[str, str], approvers=["cfo"])])
+
+    async def ask(turn: Turn) -> PlanResult:
+        if turn.tool_results:
+            return PlanResult.final(str(turn.tool_results[-1].error))
+        return PlanResult.calls(exported["ask"].call({"a": "b"}))
+
+    asker = Agent("desk.asker", planner=ask, uses=[exported], policy=RunPolicy(interrupts_allowed=True))
+    client = await serve(App(agents=[asker, helper]))
+    run = await client.start("desk.asker", "go", principal=ANA)
+    (wait,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
+    with pytest.raises(NotApprover):
+        await run.approve(wait, principal=FIN)
+    await run.deny(wait, "no", principal=CFO)
+    assert (await run.result()).text == "denied: no"
