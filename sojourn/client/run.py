@@ -109,7 +109,7 @@ def _decider(by: str | None, principal: Principal | None) -> Fields:
     """The fields of a decision that say whose it is."""
     if principal is None:
         return {"by": by}
-    return {"by": by or principal.subject, "principal": principal.model_dump(mode="json")}
+    return {"by": by or principal.subject, PRINCIPAL: written_principal(principal)}
 
 
 def _several(texts: Sequence[str] | str) -> list[str]:

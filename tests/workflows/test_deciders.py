@@ -261,3 +261,19 @@ async def test_an_agent_tool_is_decided_by_its_approvers(serve, status_when):
         await run.approve(wait, principal=FIN)
     await run.deny(wait, "no", principal=CFO)
     assert (await run.result()).text == "denied: no"
+
+
+async def test_four_eyes_are_those_of_the_turns_sender(client, status_when):
+    """In a conversation whoever sent the message of the turn may not approve its calls, and whoever began it may."""
+    session = client.session("desk.clerk", uuid.uuid4().hex, principal=FIN)
+    began = await session.send("refund 1")
+    (wait,) = (await status_when(began.run, lambda s: len(s.awaits) == 1)).awaits
+    await began.run.deny(wait)
+    await began.result()
+    sent = await client.session("desk.clerk", session.session_id, principal=ANA).send("pay 5")
+    (wait,) = (await status_when(sent.run, lambda s: len(s.awaits) == 1)).awaits
+    with pytest.raises(NotApprover, match="ana asked for this call"):
+        await sent.run.approve(wait, principal=ANA)
+    await sent.run.approve(wait, principal=FIN)
+    assert (await sent.result()).text == "paid 5"
+    await session.close()
