@@ -21,7 +21,7 @@ from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import Answer, issues_of, refusal, refused
 from sojourn.core.run import retry
-from sojourn.core.run.approval import confirmation_of, judge
+from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
 from sojourn.core.values.json_fault import ParseFault
 from sojourn.core.values.wire import size_of
@@ -95,6 +95,8 @@ class Dispatcher:
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
+        if approvers_of(spec, self.limits.approval, payload) is None:
+            return Dispatch(kind="answered", result=denied(call, NO_APPROVER))
         confirm = confirmation_of(
             spec,
             call,

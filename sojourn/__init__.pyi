@@ -99,7 +99,7 @@ from .errors import (
     ToolUnavailable as ToolUnavailable,
 )
 from .events import Event as Event
-from .flows import Case as Case, ToolReference as ToolReference, flow as flow
+from .flows import Case as Case, ToolReference as ToolReference, approvals as approvals, flow as flow
 from .mcp import McpToolset as McpToolset
 from .models import Compaction as Compaction, ModelPlanner as ModelPlanner
 from .network import (

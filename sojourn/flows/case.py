@@ -9,14 +9,16 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.plan import Finalize, PlanResult, Turn, TypedTool
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.run.approval import APPROVE
 from sojourn.errors import CallFailed
 from sojourn.flows.done import Done
 
@@ -27,7 +29,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 YES = frozenset({"yes", "y", "ok", "okay", "true", "yes please"})
-"""The answers that `Case.confirm` takes as a yes."""
+"""The answers that `Case.ask_yes_no` takes as a yes."""
 
 
 class CallableTool(TypedTool[T_co], Protocol[P, T_co]):
@@ -187,10 +189,54 @@ class Case:
         remedy = "set interrupts_allowed=True in its RunPolicy"
         return PlanResult.fail(ToolError(message=f"{why}; {remedy}", code="may_not_ask"))
 
-    def confirm(self, question: str | AwaitClarification) -> bool:
-        """Ask a person for a yes; `yes`, `y`, `ok`, `okay` and `true` are one, anything else is a no."""
+    def ask_yes_no(self, question: str | AwaitClarification) -> bool:
+        """Ask a person a question with yes or no; `yes`, `y`, `ok`, `okay` and `true` are a yes, anything else is a no.
+
+        It is a question, which whoever talks to the run may answer, and approves nothing; see `approve`.
+        """
         answer = self.ask(question)
         return answer is not None and answer.strip().strip(".!").lower() in YES
+
+    # Approvals.
+
+    def approve(
+        self,
+        question: str,
+        *,
+        approvers: Sequence[str] = (),
+        four_eyes: bool = False,
+        details: Mapping[str, Any] | None = None,
+    ) -> Approval | None:
+        """Have an approver decide; returns who approved, or None if it was denied or nobody decided in time.
+
+        The agent has `sojourn.approvals` in its `uses`. It is known by all that is shown, as a call by its arguments.
+
+        Args:
+            question: What is approved.
+            approvers: The roles of which whoever decides needs one; by default `approver`.
+            four_eyes: Whether whoever asked may not approve.
+            details: What the approver has to know, by name, as JSON.
+
+        Raises:
+            CallFailed: Nobody could be asked, for another reason than a denial.
+        """
+        if not self.may_ask:
+            why = f"the flow asks for the approval {question[:200]!r}, and the agent's runs may not ask"
+            remedy = "set interrupts_allowed=True in its RunPolicy"
+            self._leave(PlanResult.fail(ToolError(message=f"{why}; {remedy}", code="may_not_ask")))
+        if not self.offers(APPROVE):
+            why = f"the flow asks for the approval {question[:200]!r}, and the run does not offer {APPROVE}"
+            remedy = "put sojourn.approvals into the agent's uses=[...], and do not deny it in its policy"
+            self._leave(PlanResult.fail(ToolError(message=f"{why}; {remedy}", code="may_not_ask")))
+        more: dict[str, Any] = {"details": dict(details)} if details else {}
+        more |= {"approvers": list(approvers)} if approvers else {}
+        more |= {"four_eyes": True} if four_eyes else {}
+        try:
+            return Approval.model_validate(self.call(APPROVE, question=question, **more))
+        except CallFailed as failed:
+            if failed.error is not None and failed.error.code == "denied":
+                return None
+            raise
 
     # Sleeps.
 

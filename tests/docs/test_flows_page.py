@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from sojourn import Client
+from sojourn import Client, Principal
 from tests.programs import Program
 
 
@@ -39,16 +39,22 @@ async def test_a_killed_worker_repeats_no_step(temporal_address, desk, tmp_path)
     async for event in run.events():
         if event.type == "tool_start":
             called.append(event.tool_name)
-        elif event.type == "await_clarification":
-            assert event.question.question == "Refund 30 for A-7?"
+        elif event.type == "await_confirmation":
+            assert event.confirmation.prompt == "Refund 30 for A-7?"
             break
     first.kill()
     second = worker()
     try:
-        await run.answer(event.question.id, "yes")
+        fin = Principal(subject="fin", roles=["finance"])
+        await run.approve(event.confirmation, principal=fin)
         output = await run.result()
     finally:
         second.kill()
     assert called == ["shop.orders.find"]
-    assert output.text == "Refunded 30: receipt-A-7."
-    assert [e.tool_name async for e in run.events() if e.type == "tool_start"] == [*called, desk.refund.id]
+    assert output.text == "Refunded 30, approved by fin: receipt-A-7."
+    asked = "sojourn.approvals.approve"
+    assert [e.tool_name async for e in run.events() if e.type == "tool_start"] == [
+        *called,
+        asked,
+        desk.refund.id,
+    ]

@@ -161,7 +161,7 @@ async def test_a_question_in_a_run_that_may_not_ask_fails_it(serve):
     @flow
     def curious(case: Case) -> str:
         """Ask."""
-        return str(case.confirm("Really?"))
+        return str(case.ask_yes_no("Really?"))
 
     client = await serve(planner=curious)
     with pytest.raises(RunFailed, match=r"'Really\?'.*interrupts_allowed=True"):

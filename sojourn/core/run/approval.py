@@ -20,7 +20,23 @@ from sojourn.core.payload.template import filled
 from sojourn.core.run.shown_tool import digest_of, shown_of
 from sojourn.core.values.wire import encode_readable
 
-__all__ = ["Verdict", "about_payload", "approvers_of", "asking", "confirmation_of", "is_marked", "judge"]
+__all__ = [
+    "APPROVE",
+    "NO_APPROVER",
+    "Verdict",
+    "about_payload",
+    "approvers_of",
+    "asking",
+    "confirmation_of",
+    "is_marked",
+    "judge",
+]
+
+APPROVE = "sojourn.approvals.approve"
+"""The tool whose calls are nothing but a question to approvers; no policy and no release lets one run unasked."""
+
+NO_APPROVER = "its tool and the rules of this run's policy have no approver's role in common"
+"""Why a call is denied that nobody may approve, as a clause."""
 
 MAX_PROMPT = 500
 """Longest prompt to a person, in characters."""
@@ -52,8 +68,8 @@ def judge(
     if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
         return Verdict("deny", "this run's policy denies it")
     reads = spec.trusted and spec.annotations.read_only is True
-    must_ask = decision is not None and (
-        matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask
+    must_ask = spec.id == APPROVE or (
+        decision is not None and (matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask)
     )
     rules = approval.rules_for(spec.id, spec.tags)
     if reads and approval.read_only_runs and not must_ask and not is_marked(spec) and not rules:
@@ -77,9 +93,7 @@ def judge(
     if not interrupts_allowed:
         return Verdict("deny", "a person would have to approve it, and this run may ask nobody")
     if approvers_of(spec, approval) is None:
-        return Verdict(
-            "deny", "its tool and the rules of this run's policy have no approver's role in common"
-        )
+        return Verdict("deny", NO_APPROVER)
     return Verdict("ask", is_always=must_ask or approval.stop_asking == "never")
 
 
@@ -88,9 +102,19 @@ def is_marked(spec: ToolSpec) -> bool:
     return spec.confirmation is not None or bool(spec.approvers or spec.approver_check) or spec.four_eyes
 
 
-def approvers_of(spec: ToolSpec, approval: ApprovalPolicy) -> list[str] | None:
-    """The roles of which whoever decides needs one, by the tool and every rule; None where they have none in common."""
+def approvers_of(
+    spec: ToolSpec, approval: ApprovalPolicy, payload: dict[str, Any] | None = None
+) -> list[str] | None:
+    """The roles of which whoever decides needs one, by the tool and every rule; None where they have none in common.
+
+    Args:
+        spec: The tool.
+        approval: The run's policy.
+        payload: The call's valid payload, which says so too where the call is an approval that a flow asks for.
+    """
     lists = [rule.approvers for rule in approval.rules_for(spec.id, spec.tags)]
+    if spec.id == APPROVE and payload:
+        lists.append(payload.get("approvers") or [])
     named = [names for names in (spec.approvers, *lists) if names]
     if not named:
         return []
@@ -147,9 +171,11 @@ def confirmation_of(
         shown=shown_of(spec),
         changes=changes or [],
         expires_after=approval.expires_after,
-        approvers=approvers_of(spec, approval) or [],
+        approvers=approvers_of(spec, approval, payload) or [],
         approver_check=spec.approver_check,
-        four_eyes=spec.four_eyes or any(rule.four_eyes for rule in rules),
+        four_eyes=spec.four_eyes
+        or any(rule.four_eyes for rule in rules)
+        or (spec.id == APPROVE and payload.get("four_eyes") is True),
         asked_by=who_asked(asked_by),
         stop_asking="never" if is_always or spec.approver_check else approval.stop_asking,
     )

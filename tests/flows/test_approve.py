@@ -1,0 +1,122 @@
+"""`case.approve`: an approval that a flow asks for, which whoever asked and whoever may only answer questions cannot give."""
+
+import pytest
+
+from sojourn import (
+    Agent,
+    App,
+    ApprovalPolicy,
+    ApprovalRule,
+    Case,
+    NotApprover,
+    Principal,
+    RunFailed,
+    RunPolicy,
+    approvals,
+    flow,
+)
+
+ANA = Principal(subject="ana", roles=["user", "finance", "approver"])
+FIN = Principal(subject="fin", roles=["finance"])
+USER = Principal(subject="ed", roles=["user"])
+BOSS = Principal(subject="bo", roles=["approver"])
+
+
+@flow
+def refund(case: Case) -> str:
+    """Have a refund approved by finance."""
+    approval = case.approve(
+        f"Refund {case.text} EUR?", approvers=["finance"], four_eyes=True, details={"order": "A-1"}
+    )
+    if approval is None:
+        return "not approved"
+    return f"approved by {approval.subject}: {approval.reason}"
+
+
+@flow
+def plain(case: Case) -> str:
+    """Have something approved by whoever has the role."""
+    return "yes" if case.approve("Go?") else "no"
+
+
+def agent(name: str, planner, uses=(approvals,), asks=True, **approval) -> Agent:
+    policy = RunPolicy(interrupts_allowed=asks, approval=ApprovalPolicy(**approval))
+    return Agent(f"till.{name}", planner=planner, uses=list(uses), policy=policy)
+
+
+everything = {"run_tools": ["*"], "asks_for": "nothing"}
+app = App(
+    agents=[
+        agent("clerk", refund),
+        agent("plain", plain, **everything),
+        agent("alone", plain, uses=(), asks=False),
+        agent("bare", plain, uses=()),
+        agent("ruled", plain, rules=[ApprovalRule(tools=["*"], approvers=["finance"])]),
+        agent("odd", refund, rules=[ApprovalRule(tools=["*"], approvers=["auditor"])]),
+    ]
+)
+
+
+@pytest.fixture
+async def client(serve):
+    """The till's app on a worker."""
+    return await serve(app)
+
+
+async def test_finance_approves_what_a_flow_asks(client, status_when, traces):
+    """A user, an approver of other calls and whoever asked are refused; the flow gets who approved, and why."""
+    run = await client.start("till.clerk", "30", principal=ANA)
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    assert (wait.prompt, wait.approvers, wait.four_eyes, wait.stop_asking) == (
+        "Refund 30 EUR?",
+        ["finance"],
+        True,
+        "never",
+    )
+    assert wait.payload["details"] == {"order": "A-1"}
+    for wrong in (USER, BOSS, ANA, None):
+        with pytest.raises(NotApprover):
+            await run.approve(wait, principal=wrong)
+    await run.approve(wait, principal=FIN, reason="it is right")
+    assert (await run.result()).text == "approved by fin: it is right"
+    await traces(run).check()
+
+
+async def test_a_denial_is_none(client, status_when):
+    """What is denied returns None, and the flow goes on."""
+    run = await client.start("till.clerk", "30", principal=ANA)
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    await run.deny(wait, "no", principal=ANA)
+    assert (await run.result()).text == "not approved"
+
+
+async def test_a_person_is_asked_whatever_the_policy_says(client, status_when):
+    """A policy by which every tool runs unasked, and a release of all tools, approve nothing of a flow."""
+    run = await client.start("till.plain", "go")
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    await run.stop_asking("*")
+    assert [each.id for each in (await run.status()).awaits] == [wait.id]
+    with pytest.raises(NotApprover):
+        await run.approve(wait, principal=USER)
+    await run.approve(wait, principal=BOSS)
+    assert (await run.result()).text == "yes"
+
+
+async def test_the_rules_of_the_policy_count_too(client, status_when):
+    """A rule narrows who approves; where the flow and the rule have no role in common, it is denied."""
+    run = await client.start("till.ruled", "go")
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    assert wait.approvers == ["finance"]
+    await run.approve(wait, principal=FIN)
+    assert (await run.result()).text == "yes"
+    assert (await client.execute("till.odd", "30")).text == "not approved"
+
+
+@pytest.mark.parametrize(
+    ("agent", "why"),
+    [("till.alone", "interrupts_allowed=True"), ("till.bare", r"sojourn\.approvals into the agent's uses")],
+)
+async def test_a_flow_that_can_ask_nobody_fails(client, agent, why):
+    """Where the run may not ask, or the agent lacks the toolset, the run fails with what to do: nothing is taken for a yes."""
+    with pytest.raises(RunFailed, match=why):
+        await client.execute(agent, "go")
