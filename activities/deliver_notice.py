@@ -4,6 +4,7 @@ from temporalio import activity
 
 from sojourn.authoring.app import App
 from sojourn.contracts.notice import Notice
+from sojourn.serving.still_wanted import still_wanted
 
 from .heartbeat import beating
 from .wrong_worker import pass_on
@@ -22,7 +23,7 @@ class DeliverNoticeActivity:
         """Call the function for notices of this kind; an app that has none any more drops the notice.
 
         Raises:
-            ApplicationError: `WRONG_WORKER`, while another worker has the agent.
+            ApplicationError: `WRONG_WORKER`, while another worker has the agent; `NotWantedError`, if the server has given the attempt up.
             Exception: The error of the function, after which the notice is delivered again.
         """
         if self._app.agent(notice.agent_id) is None:
@@ -30,4 +31,5 @@ class DeliverNoticeActivity:
         tell = self._app.notices.get(notice.kind)
         if tell is not None:
             with beating(who={"agent_id": notice.agent_id, "run_id": notice.run_id}):
+                await still_wanted()
                 await tell(notice)

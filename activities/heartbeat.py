@@ -15,13 +15,14 @@ from typing import Any
 from temporalio import activity
 
 from sojourn.authoring.progress import ProgressNote, reporter
-from sojourn.core.run import retry
 from sojourn.core.values.text import plain
 from sojourn.events.pending import BLOCKS_LOOP
+from sojourn.serving.still_wanted import CHECK
 
 from .loop_watch import CURRENT, LATE, watch_of
 from .lost_workers import Earlier
 from .own_task import OwnTask
+from .start_check import StartCheck
 
 __all__ = ["beating"]
 
@@ -47,20 +48,25 @@ def beating(
 ) -> Generator[None]:
     """Heartbeat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a heartbeat.
 
+    Code in the body asks `still_wanted` right before it begins what has an effect.
+
     Args:
         mask: Masks secrets in a note.
         who: The ids of the call or planner, for the log.
         earlier: What became of the earlier attempts; sent with every heartbeat.
     """
     # A local activity runs on the worker that waits for it, so a heartbeat would have no receiver.
-    beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, earlier or Earlier())
-    watch = watch_of(asyncio.get_running_loop())
-    tokens = reporter.set(beats.report), CURRENT.set(beats)
+    known = earlier or Earlier()
+    beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, known)
+    watch, check = watch_of(asyncio.get_running_loop()), StartCheck(known.details)
+    tokens = reporter.set(beats.report), CURRENT.set(beats), CHECK.set(check)
     watch.add(beats)
     try:
         yield
     finally:
         watch.remove(beats)
+        check.end()
+        CHECK.reset(tokens[2])
         CURRENT.reset(tokens[1])
         reporter.reset(tokens[0])
         beats.end()
@@ -93,7 +99,7 @@ class _Beats:
     def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], earlier: Earlier) -> None:
         self.who = who
         self._mask = mask
-        self._earlier = retry.lost_details(earlier.lost, unknown=earlier.unknown)
+        self._earlier = earlier.details
         self._task = OwnTask.current()
         self._loop = asyncio.get_running_loop()
         # A note may come from a thread or a task that does not have this activity's context.

@@ -82,7 +82,6 @@ class LoopWatch:
         self._calls: set[Watched] = set()
         self._asked: float | None = None
         self._tell_at = BLOCKED
-        self._ended_at = float("-inf")
         self._looked_at = time.monotonic()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
@@ -94,10 +93,6 @@ class LoopWatch:
     def remove(self, call: Watched) -> None:
         """Stop sending heartbeats for a call."""
         self._calls.discard(call)
-
-    def was_blocked(self) -> bool:
-        """Whether the loop was blocked a moment ago: the server may have timed out meanwhile what begins now."""
-        return time.monotonic() - self._ended_at < GIVEN_UP / 10
 
     def _look_on(self) -> None:
         while not self._loop.is_closed():
@@ -141,10 +136,9 @@ class LoopWatch:
     def _answer(self, asked: float) -> None:
         """Record, in the loop, that the loop is free."""
         self._asked = None
-        now = time.monotonic()
-        if now - asked >= BLOCKED:
-            self._ended_at = now
-            _log.warning("loop_free_again", seconds=round(now - asked, 1))
+        blocked = time.monotonic() - asked
+        if blocked >= BLOCKED:
+            _log.warning("loop_free_again", seconds=round(blocked, 1))
         self._tell_at = BLOCKED
 
     def _log_blocked(self, blocker: Watched | None, blocked: float) -> None:

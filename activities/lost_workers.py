@@ -5,8 +5,8 @@ of lost workers, and whether an attempt may have taken effect, before the tool r
 once is counted too.
 """
 
-import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from temporalio import activity
@@ -20,8 +20,8 @@ from sojourn.core.run import retry
 from sojourn.core.run.retry import MAX_LOST
 from sojourn.core.values.json_value import is_object
 
-from .loop_watch import watch_of
 from .own_task import OwnTask
+from .start_check import given_up
 
 __all__ = ["MAX_LOST", "Earlier", "earlier_attempts"]
 
@@ -37,18 +37,22 @@ class Earlier:
     unknown: bool = False
     """Whether one of the attempts may have taken effect."""
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """The same as details of a heartbeat; empty for nothing."""
+        return retry.lost_details(self.lost, unknown=self.unknown)
+
 
 async def earlier_attempts() -> Earlier:
     """How the attempts before this one ended.
 
     Raises:
-        ApplicationError: The server timed this attempt out before it began.
+        NotWantedError: The server timed this attempt out before it began.
     """
     info, task = activity.info(), OwnTask.current()
     if info.is_local or task is None:
         return Earlier()
     if info.attempt == 1:
-        await _still_wanted(task)
         return Earlier()
     before = Earlier(retry.read_lost(info.heartbeat_details), retry.read_unknown(info.heartbeat_details))
     try:
@@ -56,15 +60,13 @@ async def earlier_attempts() -> Earlier:
         kind = TimeoutType.Name(failure.timeout_failure_info.timeout_type) if failure else ""
         lost = retry.count_lost(before.lost, kind.removeprefix("TIMEOUT_TYPE_").lower())
         unknown = before.unknown or await _may_have_acted(task, failure)
-        details = retry.lost_details(lost, unknown=unknown)
-        if details and not await task.beat(await task.encoded([details])):
-            raise _given_up()
+        found = Earlier(lost, unknown)
+        if found.details and await task.beat(await task.encoded([found.details])) == "given up":
+            raise given_up()
     except RPCError as error:
         _log.warning("lost_workers_unknown", reason=str(error), attempt=info.attempt)
         return Earlier(before.lost, unknown=True)
-    if not details:
-        await _still_wanted(task)
-    return Earlier(lost, unknown)
+    return found
 
 
 async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
@@ -82,19 +84,3 @@ async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
         return False
     said = error.details[0] if error.details else None
     return not is_object(said) or said.get(retry.OUTCOME_UNKNOWN) is not False
-
-
-async def _still_wanted(task: OwnTask) -> None:
-    """Raise if the server gave this attempt, which waited behind a blocked loop, to another worker: it must not run twice."""
-    if not watch_of(asyncio.get_running_loop()).was_blocked():
-        return
-    try:
-        wanted = await task.beat([])
-    except RPCError:
-        return
-    if not wanted:
-        raise _given_up()
-
-
-def _given_up() -> ApplicationError:
-    return ApplicationError("the server has given this attempt up", type="GivenUp", non_retryable=True)

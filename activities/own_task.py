@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import activity
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
@@ -24,7 +24,10 @@ from temporalio.client import Client
 from temporalio.converter import ActivitySerializationContext, DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-__all__ = ["OwnTask"]
+__all__ = ["OwnTask", "Standing"]
+
+Standing = Literal["wanted", "canceled", "given up"]
+"""Of an attempt: the server wants its result; asks it to end; or has timed it out, and may have given it to another worker."""
 
 _PATIENCE = timedelta(seconds=5)
 
@@ -85,8 +88,8 @@ class OwnTask:
         """Whether payloads pass a codec, which may belong to the worker's own event loop."""
         return self._client.data_converter.payload_codec is not None
 
-    async def beat(self, details: Sequence[Payload]) -> bool:
-        """Send a heartbeat and wait until the server has it; false when the server has timed this attempt out.
+    async def beat(self, details: Sequence[Payload]) -> Standing:
+        """Send a heartbeat, and return what the server says of this attempt.
 
         Raises:
             RPCError: The server cannot be reached.
@@ -98,12 +101,15 @@ class OwnTask:
             details=Payloads(payloads=details) if details else None,
         )
         try:
-            await self._client.workflow_service.record_activity_task_heartbeat(request, timeout=_PATIENCE)
+            answer = await self._client.workflow_service.record_activity_task_heartbeat(
+                request, timeout=_PATIENCE
+            )
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
-                return False
+                return "given up"
             raise
-        return True
+        is_canceled = answer.cancel_requested or answer.activity_paused or answer.activity_reset
+        return "canceled" if is_canceled else "wanted"
 
     async def last_failure(self) -> Failure | None:
         """The failure of the attempt before this one.

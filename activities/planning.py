@@ -51,11 +51,13 @@ from sojourn.core.values.json_fault import ParseFault
 from sojourn.core.values.merge_patch import memory_fault
 from sojourn.core.values.timers import bounded
 from sojourn.serving.off_loop import run_in_thread
+from sojourn.serving.still_wanted import still_wanted
 
 from .dispatch import Dispatcher
 from .effects import with_effects
 from .failures import carried, notices_of
 from .overtime import is_cancellation
+from .start_check import NotWantedError
 
 __all__ = ["Planning"]
 
@@ -116,7 +118,7 @@ class Planning:
                     )
                     decision = await self._decision(copies, decision)
         except BaseException as error:
-            if is_cancellation(error):
+            if is_cancellation(error) or raised.is_a(error, NotWantedError):
                 raise
             failure = self._failure(error, whose, timed_out=clock.expired())
             if (clock.expired() and self._ends_with_the_budget) or self._is_too_late(failure):
@@ -194,6 +196,7 @@ class Planning:
         tools = offered(specs, self.limits, decision)
         caps = stricter_caps(self.caps, decision.caps if decision else None)
         planner = self.agent.planner
+        await still_wanted()
         if task.plan == 1:
             return await planner.plan_start(
                 PlanInput(run=run, messages=self.messages, turn_start=task.turn_start, tools=tools, caps=caps)

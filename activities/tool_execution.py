@@ -45,6 +45,7 @@ from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
 from sojourn.network.network_errors import network_failure_of
 from sojourn.serving.off_loop import fits, run_in_thread
+from sojourn.serving.still_wanted import begun, begun_in_thread
 
 from .examples import prepares, with_fitting_example
 from .heartbeat import beating
@@ -53,6 +54,7 @@ from .lost_workers import Earlier
 from .offload import offloaded
 from .overtime import await_with_grace, is_cancellation
 from .own_run import memory_of
+from .start_check import NotWantedError
 from .storage import storage_of
 from .threads import SyncThreads
 
@@ -140,7 +142,7 @@ class ToolExecution:
             )
             return refusal(self._call, (self._tool_error(error), hint))
         except BaseException as error:
-            if is_cancellation(error):
+            if is_cancellation(error) or raised.is_a(error, NotWantedError):
                 raise
             return self._failed(error)
 
@@ -195,9 +197,9 @@ class ToolExecution:
         self._is_its_own = True
         try:
             if self._tool.is_async:
-                value = await await_with_grace(self._spec.id, work())
+                value = await await_with_grace(self._spec.id, begun(work))
             else:
-                value = await self._threads.run(self._spec.id, work)
+                value = await self._threads.run(self._spec.id, begun_in_thread(work))
         except MalformedResultError as error:
             return boundary.malformed(self._spec, self._call, error.why)
         self._is_decided = True

@@ -1,5 +1,6 @@
 """SojournPlugin: a user's own Temporal worker serves an app together with its other workflows."""
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from sojourn.logs.configure import lead_to_logging
 from sojourn.serving.present_runs import PresentRuns
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
+from sojourn.serving.stalls import stalls_of
 from sojourn.serving.whole_tasks import by_whole_tasks, serve_by_whole_tasks
 from sojourn.telemetry import interceptors
 from sojourn.worker import shell
@@ -74,7 +76,8 @@ class SojournPlugin(SimplePlugin):
         """Run the worker, and meanwhile check which search attributes the namespace lacks, and let go of runs that are not in memory."""
         serve_by_whole_tasks(worker)
         async with self._registered.watching(worker.client), self._present.watching():
-            await super().run_worker(worker, next)
+            with stalls_of(asyncio.get_running_loop()).watched():
+                await super().run_worker(worker, next)
 
 
 def _converter(clients: DataConverter | None) -> DataConverter:

@@ -36,6 +36,7 @@ from sojourn.serving.present_runs import PresentRuns
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
 from sojourn.serving.served import Served
+from sojourn.serving.stalls import stalls_of
 from sojourn.serving.task_executor import TaskExecutor
 from sojourn.serving.whole_tasks import Unsandboxed, serve_by_whole_tasks
 from sojourn.telemetry import missing_interceptors
@@ -232,6 +233,7 @@ class Worker:
     async def _open(self) -> None:
         try:
             await self._app.open()
+            self._watching.enter_context(stalls_of(asyncio.get_running_loop()).watched())
             await self._watching.enter_async_context(self._registered.watching(self._temporal))
             await self._watching.enter_async_context(self._present.watching())
             await self._watching.enter_async_context(self._cached.watching(self._worker))

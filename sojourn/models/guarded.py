@@ -15,6 +15,7 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
 from sojourn.models.span import record_response, request_span
 from sojourn.network import timeouts_for
+from sojourn.serving.still_wanted import still_wanted
 
 __all__ = ["CHARACTERS_A_TOKEN", "GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
 
@@ -63,6 +64,7 @@ class GuardedModel(WrapperModel):
         tokens = estimate(messages, model_request_parameters)
         async with limiter.request(tokens, self.model_name) as sent:
             with request_span(self.wrapped, streams=False) as span:
+                await still_wanted()
                 response = await self.wrapped.request(messages, settings, model_request_parameters)
                 record_response(span, response)
             sent.used = response.usage.total_tokens
@@ -81,6 +83,7 @@ class GuardedModel(WrapperModel):
         tokens = estimate(messages, model_request_parameters)
         async with limiter.request(tokens, self.model_name) as sent:
             with request_span(self.wrapped, streams=True) as span:
+                await still_wanted()
                 async with self.wrapped.request_stream(
                     messages, settings, model_request_parameters, run_context
                 ) as stream:
