@@ -4,6 +4,7 @@ uvicorn bounds none of that: a connection that sends nothing, or a head of a byt
 """
 
 import asyncio
+import ipaddress
 import os
 from collections import Counter
 from typing import Any, ClassVar
@@ -54,7 +55,7 @@ class Connections:
         self._most = most
         self._most_of_one = max(1, most // 2)
         named = os.environ.get("FORWARDED_ALLOW_IPS", "") if proxies is None else proxies
-        self._proxies = {network_of(each.strip()) for each in named.split(",") if each.strip()}
+        self._proxies = [_network(each.strip()) for each in named.split(",") if each.strip()]
         self._of: Counter[str] = Counter()
 
     @property
@@ -64,17 +65,32 @@ class Connections:
 
     def admit(self, address: str) -> bool:
         """Count one more of an address, if there is room."""
-        is_many = self._of[address] >= self._most_of_one and address not in self._proxies
+        is_many = self._of[address] >= self._most_of_one and not self._is_proxy(address)
         if self._of.total() >= self._most or is_many:
             return False
         self._of[address] += 1
         return True
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(each is not None and found in each for each in self._proxies)
 
     def leave(self, address: str) -> None:
         """Count one fewer."""
         self._of[address] -= 1
         if not self._of[address]:
             del self._of[address]
+
+
+def _network(named: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """A network of trusted proxies; None for what is no address, such as `*`, which bounds nobody else."""
+    try:
+        return ipaddress.ip_network(named, strict=False)
+    except ValueError:
+        return None
 
 
 class Connection(H11Protocol):

@@ -93,11 +93,14 @@ async def test_connections_are_counted_by_address(opened, until):
 
 
 def test_a_trusted_proxy_has_the_connections_of_many():
-    """An address of FORWARDED_ALLOW_IPS may have all that there are; one of IPv6 stands for its network."""
-    room = Connections(4, proxies="10.0.0.1, 10.0.0.2")
+    """An address of FORWARDED_ALLOW_IPS, which may name networks, has all that there are; another one has half."""
+    room = Connections(4, proxies="10.0.0.0/8, 127.0.0.1, *, a-socket")
     assert [room.admit("10.0.0.1") for _ in range(5)] == [True] * 4 + [False]
     room.leave("10.0.0.1")
     assert room.count == 3
+    assert [Connections(4, proxies="10.0.0.0/8").admit(each) for each in ("192.0.2.1", "")] == [True, True]
+    other = Connections(4, proxies="10.0.0.0/8")
+    assert [other.admit("192.0.2.1") for _ in range(3)] == [True, True, False]
 
 
 async def test_a_slow_head_is_dropped(opened, monkeypatch):

@@ -13,6 +13,7 @@ from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.values import MOST, line_of, shown_value
 from sojourn.contracts.artifact import Artifact
 from sojourn.errors import ArtifactNotFound, SojournError
+from sojourn.http.locks.limits import reading
 from sojourn.http.problems import problem_of
 
 __all__ = ["pages"]
@@ -41,7 +42,8 @@ async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Respon
     if found.data is None and place and place.run_id != run.id:
         return visit.go(place.path, **{"as": visit.query("as")})
     if visit.query("as") == "json":
-        whole = await _whole(visit, found, run.id)
+        async with reading():
+            whole = await _whole(visit, found, run.id)
         name = _UNNAMED.sub("_", kind)[:60]
         return JSONResponse(
             whole.data, headers={"Content-Disposition": f'attachment; filename="{name}.json"'}

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.http.locks.heads import with_cookies
 from sojourn.http.locks.limits import count_stranger
-from sojourn.http.locks.principals import LOCAL, Auth, remember
+from sojourn.http.locks.principals import LOCAL, Auth, principal_of, remember
 from sojourn.http.locks.requests import header_values, path_of, refuse
 from sojourn.http.locks.site import site_of
 from sojourn.http.problems import Problem, problem_of
@@ -54,15 +54,19 @@ class Authenticated:
             try:
                 if not self._is_open(scope):
                     await self._identify(scope)
-                elif self._auth is not None:
-                    count_stranger(scope)
             except Problem as problem:
-                await refuse(problem, scope, receive, send)
+                await refuse(_counted(problem, scope), scope, receive, send)
                 return
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and lets nobody in by it
                 _log.error("authentication_failed", path=path_of(scope), exc_info=error)
-                await refuse(problem_of(error), scope, receive, send)
+                await refuse(_counted(problem_of(error), scope), scope, receive, send)
                 return
+            if principal_of(scope) is None and self._auth is not None:
+                try:
+                    count_stranger(scope)
+                except Problem as problem:
+                    await refuse(problem, scope, receive, send)
+                    return
         await self._app(scope, receive, send)
 
     def _is_open(self, scope: Scope) -> bool:
@@ -85,9 +89,17 @@ class Authenticated:
         asked = scope[_CREDENTIALS] = site.with_credentials(whole) if site else whole
         found = await self._auth(Request(asked))
         if found is None:
-            count_stranger(scope)
             raise unauthenticated()
         remember(scope, found)
+
+
+def _counted(refusal: Problem, scope: Scope) -> Problem:
+    """The refusal of a request, or if its address has sent too many, that one."""
+    try:
+        count_stranger(scope)
+    except Problem as problem:
+        return problem
+    return refusal
 
 
 def credentials_of(scope: Scope) -> Scope:

@@ -23,6 +23,9 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 MAX_OBJECTS = 20_000
 """Most objects of a body: each becomes a thousand bytes or more, and is validated by itself."""
 
+MAX_VALUES = 100_000
+"""Most values of a body: a million of them, in 2 MB, would hold up the event loop for a second."""
+
 OBJECT = 500
 """Bytes that one counts for, beside its text."""
 
@@ -76,7 +79,7 @@ class Bodies:
             if body is not None and not has_files(scope):
                 _check_text(body)
                 self._check_depth(body)
-                share.reach(len(body) + OBJECT * _check_objects(body))
+                share.reach(len(body) + OBJECT * _check_values(body))
         except Problem as problem:
             await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
             return
@@ -188,16 +191,21 @@ def _check_text(body: bytes) -> None:
         raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")
 
 
-def _check_objects(body: bytes) -> int:
-    """Check that a body has no multitude of objects, and return how many it has; braces inside texts count only if there are many."""
-    count = body.count(b"{")
-    if count > MAX_OBJECTS:
-        count = _STRING.sub(b"", body).count(b"{")
-    if count > MAX_OBJECTS:
+def _check_values(body: bytes) -> int:
+    """Check that a body has no multitude of values, and return how many objects it has; what is inside texts counts only if there is much.
+
+    Raises:
+        Problem: It has too many.
+    """
+    objects, commas = body.count(b"{"), body.count(b",")
+    if objects > MAX_OBJECTS or commas >= MAX_VALUES:
+        plain = _STRING.sub(b"", body)
+        objects, commas = plain.count(b"{"), plain.count(b",")
+    if objects > MAX_OBJECTS or commas >= MAX_VALUES:
         raise Problem(
             413,
-            "too_many_objects",
-            f"the body has more than {MAX_OBJECTS:,} objects",
+            "too_many_values",
+            f"the body has more than {MAX_OBJECTS:,} objects, or {MAX_VALUES:,} values",
             then="Send fewer and larger ones; a large table is better passed by reference.",
         )
-    return count
+    return objects

@@ -10,6 +10,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Hashable
+from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -145,6 +146,7 @@ class Limited:
         lasting = scope[_KEY] = _Lasting(
             self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
         )
+        _answered.set(lasting)
         is_cut = False
 
         async def checked(message: Message) -> None:
@@ -191,6 +193,8 @@ class _Lasting:
         self._buckets = buckets
         self._readings = readings
         self._is_open = False
+        self.is_reading = False
+        """Whether it has its turn among those that read much."""
 
     def open(self) -> None:
         """Take a place, unless the request has one.
@@ -238,6 +242,10 @@ def count(scope: Scope) -> None:
         lasting.open()
 
 
+_answered: ContextVar[_Lasting | None] = ContextVar("sojourn.answered", default=None)
+"""The request that is answered here, in tasks that are begun here too."""
+
+
 def charge(scope: Scope, cost: float) -> None:
     """Count what a request costs as that many further requests of its principal; who is at the machine pays nothing."""
     lasting = scope.get(_KEY)
@@ -246,19 +254,25 @@ def charge(scope: Scope, cost: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def reading(scope: Scope) -> AsyncGenerator[None]:
+async def reading() -> AsyncGenerator[None]:
     """Let few requests read much at once, of each principal and of all; the others wait for their turn.
+
+    What a request reads within its turn is part of it. Who is at the machine has as many as he likes.
 
     Raises:
         Problem: The turn does not come in time (429, or 503 if it is all that read too much).
     """
-    lasting = scope.get(_KEY)
-    async with lasting.reading() if isinstance(lasting, _Lasting) else contextlib.nullcontext():
-        begin = time.monotonic()
+    lasting = _answered.get()
+    if lasting is None or lasting.is_reading:
+        yield
+        return
+    async with lasting.reading():
+        begin, lasting.is_reading = time.monotonic(), True
         try:
             yield
         finally:
-            charge(scope, COST * (time.monotonic() - begin))
+            lasting.is_reading = False
+            lasting.charge(COST * (time.monotonic() - begin))
 
 
 class _Readings:

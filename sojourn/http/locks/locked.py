@@ -100,7 +100,7 @@ class Locked:
             room=rooms[0],
         )
         taken = Outflow(bounded, room=rooms[1])
-        self._strangers = Buckets(locks.address_requests, locks.address_burst) if auth is not None else None
+        self._strangers = Buckets(locks.address_requests, locks.address_burst)
         limited = Limited(taken, requests=locks.requests, burst=locks.burst, streams=locks.streams)
         known = Authenticated(limited, auth=auth, open_paths=open_paths)
         named = Hosts(known, hosts=locks.hosts, origins=locks.origins, is_authenticated=auth is not None)
@@ -112,8 +112,7 @@ class Locked:
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return
         if scope["type"] == "http":
-            if self._strangers is not None:
-                remember_strangers(scope, self._strangers)
+            remember_strangers(scope, self._strangers)
             path = path_of(scope)
             for begin, told in self._shapes.items():
                 if path.startswith(begin):

@@ -9,6 +9,7 @@ from sojourn.contracts.event import Event
 from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
+from sojourn.http.locks.limits import reading as turn_to_read
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
@@ -67,7 +68,7 @@ async def read_to_end(service: Service, reading: Reading) -> None:
 async def read(service: Service, place: Place, *, is_task: bool = False) -> Reading:
     """What the histories have of a reply, or of a task; raises as `follow`."""
     reading = Reading(place, is_task=is_task)
-    async with aclosing(recorded(service, place)) as events:
+    async with turn_to_read(), aclosing(recorded(service, place)) as events:
         async for event, cursor in events:
             reading.take(event, cursor)
             if reading.state not in ("open", "asked" if is_task else "open"):

@@ -11,6 +11,7 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnFailedEvent,
 )
+from sojourn.http.locks.limits import reading
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.following import recorded
 from sojourn.http.protocols.place import Place
@@ -51,7 +52,7 @@ async def past_of(service: Service, run_id: str) -> Past:
         SojournError: The events cannot be read.
     """
     past, after = Past(), Place(run_id)
-    async with aclosing(recorded(service, after)) as events:
+    async with reading(), aclosing(recorded(service, after)) as events:
         async for event, cursor in events:
             before, after = after, Place(run_id, cursor)
             if isinstance(event, MessageReceivedEvent) and event.run_id == run_id:

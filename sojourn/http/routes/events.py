@@ -84,7 +84,7 @@ async def events_answer(
     if wants_stream(request.headers.get("accept")):
         cursor = await cursor_at(run, place)
         return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
-    async with reading(request.scope):
+    async with reading():
         cursor = await cursor_at(run, place) if children else _plain(run, place)
         lines, size = list[bytes](), 0
         async with aclosing(run.events(after=place, follow=False, children=children)) as events:

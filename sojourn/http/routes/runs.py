@@ -138,7 +138,6 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
 
 @routes.get("", response_model=Runs, responses=problems(), summary="List runs")
 async def list_runs(
-    request: Request,
     asking: Asking,
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
@@ -160,7 +159,7 @@ async def list_runs(
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children)
     labels = labels_of(label)
-    async with reading(request.scope) if labels else nullcontext():  # the store does not have them
+    async with reading() if labels else nullcontext():  # the store does not have them
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
 
 
@@ -217,11 +216,11 @@ def _open(status: RunStatus) -> Outcome:
     responses=problems(404, 502),
     summary="Read a run's transcript",
 )
-async def get_transcript(run_id: RunId, request: Request, asking: Asking, service: Serving) -> Response:
+async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Response:
     """The messages, calls and results so far, as the planner receives them."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    async with reading(request.scope):
+    async with reading():
         told = shown(await run.transcript())
         return Response(_MESSAGES.dump_json(told), media_type="application/json")
 
@@ -260,7 +259,6 @@ async def get_artifact(
             examples=["call_1/chart"],
         ),
     ],
-    request: Request,
     asking: Asking,
     service: Serving,
 ) -> Response:
@@ -270,7 +268,7 @@ async def get_artifact(
     owner = ref.partition("#")[0] if "#" in ref else run.id
     if owner != run.id and not owner.startswith(f"{run.id}/"):
         raise InvalidInput(f"{ref[:300]!r} is not of run {run.id} or of a child run of it", run_id=run.id)
-    async with reading(request.scope):
+    async with reading():
         return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
 
 

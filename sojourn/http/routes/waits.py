@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
 from sojourn.client.listing import Selection
 from sojourn.http.inbox import FoundWait
@@ -20,7 +20,6 @@ routes = APIRouter(prefix="/v1/waits", tags=["answers"], route_class=KnownQueryR
 
 @routes.get("", response_model=Waits, responses=problems(), summary="List what runs wait for")
 async def list_waits(
-    request: Request,
     asking: Asking,
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
@@ -36,7 +35,7 @@ async def list_waits(
     def fits(found: FoundWait) -> bool:
         return kind in (None, fields_of(found.opened.wait)["kind"])
 
-    async with reading(request.scope):
+    async with reading():
         listed = await service.waiting_runs(asking, Selection(agent_id, session_id))
         found = await service.inbox.page(
             listed, fits=fits, newest=order == "newest", most=limit, cursor=cursor

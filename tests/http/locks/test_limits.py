@@ -12,6 +12,7 @@ from sojourn.http.locks.addresses import address_of
 from sojourn.http.locks.limits import Buckets, Limited
 from sojourn.http.locks.locked import Locks
 from sojourn.http.locks.principals import Asking, remember
+from sojourn.http.problems import Problem
 from tests.http.locks.conftest import make_web
 
 
@@ -178,6 +179,19 @@ async def test_requests_of_nobody_known_are_counted_by_address(serve_web, caplog
     assert "too_many_requests" not in caplog.text
 
 
+async def test_a_refused_token_is_counted_too(serve_web):
+    """An authentication that says by a problem why it lets nobody in, or fails, is asked no more often than one that says nothing."""
+
+    async def refuses(request):
+        if "boom" in request.headers:
+            raise RuntimeError("mine")
+        raise Problem(401, "invalid_token", "the token has expired", then="Get another one.")
+
+    client = await serve_web(auth=refuses, locks=Locks(address_requests=0.01, address_burst=2))
+    asked = [await client.get("/who", headers=each) for each in ({}, {"boom": "1"}, {}, {"boom": "1"})]
+    assert [each.status_code for each in asked] == [401, 500, 429, 429]
+
+
 async def test_a_principal_is_let_in_from_an_address_that_has_none_left(serve_web):
     """Who has a key shares an address with strangers, as behind a proxy, and is not counted with them."""
 
@@ -228,7 +242,7 @@ async def test_few_requests_read_much_at_once(serve_web, monkeypatch, until):
 
     @web.get("/much")
     async def much(request: Request, asking: Asking) -> str:
-        async with limits.reading(request.scope):
+        async with limits.reading():
             at_once.append(asking.subject)
             await let_go.wait()
         return "read"

@@ -96,13 +96,16 @@ async def test_bodies_in_flight_are_bounded(serve_web, opened, until):
     assert await status("cleo", 49_000) == (200, None)
 
 
-async def test_a_body_has_no_multitude_of_objects(serve_web):
-    """A hundred thousand tiny parts are refused before anything validates them; braces within a text are none."""
+async def test_a_body_has_no_multitude_of_values(serve_web):
+    """A hundred thousand tiny parts or numbers are refused before anything validates them; what is within a text is none."""
     client = await serve_web(auth=by_name)
     tiny = b"[" + b",".join([b"{}"] * (bodies.MAX_OBJECTS + 1)) + b"]"
     answer = await client.post("/echo", content=tiny, headers=as_("ana"))
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_many_objects")
-    text = b'"' + b"{" * (bodies.MAX_OBJECTS + 1) + b'"'
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_many_values")
+    numbers = b"[" + b"0," * bodies.MAX_VALUES + b"0]"
+    answer = await client.post("/echo", content=numbers, headers=as_("ana"))
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_many_values")
+    text = b'"' + b"{," * (bodies.MAX_VALUES + 1) + b'"'
     assert (await client.post("/echo", content=text, headers=as_("ana"))).status_code == 200
 
 
