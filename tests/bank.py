@@ -108,7 +108,7 @@ class Bank:
             answer, status, extra = json.dumps({"receipt": receipt}), "200 OK", ""
         else:
             code, _, after = mishap.partition(":")
-            answer, status = "{}", f"{code} No"
+            answer, status = json.dumps({"why": "not enough money"}), f"{code} No"
             extra = f"Retry-After: {after}\r\n" if after else ""
         writer.write(
             f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{extra}"

@@ -1,13 +1,10 @@
 """Case: what a flow calls, asks, waits for and says.
 
 A flow runs from its top for each plan. A step whose outcome is in the transcript returns it; the first one without an
-outcome leaves the flow with the plan that gets it. A call is known by its tool and its arguments, and by its number
-among equal ones, so its id is the same on every worker and in every turn.
+outcome leaves the flow with the plan that gets it. A call is known by the name of its step, so its id is the same on
+every worker and in every turn.
 """
 
-import hashlib
-import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -18,11 +15,14 @@ from sojourn.contracts.plan import Finalize, PlanResult, Turn, TypedTool
 from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.approval import APPROVE
+from sojourn.core.run.effects import is_settled
 from sojourn.errors import CallFailed
-from sojourn.flows.done import Done
+from sojourn.flows.done import Answer, Done
+from sojourn.flows.steps import ChangedFlowError, Recorded, Step, Steps
 
-__all__ = ["Begun", "CallableTool", "Case", "Leave"]
+__all__ = ["Begun", "CallableTool", "Case", "Leave", "is_yes"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,10 +47,11 @@ class Leave(BaseException):
 class Begun(Generic[T]):
     """A call that a flow has begun, and whose result it reads later."""
 
-    def __init__(self, case: "Case", tool: Any, call: ToolRequest) -> None:
+    def __init__(self, case: "Case", tool: Any, step: Step) -> None:
         self._case = case
         self._tool = tool
-        self.call = call
+        self._step = step
+        self.call = step.call
 
     def result(self) -> T:
         """The result of the call.
@@ -59,7 +60,16 @@ class Begun(Generic[T]):
             CallFailed: The call failed, and its repair did not help.
         """
         result = self._case.result_of(self.call)
-        return result.result if isinstance(self._tool, str) else self._tool.result_of(result)
+        if isinstance(self._tool, str):
+            return result.result
+        recorded = self._step.recorded
+        if recorded is None or recorded.tool == self._tool.id:
+            return self._tool.result_of(result)
+        try:
+            return self._tool.result_of(result.model_copy(update={"name": self._tool.id}))
+        except (TypeError, ValueError) as error:
+            why = f"the step {self._step.name} ran as {recorded.tool}, and its result is none of {self._tool.id}"
+            self._case.refuse(f"{why}: {error}")
 
 
 class Case:
@@ -79,7 +89,8 @@ class Case:
         self._seen = -1
         self._equal: Counter[str] = Counter()
         self._open: list[ToolRequest] = []
-        self._begun: set[str] = set()
+        self.steps = Steps(self._done.calls, self._stands)
+        """The calls that the flow makes, and those that were made."""
         self._notes: list[tuple[str, int]] = []
         self._said: list[str] = []
 
@@ -110,10 +121,19 @@ class Case:
     def call(self, tool: str, /, **fields: Any) -> Any: ...
     @overload
     def call(self, tool: CallableTool[P, T], /, *args: P.args, **fields: P.kwargs) -> T: ...
+    @overload
+    def call(self, tool: CallableTool[..., T], /, *args: Any, step: str, **fields: Any) -> T: ...
     def call(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
         """Call a tool and return its result, typed; for a tool's id, the result as JSON.
 
         Each call is made once, however often the function runs; a second call with equal arguments is a second call.
+
+        Args:
+            tool: The tool, or its id.
+            *args: The tool's arguments.
+            **fields: The tool's arguments, and `step`: the name of the step, by which it is known whatever its tool and
+                arguments are in a later version of the flow; else it is known by its tool and number. A tool
+                that has an argument `step` of its own gets it.
 
         Raises:
             CallFailed: The call failed, and its repair did not help.
@@ -124,17 +144,28 @@ class Case:
     def begin(self, tool: str, /, **fields: Any) -> Begun[Any]: ...
     @overload
     def begin(self, tool: CallableTool[P, T], /, *args: P.args, **fields: P.kwargs) -> Begun[T]: ...
+    @overload
+    def begin(self, tool: CallableTool[..., T], /, *args: Any, step: str, **fields: Any) -> Begun[T]: ...
     def begin(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
         """Begin a call; all calls begun before the first `result()` run in parallel.
 
         A call whose result is never read is made too, before the next question or the answer.
         """
+        name = None if self._has_step(tool) else fields.pop("step", None)
         call = ToolRequest(name=tool, payload=fields) if isinstance(tool, str) else tool.call(*args, **fields)
-        call = call.model_copy(update={"tool_call_id": self._id_of(call)})
-        self._begun.add(call.tool_call_id)
-        if self._done.result(call.tool_call_id) is None:
-            self._open.append(call)
-        return Begun[Any](self, tool, call)
+        try:
+            step = self.steps.take(call, name)
+        except ChangedFlowError as changed:
+            self.refuse(str(changed))
+        if self._done.result(step.call.tool_call_id) is None:
+            self._open.append(step.call)
+        return Begun[Any](self, tool, step)
+
+    def _has_step(self, tool: str | TypedTool[Any]) -> bool:
+        """Whether a tool has an argument `step` of its own."""
+        id = tool if isinstance(tool, str) else tool.id
+        spec = next((spec for spec in self.turn.tools if spec.id == id), None)
+        return spec is not None and "step" in spec.payload.json_schema.get("properties", {})
 
     def result_of(self, call: ToolRequest) -> ToolResult:
         """The `ToolResult` of a call that was begun.
@@ -157,6 +188,24 @@ class Case:
         """Let the run fail because of a failed call that the flow did not catch."""
         error = result.error or ToolError(message="no reason given")
         self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
+
+    def refuse(self, why: str) -> NoReturn:
+        """Leave the flow, and fail the run, because the flow does not fit what was recorded."""
+        self._leave(PlanResult.fail(ToolError.new(why, code="flow_changed"), notes=self.notes))
+
+    @property
+    def skipped(self) -> list[Recorded]:
+        """The calls with an effect that were made, and that the flow passes by."""
+        return [each for each in self.steps.unclaimed() if self._had_effect(each)]
+
+    def _had_effect(self, recorded: Recorded) -> bool:
+        spec = next((spec for spec in self.turn.tools if spec.id == recorded.tool), None)
+        return not (spec and changes_nothing(spec)) and self._stands(recorded)
+
+    def _stands(self, recorded: Recorded) -> bool:
+        """Whether a recorded call succeeded, or may have taken effect."""
+        found = self._done.result(recorded.id)
+        return found is not None and (found[0].ok or is_settled(found[0]) is False)
 
     def settle(self) -> None:
         """Leave the flow with the calls that are begun and not made; nothing happens if there are none."""
@@ -195,7 +244,7 @@ class Case:
         It is a question, which whoever talks to the run may answer, and approves nothing; see `approve`.
         """
         answer = self.ask(question)
-        return answer is not None and answer.strip().strip(".!").lower() in YES
+        return is_yes(answer)
 
     # Approvals.
 
@@ -284,9 +333,24 @@ class Case:
         return [text for text, seen in self._notes if seen == self._done.newest]
 
     @property
+    def differences(self) -> str | None:
+        """What to say of steps that were made otherwise, whose recorded outcomes are used."""
+        found = [text for step in self.steps.taken.values() if (text := step.difference)]
+        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+        return (
+            f"recorded outcomes are used of steps that differ now: {'; '.join(found[:3])}{more}"
+            if found
+            else None
+        )
+
+    def answer_to(self, question: str) -> "Answer | None":
+        """The answer to a question of the flow's planner itself."""
+        return self._done.answer(question, 0)
+
+    @property
     def not_repeated(self) -> str | None:
         """What to say of a flow that went on without a call of its last step; None of one that made each call again."""
-        missed = self._done.new_but(self._begun)
+        missed = self._done.new_but(self.steps.taken)
         if not missed or not self._open:
             return None
         names = ", ".join(sorted({result.name for result in missed}))
@@ -306,13 +370,7 @@ class Case:
             self.leaving = plan
         raise Leave
 
-    def _id_of(self, call: ToolRequest) -> str:
-        """The id of a call, at most 54 characters, so that a repair can add its number."""
-        content = json.dumps(
-            [call.name, call.payload], sort_keys=True, default=lambda value: type(value).__name__
-        )
-        digest = hashlib.sha256(content.encode()).hexdigest()[:12]
-        name = re.sub(r"[^A-Za-z0-9_-]", "-", call.name.rsplit(".", 1)[-1])[:30]
-        self._equal[digest] += 1
-        number = self._equal[digest]
-        return f"{name}-{digest}" if number == 1 else f"{name}-{digest}-{number}"
+
+def is_yes(answer: str | None) -> bool:
+    """Whether a person's answer is a yes."""
+    return answer is not None and answer.strip().strip(".!").lower() in YES

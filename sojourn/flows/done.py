@@ -10,6 +10,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.repair.last_step import is_repair, stem
 from sojourn.core.values.timers import seconds_of
+from sojourn.flows.steps import Recorded
 
 __all__ = ["Answer", "Done"]
 
@@ -41,6 +42,8 @@ class Done:
         self._results: dict[str, tuple[ToolResult, int]] = {}
         self._answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._sleeps: defaultdict[str, list[int]] = defaultdict(list)
+        self.calls: list[Recorded] = []
+        """The calls that the flow has made, without those in their place."""
         own_ids: dict[str, str] = {}
         self._planned = -1
         asked, slept = "", ""
@@ -49,6 +52,8 @@ class Done:
                 self._planned = place
             for call in message.tool_calls:
                 own_ids[call.tool_call_id] = _own_id(call)
+                if not is_repair(call.tool_call_id):
+                    self.calls.append(Recorded(_own_id(call), call.name, call.request.payload))
                 if slept and is_repair(call.tool_call_id):
                     self._sleeps[slept].pop()  # the sleep before a repair is not the flow's
                 slept = ""

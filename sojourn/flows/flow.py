@@ -4,20 +4,26 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from sojourn.authoring.options import takes_options
+from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeInput, Turn
+from sojourn.contracts.tool_error import ToolError
 from sojourn.core.repair.calls import Defaults, ReadAnswer
 from sojourn.errors import CallFailed, DefinitionError
-from sojourn.flows.case import Case, Leave
+from sojourn.flows.case import Case, Leave, is_yes
+from sojourn.flows.steps import differing_fields
 from sojourn.planner import UNFINISHED
 from sojourn.repair import MAX_REPAIRS, MAX_WAIT, RepairingPlanner, check_repair_options
 
 __all__ = ["Flow", "FlowFunction", "flow"]
 
 AnyTurn = TypeVar("AnyTurn", bound=PlanInput)
+
+OnSkippedCall = Literal["fail", "ask", "ignore"]
+"""What happens if a flow passes by a call with an effect that has run."""
 
 FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | None] | None]
 """A function of a case, sync or async; it returns the answer as text or as a `PlanResult`, or None if it said all."""
@@ -31,6 +37,10 @@ class Options:
     max_repairs: int = MAX_REPAIRS
     read_answer: ReadAnswer | None = None
     restart_on: Callable[[str], bool] | None = None
+    on_skipped_call: OnSkippedCall = "fail"
+
+
+_ALONE = "a flow follows from its case alone: use a tool for the clock, and for random numbers"
 
 
 class Flow:
@@ -41,6 +51,7 @@ class Flow:
         self._function = function
         self._name = getattr(function, "__name__", "flow")
         self._restart_on = options.restart_on
+        self._on_skipped_call = options.on_skipped_call
         self._planner = RepairingPlanner(
             self._plan,
             defaults=options.defaults,
@@ -67,6 +78,43 @@ class Flow:
 
     async def _plan(self, turn: Turn) -> PlanResult:
         case = Case(turn)
+        plan = await self._run(case)
+        if turn.finalize is not None or plan.failure is not None:
+            return plan
+        if any(step.differs_in for step in case.steps.taken.values()):
+            again = Case(turn)
+            await self._run(again)
+            if fault := _unsteady(case, again):
+                return PlanResult.fail(ToolError.new(f"the flow {self._name}: {fault}", code="flow_unsteady"))
+        return self._passing(case, plan)
+
+    def _passing(self, case: Case, plan: PlanResult) -> PlanResult:
+        """The plan, unless the flow passes by a call with an effect."""
+        skipped = case.skipped
+        if not skipped or self._on_skipped_call == "ignore":
+            return plan
+        names = [f"{each.tool} (step {case.steps.name_of(each)!r})" for each in skipped[:5]]
+        what = f"the flow {self._name} was changed, and passes by what has run: {', '.join(names)}"
+        if self._on_skipped_call == "ask" and case.may_ask:
+            question = f"{what}. Go on without it?"
+            answer = case.answer_to(question)
+            if answer is None:
+                return PlanResult.ask(AwaitClarification(question=question), notes=plan.notes)
+            if is_yes(answer.text):
+                return plan
+            why = "a person declined to go on"
+        else:
+            why = (
+                "nothing new was carried out. If a step makes this call under another name, with another tool or other "
+                f"arguments, write case.call(..., step={case.steps.name_of(skipped[0])!r}) there. If it is not to be made "
+                'any more, set on_skipped_call="ignore" or "ask" of @flow. If the flow was not changed, something '
+                "between its steps does not follow from the case alone, such as a clock. Then retry the run"
+            )
+        return PlanResult.fail(ToolError.new(f"{what}; {why}", code="flow_changed"))
+
+    async def _run(self, case: Case) -> PlanResult:
+        """Run the function once, up to its next step."""
+        turn = case.turn
         try:
             answer: Any = self._function(case)
             if inspect.isawaitable(answer):
@@ -85,7 +133,7 @@ class Flow:
             return self._answered(case, answer)
         if turn.finalize:
             return _stopped(case, turn.finalize)
-        notes = [*case.leaving.notes, *filter(None, [case.not_repeated])]
+        notes = [*case.leaving.notes, *filter(None, [case.not_repeated, case.differences])]
         return case.leaving.model_copy(update={"notes": notes})
 
     def _answered(self, case: Case, answer: Any) -> PlanResult:
@@ -131,6 +179,20 @@ def _leaf(group: BaseExceptionGroup[CallFailed]) -> CallFailed:
     return _leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
+def _unsteady(case: Case, again: Case) -> str | None:
+    """What differs between two runs of a function from the same turn; None if nothing does."""
+    for id, step in case.steps.taken.items():
+        if not step.differs_in:
+            continue
+        other = again.steps.taken.get(id)
+        if other is None:
+            return f"it makes the step {step.name} in one run and not in the next; {_ALONE}"
+        if fields := differing_fields(step.call.payload, other.call.payload):
+            what = f"argument{'s' if len(fields) > 1 else ''} {', '.join(fields[:5])}"
+            return f"the {what} of step {step.name} differ{'' if len(fields) > 1 else 's'} each time it runs; {_ALONE}"
+    return None
+
+
 def _text(case: Case, answer: str | None) -> str:
     return "\n".join(filter(None, [case.said, answer]))
 
@@ -150,6 +212,7 @@ def flow(
     max_repairs: int = MAX_REPAIRS,
     read_answer: ReadAnswer | None = None,
     restart_on: Callable[[str], bool] | None = None,
+    on_skipped_call: OnSkippedCall = "fail",
 ) -> Callable[[FlowFunction], Flow]: ...
 @takes_options(lambda _given: "flow")
 def flow(
@@ -160,6 +223,7 @@ def flow(
     max_repairs: int = MAX_REPAIRS,
     read_answer: ReadAnswer | None = None,
     restart_on: Callable[[str], bool] | None = None,
+    on_skipped_call: OnSkippedCall = "fail",
 ) -> Flow | Callable[[FlowFunction], Flow]:
     """Make a planner from a function that runs from top to bottom and whose steps are done once.
 
@@ -174,12 +238,18 @@ def flow(
         read_answer: Reads the values of the missing fields from a person's answer in words, as for `RepairingPlanner`.
         restart_on: Whether a person's message starts the function anew, with this message as `case.text`. A run
             begins with the newest message.
+        on_skipped_call: What to do if a new version of the function passes by a call with an effect that has run: `fail`
+            the run before anything new is carried out, `ask` a person whether to go on, or `ignore` it.
 
     Raises:
         DefinitionError: `function` is not a function of one case.
     """
     options = Options(
-        defaults=defaults, max_repairs=max_repairs, read_answer=read_answer, restart_on=restart_on
+        defaults=defaults,
+        max_repairs=max_repairs,
+        read_answer=read_answer,
+        restart_on=restart_on,
+        on_skipped_call=on_skipped_call,
     )
     if function is None:
         decorator = functools.partial(flow_of, options=options)
@@ -208,4 +278,8 @@ def flow_of(function: FlowFunction, options: Options) -> Flow:
     check_repair_options(f"flow {name}", options.defaults, options.max_repairs, MAX_WAIT, options.read_answer)
     if options.restart_on is not None and not callable(options.restart_on):
         raise DefinitionError(f"flow {name}: restart_on is a function of a text, not {options.restart_on!r}")
+    if options.on_skipped_call not in get_args(OnSkippedCall):
+        raise DefinitionError(
+            f"flow {name}: on_skipped_call is fail, ask or ignore, not {options.on_skipped_call!r}"
+        )
     return Flow(function, options)

@@ -256,9 +256,9 @@ async def test_a_flow_that_does_not_repeat_its_calls_is_told_once(serve):
 
     @flow(max_repairs=0)
     def random(case: Case) -> str:
-        """Call with an argument that differs each time."""
+        """Call with an argument and a name that differ each time."""
         for _ in range(3):
-            case.call(level, metres=next(count))
+            case.call(level, metres=next(count), step=f"level {next(count)}")
         return "never"
 
     client = await serve(planner=random, uses=(tools,), policy=RunPolicy(max_tool_calls=6))

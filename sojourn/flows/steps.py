@@ -1,0 +1,191 @@
+"""Steps: which recorded call is the step that a flow makes now.
+
+A step has a name: the one that its flow gives it, or its tool and its number among the calls of that tool. Its id
+follows from the name, so that a step keeps its call when its tool is renamed or its arguments are reworded. Calls that
+a flow of an earlier version has made are found by their tool and arguments, or by their number.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.core.run.approval import APPROVE
+
+__all__ = ["ChangedFlowError", "Recorded", "Step", "Steps", "differing_fields", "id_of"]
+
+_STEP_ID = re.compile(r"[A-Za-z0-9_-]+-s[0-9a-f]{8}")
+"""The id of a step; ids of earlier versions end otherwise."""
+
+
+class ChangedFlowError(Exception):
+    """A flow does not fit the calls that are recorded; the run fails with this text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A call that was made."""
+
+    id: str
+    """The id that the flow gave it."""
+    tool: str
+    """The tool's id."""
+    payload: Mapping[str, Any]
+    """The arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call that a flow makes now."""
+
+    name: str
+    """The step's name."""
+    call: ToolRequest
+    """The call, with its id."""
+    recorded: Recorded | None = None
+    """The call that was made for the step, if one was."""
+
+    @property
+    def differs_in(self) -> list[str]:
+        """The arguments that differ from those of the recorded call."""
+        return differing_fields(self.recorded.payload, self.call.payload) if self.recorded else []
+
+    @property
+    def difference(self) -> str:
+        """What differs from the recorded call, for people; empty if nothing does."""
+        if self.recorded is None:
+            return ""
+        fields = self.differs_in
+        what = [f"called {self.recorded.tool}"] if self.recorded.tool != self.call.name else []
+        what += [f"had another {', '.join(fields[:5])}"] if fields else []
+        return f"{self.name} {' and '.join(what)} when it ran" if what else ""
+
+
+class Steps:
+    """The steps of one run of a flow's function, in the order in which it makes them.
+
+    Args:
+        recorded: The calls that were made, in order.
+        stands: Whether a recorded call ended so that another call may stand for it: all but definite failures.
+    """
+
+    def __init__(self, recorded: Sequence[Recorded], stands: Callable[[Recorded], bool]) -> None:
+        self._recorded = list(recorded)
+        self._by_id = {each.id: each for each in recorded}
+        self._stands = stands
+        self._made: Counter[str] = Counter()
+        self._named: Counter[str] = Counter()
+        self.taken: dict[str, Step] = {}
+        """The steps so far, by the ids of their calls."""
+
+    def take(self, call: ToolRequest, name: str | None) -> Step:
+        """The step of a call, which has the recorded call's id where one was made for it.
+
+        Raises:
+            ChangedFlowError: Two calls are the same recorded one.
+        """
+        self._made[call.name] += 1
+        number = self._made[call.name]
+        if name is None:
+            name = default_name(call.name, number)
+            found = self._equal(call, name) or self._at(call.name, number)
+        else:
+            self._named[name] += 1
+            name = name if self._named[name] == 1 else f"{name}#{self._named[name]}"
+            found = self._free(id_of(name)) or self._free(name) or self._equal(call, name)
+        self._refuse_ambiguous(call, found)
+        step_id = found.id if found else self._new_id(name)
+        step = Step(name, call.model_copy(update={"tool_call_id": step_id}), found)
+        self.taken[step_id] = step
+        return step
+
+    def unclaimed(self) -> list[Recorded]:
+        """The recorded calls that no step has taken."""
+        return [each for each in self._recorded if each.id not in self.taken]
+
+    def name_of(self, recorded: Recorded) -> str:
+        """The name by which a flow can take up a recorded call, as its `step`."""
+        names = (default_name(recorded.tool, number) for number in range(1, len(self._recorded) + 1))
+        return next((name for name in names if id_of(name) == recorded.id), recorded.id)
+
+    def _free(self, call_id: str) -> Recorded | None:
+        return None if call_id in self.taken else self._by_id.get(call_id)
+
+    def _equal(self, call: ToolRequest, name: str) -> Recorded | None:
+        """The recorded call of the same tool with equal arguments, first the one of this name."""
+        payload = _canonical(call.payload)
+        equal = [
+            each
+            for each in self.unclaimed()
+            if each.tool == call.name and _canonical(each.payload) == payload
+        ]
+        return next((each for each in equal if each.id == id_of(name)), equal[0] if equal else None)
+
+    def _at(self, tool: str, number: int) -> Recorded | None:
+        """The recorded call of this number among those of its tool, with other arguments; an approval holds only for what was shown."""
+        if tool == APPROVE:
+            return None
+        found = self._free(id_of(default_name(tool, number)))
+        if found is None:
+            earlier = [
+                each for each in self._recorded if each.tool == tool and not _STEP_ID.fullmatch(each.id)
+            ]
+            found = self._free(earlier[number - 1].id) if number <= len(earlier) else None
+        return found if found and found.tool == tool and self._stands(found) else None
+
+    def _refuse_ambiguous(self, call: ToolRequest, found: Recorded | None) -> None:
+        if found is not None and _canonical(found.payload) == _canonical(call.payload):
+            return
+        payload = _canonical(call.payload)
+        for step in self.taken.values():
+            before = step.recorded
+            if (
+                before
+                and before.tool == call.name
+                and step.differs_in
+                and _canonical(before.payload) == payload
+            ):
+                name = self.name_of(before)
+                raise ChangedFlowError(
+                    f"two steps of the flow may be the call {name} that has run: {step.name}, by its number, and a later "
+                    f"call of {call.name}, by its arguments; name the step that it is: "
+                    f"case.call(..., step={name!r}), and give the other a name of its own"
+                )
+
+    def _new_id(self, name: str) -> str:
+        new, number = id_of(name), 1
+        while new in self._by_id or new in self.taken:
+            number += 1
+            new = id_of(f"{name}~{number}")
+        return new
+
+
+def default_name(tool: str, number: int) -> str:
+    """The name of a step that its flow does not name: the tool's nth call."""
+    return f"{tool}#{number}"
+
+
+def id_of(name: str) -> str:
+    """The id of a step, at most 54 characters, so that a repair can add its number."""
+    slug = re.sub(r"[^A-Za-z0-9_-]", "-", name.rsplit(".", 1)[-1])[:30]
+    return f"{slug}-s{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The names of the arguments in which two payloads differ."""
+    return [
+        name
+        for name in dict.fromkeys([*one, *other])
+        if (name in one) != (name in other) or _canonical(one[name]) != _canonical(other[name])
+    ]
+
+
+def _canonical(value: Any) -> str:
+    plain = to_jsonable_python(value, fallback=lambda each: type(each).__name__)
+    return json.dumps(plain, sort_keys=True)
