@@ -9,6 +9,7 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.locks.limits import charge
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.locks.requests import header_values, refuse
 from sojourn.http.locks.rooms import Room, Share
@@ -28,6 +29,9 @@ MAX_VALUES = 100_000
 
 OBJECT = 500
 """Bytes that one counts for, beside its text."""
+
+COST = 100_000
+"""Bytes of a body that cost its principal as much as one request."""
 
 STRANGER_BYTES = 8 * 1024
 """Largest body of a request whose sender is not known: the form to sign in with."""
@@ -76,20 +80,15 @@ class Bodies:
         try:
             _check_head(scope, most)
             body = await _read(receive, share, most, seconds)
+            charge(scope, len(body or b"") / COST)
             if body is not None and not has_files(scope):
                 _check_text(body)
-                self._check_depth(body)
-                share.reach(len(body) + OBJECT * _check_values(body))
+                share.reach(len(body) + OBJECT * _check_json(body, self._max_depth))
         except Problem as problem:
             await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
             return
         if body is not None:
             await self._app(scope, _Replayed(body, receive), send)
-
-    def _check_depth(self, body: bytes) -> None:
-        if depth_of(body, self._max_depth) > self._max_depth:
-            detail = f"the body is nested more than {self._max_depth} levels deep"
-            raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
 
 
 def _check_head(scope: Scope, most: int) -> None:
@@ -169,8 +168,13 @@ def depth_of(body: bytes, most: int) -> int:
     """
     if body.count(b"[") + body.count(b"{") <= most:
         return 0
+    return _depth_of_plain(_STRING.sub(b"", body), most)
+
+
+def _depth_of_plain(plain: bytes, most: int) -> int:
+    """The same of a body whose texts were taken out."""
     deepest = depth = 0
-    for sign in _STRING.sub(b"", body).translate(None, _NO_BRACKETS):
+    for sign in plain.translate(None, _NO_BRACKETS):
         depth += 1 if sign in b"[{" else -1
         if depth > deepest:
             deepest = depth
@@ -191,21 +195,25 @@ def _check_text(body: bytes) -> None:
         raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")
 
 
-def _check_values(body: bytes) -> int:
-    """Check that a body has no multitude of values, and return how many objects it has; what is inside texts counts only if there is much.
+def _check_json(body: bytes, max_depth: int) -> int:
+    """Check that a body is neither too deep nor a multitude of values, and return how many objects it has at most.
 
     Raises:
-        Problem: It has too many.
+        Problem: It is.
     """
-    objects, commas = body.count(b"{"), body.count(b",")
-    if objects > MAX_OBJECTS or commas >= MAX_VALUES:
-        plain = _STRING.sub(b"", body)
-        objects, commas = plain.count(b"{"), plain.count(b",")
-    if objects > MAX_OBJECTS or commas >= MAX_VALUES:
+    objects = body.count(b"{")
+    if objects + body.count(b"[") <= max_depth and body.count(b",") < MAX_VALUES:
+        return objects
+    plain = _STRING.sub(b"", body)
+    objects = plain.count(b"{")
+    if objects > MAX_OBJECTS or plain.count(b",") >= MAX_VALUES:
         raise Problem(
             413,
             "too_many_values",
             f"the body has more than {MAX_OBJECTS:,} objects, or {MAX_VALUES:,} values",
             then="Send fewer and larger ones; a large table is better passed by reference.",
         )
+    if _depth_of_plain(plain, max_depth) > max_depth:
+        detail = f"the body is nested more than {max_depth} levels deep"
+        raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
     return objects
