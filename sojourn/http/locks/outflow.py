@@ -28,7 +28,7 @@ STALL = 30.0
 SLOWEST = 100_000
 """Bytes a second that a client has to take of an answer whose length is known, on average, beside `STALL`."""
 
-COST = 100_000
+COST = 1_000_000
 """Bytes of an answer that cost its principal as much as one request."""
 
 _KEY = "sojourn.outflow"

@@ -120,7 +120,7 @@ async def test_a_stranger_sends_little(serve_web):
 
 def large_web(**locks):
     """An application with an answer of a million bytes, as a whole and as a stream."""
-    web = make_web(auth=by_name, locks=Locks(**locks))
+    web = make_web(auth=by_name, locks=Locks(burst=100_000, **locks))
 
     @web.get("/large")
     async def large(_asking: Asking) -> Response:
