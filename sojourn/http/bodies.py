@@ -30,6 +30,9 @@ __all__ = [
 
 Name = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=10_000)]
+MAX_PARTS = 200
+"""Most parts of a message."""
+
 Labels = Annotated[dict[str, str], Field(max_length=64)]
 
 
@@ -80,6 +83,8 @@ class StartBody(_Body):
         for message in [] if isinstance(messages, str) else messages:
             if message.role not in ("user", "assistant"):
                 raise ValueError("input: the role of a message is user or assistant")
+            if len(message.parts) > MAX_PARTS:
+                raise ValueError(f"input: a message has at most {MAX_PARTS} parts")
         return self
 
     @property
@@ -216,7 +221,7 @@ class MessageBody(_Body):
     """The sender's id, by which a message that is sent again is delivered once; made when left out."""
     text: str | None = None
     """The text."""
-    parts: Annotated[list[Part], Field(min_length=1, max_length=200)] | None = None
+    parts: Annotated[list[Part], Field(min_length=1, max_length=MAX_PARTS)] | None = None
     """In place of the text: texts, images and documents."""
     mode: Literal["queue", "steer", "interrupt"] = "queue"
     """`queue` opens a turn of its own; `steer` joins the present one; `interrupt` ends the present one first."""

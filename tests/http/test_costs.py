@@ -5,9 +5,11 @@ import json
 import uuid
 
 import pytest
+from pydantic import ValidationError
 
 from sojourn.client import labels
 from sojourn.http import inbox, subscription
+from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import attention
 from sojourn.http.routes import events
 
@@ -27,6 +29,21 @@ async def test_an_array_of_events_ends_at_so_many_bytes(served, monkeypatch):
         assert len(answer.content) < 2_100 or len(parts[-1]) == 1
     assert len(parts) > 4
     assert [each for part in parts for each in part] == whole
+
+
+@pytest.mark.parametrize("kind", [StartBody, MessageBody])
+def test_a_message_has_so_many_parts(kind):
+    """Two hundred, whether it starts a run or goes to a conversation."""
+
+    def body(count: int):
+        parts = [{"type": "text", "text": "a"}] * count
+        if kind is MessageBody:
+            return kind(parts=parts)
+        return kind(agent_id="shop.clerk", input={"role": "user", "parts": parts})
+
+    assert body(200)
+    with pytest.raises(ValidationError, match="200"):
+        body(201)
 
 
 async def test_labels_are_read_once(served, monkeypatch, until):
