@@ -95,6 +95,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     plan = importlib.import_module(f"{prefix}activities.plan")
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
     check_approval = importlib.import_module(f"{prefix}activities.check_approval")
+    judge_approver = importlib.import_module(f"{prefix}activities.judge_approver")
     store = importlib.import_module(f"{prefix}activities.store_transcript")
     archive = importlib.import_module(f"{prefix}activities.archive_events")
     delivery = importlib.import_module(f"{prefix}workflows.notice_delivery")
@@ -109,6 +110,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             plan.PlanActivity(app, transcripts, first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             check_approval.CheckApprovalActivity(app).check_approval,
+            judge_approver.JudgeApproverActivity(app).judge_approver,
             store.StoreTranscriptActivity(app).store_transcript,
             archive.ArchiveEventsActivity(app).archive_events,
             deliver.DeliverNoticeActivity(app).deliver_notice,

@@ -111,10 +111,18 @@ class MessageHandlers(ABC):
     def _check_decision(self, *values: Any) -> None:
         self._check_sent(CONFIRMATION, values)
 
-    @workflow.signal(name=CONFIRMATION, description="Approve or deny a call.")
+    @workflow.signal(
+        name=CONFIRMATION,
+        description="Approve or deny a call.",
+        unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
+    )
     async def decide_by_signal(self, *values: Any) -> None:
         """Take a decision sent by Temporal's CLI or UI."""
-        self._signalled(CONFIRMATION, values)
+        received = self._received(values)
+        refused = received if isinstance(received, Refused) else None
+        if not isinstance(received, Refused):
+            refused = await self.awaits.judge_sender(CONFIRMATION, received, "signal")
+        self._take_signalled(CONFIRMATION, values, refused or received)
 
     @workflow.update(
         name=TOOL_RESULTS,
@@ -359,6 +367,8 @@ class MessageHandlers(ABC):
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
+        if kind == CONFIRMATION:
+            self._check(await self.awaits.judge_sender(kind, as_before(values), "accepted"))
         answer = self.awaits.receive(kind, as_before(values), "accepted")
         self._check(answer)
         assert not isinstance(answer, Refused)
@@ -378,7 +388,9 @@ class MessageHandlers(ABC):
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:
-        received = self._received(values)
+        self._take_signalled(kind, values, self._received(values))
+
+    def _take_signalled(self, kind: str, values: Sequence[Any], received: Sequence[Any] | Refused) -> None:
         answer = received if isinstance(received, Refused) else self.awaits.receive(kind, received, "signal")
         if isinstance(answer, Refused):
             self.awaits.refuse_signal(kind, values, answer)

@@ -9,8 +9,10 @@ from typing import Any
 from temporalio import workflow
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.tasks import ApproverTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.screen import Details
@@ -28,6 +30,7 @@ from .going_on import GoOn
 from .listed import Listed
 from .notices import Notices
 from .room import Room
+from .tool_activity import judge_approver
 from .versions import patched
 
 _Part = tuple[str, str]
@@ -53,6 +56,8 @@ class OpenAwaits:
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
+        self._judging = 0
+        """Number of decisions about whose sender an author's function is asked."""
         self.opened_at: dict[str, datetime] = {}
         """When each wait was opened, by id."""
         self._left: dict[str, Await] = dict(current.state.waits.open)
@@ -165,7 +170,9 @@ class OpenAwaits:
     @property
     def is_answered(self) -> bool:
         """Whether an answer has come that its call has not taken up yet."""
-        return bool(self._checks) or any(future.done() for future in self._futures.values())
+        return (
+            bool(self._checks) or self._judging > 0 or any(future.done() for future in self._futures.values())
+        )
 
     async def result_of(
         self, wait: AwaitExternalTools, tool_call_id: str, go_on: GoOn | None = None
@@ -289,6 +296,32 @@ class OpenAwaits:
         if not isinstance(answer, (Repeated, Refused)):
             self._take(answer)
         return answer
+
+    async def judge_sender(self, kind: str, values: Sequence[Any], channel: Channel) -> Refused | None:
+        """Ask the author's function whether the sender of a decision may make it; None where it may, or where no function judges."""
+        answer = self.read(kind, values, channel)
+        wait = self.waits.open.get(answer.await_id) if isinstance(answer, Decided) else None
+        if (
+            not isinstance(answer, Decided)
+            or not isinstance(wait, AwaitConfirmation)
+            or not wait.approver_check
+        ):
+            return None
+        if answer.principal is None:
+            return Refused(f"{wait.id}: the decision does not say whose it is", NOT_APPROVER)
+        task = ApproverTask(
+            agent_id=self._current.state.opening.agent_id,
+            wait=wait,
+            principal=answer.principal,
+            sent=values[0],
+            by_signal=channel == "signal",
+        )
+        self._judging += 1
+        try:
+            why = await judge_approver(task)
+        finally:
+            self._judging -= 1
+        return Refused(why, NOT_APPROVER) if why else None
 
     def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
         """Note a refused signal; a signal in the very workflow task that opens the wait may become an answer yet."""

@@ -13,10 +13,11 @@ from temporalio.exceptions import (
 )
 
 from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, WRONG_WORKER, Dispatch
-from sojourn.contracts.tasks import ApprovalTask, ToolTask
+from sojourn.contracts.tasks import ApprovalTask, ApproverTask, ApproverVerdict, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import chain_of, failure_of
+from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.values.timers import bounded
@@ -30,6 +31,12 @@ _RESULT: Any = OrUnread(ToolResult)
 
 CHECK_LIMIT = timedelta(seconds=5)
 """Time limit of the check of an approval, whose sender waits for it."""
+
+JUDGE_LIMIT = timedelta(seconds=10)
+"""Time limit of one attempt to ask an author's function who may decide."""
+
+JUDGE_DEADLINE = timedelta(seconds=25)
+"""Time limit of all attempts; the sender of the decision waits 30 s."""
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
@@ -117,6 +124,22 @@ async def check_approval(await_id: str, task: ToolTask, room: Room) -> ToolResul
         stop_if_canceled()
         return None
     return result if result.error else None
+
+
+async def judge_approver(task: ApproverTask) -> str | None:
+    """Why the author's function lets a principal not decide; None where it lets it. A function that cannot be asked says no."""
+    try:
+        verdict: ApproverVerdict = await workflow.execute_activity(
+            "JudgeApproverActivity",
+            task,
+            result_type=ApproverVerdict,
+            start_to_close_timeout=JUDGE_LIMIT,
+            schedule_to_close_timeout=JUDGE_DEADLINE,
+            summary=task.wait.tool,
+        )
+    except ActivityError:
+        return UNASKED.format(task.wait.approver_check)
+    return None if verdict.allowed else verdict.why
 
 
 async def _check(await_id: str, shown: ApprovalTask, room: Room) -> ToolResult:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from sojourn.authoring.approvers import APPROVERS, Approvers, approver_fields
+from sojourn.authoring.approvers import APPROVERS, ApproverCheck, Approvers, approver_fields, check_in
 from sojourn.authoring.options import (
     FLAG,
     POLICY,
@@ -140,6 +140,11 @@ class ExportedTool(Generic[P, V]):
     def id(self) -> ToolId:
         """`<service>.<toolset>.<tool>`."""
         return self.spec.id
+
+    @property
+    def approver_check(self) -> ApproverCheck | None:
+        """The function that judges who may decide on a call; None where roles do."""
+        return check_in(self.declared.approvers)
 
     @cached_property
     def validator(self) -> Validator:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.authoring.advice import warn_of_tools
 from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
 from sojourn.authoring.app_name import APP_NAME, declaring_module, name_in_module
+from sojourn.authoring.approvers import ApproverCheck
 from sojourn.authoring.catalog_entry import entry_of
 from sojourn.authoring.interceptor import Interceptor
 from sojourn.authoring.options import FLAG, MAPPING, TEXT, Kind, declares, is_async, list_of, shown
@@ -257,6 +258,15 @@ class App:
         if agent and not any(isinstance(toolset, RemoteToolset) for toolset in uses):
             self._fixed[agent_id] = tools
         return tools
+
+    def approver_check(self, agent_id: str, tool_id: str) -> ApproverCheck | None:
+        """The function that judges who may decide on a tool's calls; None where the tool has roles, or is not the agent's."""
+        agent = self._agents.get(agent_id)
+        for toolset in agent.uses if agent else ():
+            for tool in () if isinstance(toolset, RemoteToolset) else toolset.tools.values():
+                if str(tool.id) == tool_id:
+                    return tool.approver_check
+        return None
 
     def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
         """Why a tool of the agent is unknown now: its remote toolset is unavailable; None for another reason."""

@@ -8,7 +8,7 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 
-__all__ = ["APPROVERS", "ROLES", "ApproverCheck", "Approvers", "approver_fields"]
+__all__ = ["APPROVERS", "ROLES", "ApproverCheck", "Approvers", "approver_fields", "check_in"]
 
 ApproverCheck = Callable[[Principal, ToolRequest, AwaitConfirmation], bool | Awaitable[bool]]
 """Judges whether a principal may decide on a call; sync or async. A worker calls it, once for each decision."""
@@ -23,7 +23,7 @@ MAX_ROLE_CHARS = 100
 """Longest name of a role, in characters."""
 
 
-def _is_approvers(value: Any) -> bool:
+def _is_roles(value: Any) -> bool:
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
         return False
     roles = list(cast("Iterable[object]", value))
@@ -38,10 +38,14 @@ def _instead(value: Any) -> str | None:
     return f"[{value!r}]" if isinstance(value, str) else None
 
 
-ROLES = Kind("a list of roles", _is_approvers, _instead)
+ROLES = Kind("a list of roles", _is_roles, _instead)
 """The kind of an option that takes roles only."""
 
-APPROVERS = Kind("a list of roles, or a function of a principal, a call and a wait", _is_approvers, _instead)
+APPROVERS = Kind(
+    "a list of roles, or a function of a principal, a call and a wait",
+    lambda value: callable(value) or _is_roles(value),
+    _instead,
+)
 """The kind of the option `approvers`."""
 
 
@@ -58,3 +62,8 @@ def approver_fields(approvers: Approvers | None, *, four_eyes: bool) -> dict[str
     elif approvers:
         fields["approvers"] = list(dict.fromkeys(approvers))
     return fields
+
+
+def check_in(approvers: Approvers | None) -> ApproverCheck | None:
+    """The function among the values of the option; None where there are roles, or nothing."""
+    return approvers if callable(approvers) else None

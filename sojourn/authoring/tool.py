@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import typing_extensions
 
+from sojourn.authoring.approvers import ApproverCheck
 from sojourn.authoring.artifact_kind import ArtifactKind
 from sojourn.authoring.injected import Injected
 from sojourn.authoring.runnable import Filler, Runnable
@@ -84,8 +85,10 @@ class Tool(Generic[P, R_co, A_co]):
         artifacts: Mapping[str, Shape] | None = None,
         fillers: Mapping[str, Filler | None] | None = None,
         function: Callable[..., R_co] | None = None,
+        approver_check: ApproverCheck | None = None,
     ) -> None:
         self.spec = spec
+        self.approver_check = approver_check
         self.payload = payload
         self.result_shape = result
         self.source = source

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from sojourn.authoring.approvers import approver_fields
+from sojourn.authoring.approvers import approver_fields, check_in
 from sojourn.authoring.options import FLAG, TEXT, declares, shown, takes_options
 from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.signature import Signature
@@ -427,6 +427,7 @@ class Toolset:
             artifacts=artifacts,
             fillers=fillers,
             function=function,
+            approver_check=check_in(options.get("approvers")),
         )
         for example in examples:
             check_example(place, example, tool.validator)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.message import Message
@@ -23,7 +23,17 @@ from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 
-__all__ = ["ApprovalTask", "Limits", "PlanOutcome", "PlanTask", "StoreTask", "Stored", "ToolTask"]
+__all__ = [
+    "ApprovalTask",
+    "ApproverTask",
+    "ApproverVerdict",
+    "Limits",
+    "PlanOutcome",
+    "PlanTask",
+    "StoreTask",
+    "Stored",
+    "ToolTask",
+]
 
 
 _LIMITS, _CAPS = Limits(), Caps()
@@ -256,6 +266,30 @@ class ApprovalTask(Record):
     """What was shown of the tool."""
     await_id: str = ""
     """The confirmation that was answered; empty for a local activity, whose id it is."""
+
+
+class ApproverTask(Record):
+    """The input of `JudgeApproverActivity`: a decision whose sender a function of the author's judges."""
+
+    agent_id: str
+    """The agent that requested the call."""
+    wait: AwaitConfirmation
+    """The call, with what is decided on."""
+    principal: Principal
+    """Who decides."""
+    sent: dict[str, Any] = {}
+    """The decision, as it was sent."""
+    by_signal: bool = False
+    """Whether it was sent as a signal, whose refusal becomes a note."""
+
+
+class ApproverVerdict(Record):
+    """The result of `JudgeApproverActivity`."""
+
+    allowed: bool = False
+    """Whether the principal may decide."""
+    why: str = ""
+    """Why it may not, as a clause."""
 
 
 class StoreTask(Record):

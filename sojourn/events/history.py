@@ -17,7 +17,15 @@ from temporalio.converter import DataConverter
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.spent import Spent
-from sojourn.contracts.tasks import ApprovalTask, Archived, PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.tasks import (
+    ApprovalTask,
+    ApproverTask,
+    ApproverVerdict,
+    Archived,
+    PlanOutcome,
+    PlanTask,
+    ToolTask,
+)
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
@@ -32,12 +40,19 @@ from sojourn.core.values.unread import OrUnread
 __all__ = ["HistoryReader", "sender_of"]
 
 _CHECK = "CheckApprovalActivity"
-_INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask, _CHECK: ApprovalTask}
+_JUDGE = "JudgeApproverActivity"
+_INPUTS: dict[str, Any] = {
+    "PlanActivity": PlanTask,
+    "ExecuteToolActivity": ToolTask,
+    _CHECK: ApprovalTask,
+    _JUDGE: ApproverTask,
+}
 _RESULTS: dict[str, Any] = {
     "PlanActivity": OrUnread(PlanOutcome),
     "ExecuteToolActivity": OrUnread(ToolResult),
     "ArchiveEventsActivity": OrUnread(Archived),
     _CHECK: ToolResult,
+    _JUDGE: ApproverVerdict,
 }
 _LOCAL = "core_local_activity"
 

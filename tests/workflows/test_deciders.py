@@ -11,6 +11,7 @@ from sojourn import (
     Approval,
     ApprovalPolicy,
     ApprovalRule,
+    AwaitConfirmation,
     InvalidInput,
     NotApprover,
     PlanResult,
@@ -20,6 +21,7 @@ from sojourn import (
     RunPolicy,
     RunPolicyOverride,
     ToolCallMeta,
+    ToolRequest,
     Toolset,
     Turn,
 )
@@ -277,3 +279,95 @@ async def test_four_eyes_are_those_of_the_turns_sender(client, status_when):
     await sent.run.approve(wait, principal=FIN)
     assert (await sent.result()).text == "paid 5"
     await session.close()
+
+
+CHECKED: list[tuple[str, dict, str]] = []
+gate = Toolset("desk.gate")
+
+
+def above_own_limit(principal: Principal, call: ToolRequest, wait: AwaitConfirmation) -> bool:
+    """Everybody decides up to a limit in a role's name."""
+    CHECKED.append((principal.subject, call.payload, wait.id))
+    if principal.subject == "broken":
+        raise RuntimeError("the directory is down")
+    return any(call.payload["amount"] <= int(role.partition(":")[2] or 0) for role in principal.roles)
+
+
+async def asynchronously(principal: Principal, call: ToolRequest, wait: AwaitConfirmation) -> bool:
+    """The same, awaited."""
+    return above_own_limit(principal, call, wait)
+
+
+@gate.tool(approvers=above_own_limit, four_eyes=True)
+async def open_gate(meta: ToolCallMeta, amount: int) -> str:
+    """Open."""
+    DONE.setdefault(meta.run_id, []).append(meta.approval)
+    return f"open {amount}"
+
+
+@gate.tool(approvers=asynchronously)
+async def shut_gate(amount: int) -> str:
+    """Shut."""
+    return f"shut {amount}"
+
+
+async def plan_gate(turn: Turn) -> PlanResult:
+    """Open or shut the gate."""
+    if turn.tool_results:
+        return PlanResult.final(" | ".join(str(each.error or each.result) for each in turn.tool_results))
+    word, amount = turn.messages[-1].text.split()
+    return PlanResult.calls({"open": open_gate, "shut": shut_gate}[word].call(amount=int(amount)))
+
+
+gated = App(
+    agents=[Agent("desk.guard", planner=plan_gate, uses=[gate], policy=RunPolicy(interrupts_allowed=True))]
+)
+
+
+def limited(subject: str, limit: int) -> Principal:
+    return Principal(subject=subject, tenant="acme", roles=[f"up-to:{limit}"])
+
+
+async def test_a_function_judges_who_decides(serve, status_when, traces):
+    """It gets the principal, the call and the wait; a no, a failure, four eyes and nobody leave the call waiting, as update and as signal."""
+    client = await serve(gated)
+    run = await client.start("desk.guard", "open 50", principal=limited("ana", 100))
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    assert (wait.approver_check, wait.approvers, wait.stop_asking) == ("above_own_limit", [], "never")
+    for principal, why in (
+        (limited("bo", 10), "bo may not decide on this call, says above_own_limit"),
+        (limited("broken", 100), "the function above_own_limit that judges who may decide failed"),
+        (limited("ana", 100), "ana asked for this call"),
+        (None, "does not say whose it is"),
+    ):
+        with pytest.raises(NotApprover, match=why):
+            await run.approve(wait, principal=principal)
+    with pytest.raises(NotApprover):
+        await run.deny(wait, principal=limited("bo", 10))
+    handle = traces(run).handle
+    sent = {"id": wait.id, "payload_digest": wait.payload_digest, "approved": True}
+    await handle.signal("provide_confirmation", {**sent, "principal": limited("bo", 10).model_dump()})
+    status = await status_when(run, lambda s: s.notes)
+    assert status.notes == ["answer refused: bo may not decide on this call, says above_own_limit"]
+    assert [each.id for each in status.awaits] == [wait.id]
+    assert await run.approve(wait, principal=limited("kim", 60), reason="fine") == wait.id
+    assert (await run.result()).text == "open 50"
+    assert [(each.subject, each.reason) for each in DONE[run.id]] == [("kim", "fine")]
+    assert ("kim", {"amount": 50}, wait.id) in CHECKED
+    assert "ana" not in [subject for subject, _, _ in CHECKED]
+    (answered,) = [event async for event in run.events() if event.type == "await_answered"]
+    assert (answered.by, answered.principal, answered.approved) == ("kim", limited("kim", 60), True)
+    assert answered.identity
+    await traces(run).check()
+
+
+async def test_a_function_may_be_async_and_a_signal_may_decide(serve, status_when, traces):
+    """A signal of somebody whom the function lets decide is the decision."""
+    client = await serve(gated)
+    run = await client.start("desk.guard", "shut 5")
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    sent = {"id": wait.id, "payload_digest": wait.payload_digest, "approved": False, "reason": "later"}
+    handle = traces(run).handle
+    await handle.signal("provide_confirmation", {**sent, "principal": limited("kim", 60).model_dump()})
+    assert (await run.result()).text == "denied: later"
+    await traces(run).check()

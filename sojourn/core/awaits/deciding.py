@@ -12,6 +12,7 @@ from sojourn.core.values.visible import visible
 __all__ = [
     "APPROVER",
     "NOT_APPROVER",
+    "UNASKED",
     "asked_by",
     "in_words",
     "is_restricted",
@@ -25,6 +26,9 @@ APPROVER = "approver"
 
 NOT_APPROVER = "NotApprover"
 """The type of the error by which a run refuses a decision of somebody who may not make it."""
+
+UNASKED = "the function {} that judges who may decide could not be asked"
+"""Why a decision is refused whose sender nobody could judge, as a clause."""
 
 _MAX_ROLES = 300
 """Longest list of roles in a sentence, in characters."""

@@ -41,7 +41,7 @@ from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
-from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.tasks import ApproverTask, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.history.fold_state import FoldState
@@ -228,7 +228,9 @@ class Fold:
 
     def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         task = record.value
-        if isinstance(task, PlanTask) and self._is_moving:
+        if isinstance(task, ApproverTask):
+            self._waits.judging[record.id] = task
+        elif isinstance(task, PlanTask) and self._is_moving:
             self._is_moving = False
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
             self._step.begin_work(record.time)
@@ -321,6 +323,7 @@ class Fold:
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if opened is None:
+            yield from self._waits.judged(record)
             return
         self._step.end_work(record.time)
         value = record.value
@@ -369,6 +372,7 @@ class Fold:
     def _failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if not opened:
+            yield from self._waits.judged(record)
             return
         self._step.end_work(record.time)
         is_moving = record.error is not None and record.error.code == WRONG_WORKER

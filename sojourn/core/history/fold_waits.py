@@ -1,9 +1,10 @@
 """Messages from outside and fired timers in the fold: answers, pauses, resumes, releases, expiries."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
@@ -13,9 +14,10 @@ from sojourn.contracts.event import (
     RunResumedEvent,
 )
 from sojourn.contracts.ids import place_in
-from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.confirmation import Decided, decided_against
+from sojourn.core.awaits.confirmation import CONFIRMATION, Decided, decided_against
+from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, kind_named, kind_of
 from sojourn.core.awaits.sent import Refused
@@ -72,6 +74,10 @@ class WaitFold:
         self._step = step
         self.asked = PlanOutcome()
         """The plan of the planner's open question."""
+        self.judging: dict[int, ApproverTask] = {}
+        """The decisions whose senders a function judges, by the event that asks it."""
+        self._sent: list[HistoryRecord] = []
+        """These decisions, as they were sent."""
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         """Open the wait for an answer to a planner's question."""
@@ -184,17 +190,39 @@ class WaitFold:
 
     # Answers.
 
-    def _answered(self, record: HistoryRecord) -> Iterator[Event]:
+    def judged(self, record: HistoryRecord) -> Iterator[Event]:
+        """Take a decision once a function has judged who sent it, or refuse it."""
+        task, verdict = self.judging.pop(record.of, None), record.value
+        if task is None:
+            return
+        of = next((each for each in self._sent if list(each.value)[:1] == [task.sent]), None)
+        if of is not None:
+            self._sent.remove(of)
+        sent = replace(of or record, id=record.id, time=record.time, name=CONFIRMATION, value=[task.sent])
+        sent = replace(sent, judged=not task.by_signal)
+        if isinstance(verdict, ApproverVerdict) and verdict.allowed:
+            yield from self._answered(sent, is_judged=True)
+        elif task.by_signal:
+            is_read = isinstance(verdict, ApproverVerdict)
+            why = verdict.why if is_read else UNASKED.format(task.wait.approver_check)
+            yield self._note(record, f"answer refused: {why}")
+
+    def _answered(self, record: HistoryRecord, *, is_judged: bool = False) -> Iterator[Event]:
         values, waits = record.value, self._step.waits
         channel = "accepted" if record.judged else "signal"
         answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
         if isinstance(answer, Refused):
-            yield self._note(record, f"answer refused: {answer.reason}")
+            if not (is_judged and record.judged):  # a refused update leaves no note
+                yield self._note(record, f"answer refused: {answer.reason}")
             return
-        self._remember(record, record.message_id)
         if isinstance(answer, Repeated):
+            self._remember(record, record.message_id)
             return
         question = waits.open.get(answer.await_id)
+        if isinstance(question, AwaitConfirmation) and question.approver_check and not is_judged:
+            self._sent.append(record)
+            return
+        self._remember(record, record.message_id)
         self._step.waits, settled = waits.answered(answer)
         for one_answer in settled:
             yield from self._settled(record, one_answer)
