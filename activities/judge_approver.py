@@ -52,7 +52,7 @@ class JudgeApproverActivity:
             )
             if isinstance(found, Awaitable):
                 found = await cast("Awaitable[Any]", found)
-            return cast("Any", found)
+            return found
 
         try:
             allowed: Any = await await_with_grace(wait.tool, judged())

@@ -17,10 +17,12 @@ from sojourn import (
     ApprovalVoid,
     Await,
     AwaitClarification,
+    AwaitConfirmation,
     InputForm,
     InputRequired,
     InvalidInput,
     Message,
+    NotApprover,
     PlanResult,
     Principal,
     RateLimited,
@@ -184,6 +186,23 @@ async def charted(n: int) -> WithArtifacts[int]:
 async def wipe(disk: str) -> str:
     """Destroy."""
     return f"wiped {disk}"
+
+
+def keeps_watch(principal: Principal, _call: ToolRequest, _wait: AwaitConfirmation) -> bool:
+    """Whoever is of the watch decides."""
+    return "watch" in principal.roles
+
+
+@tools.tool(approvers=keeps_watch)
+async def open_gate(gate: str) -> str:
+    """Open."""
+    return f"opened {gate}"
+
+
+@tools.tool(approvers=["finance"], four_eyes=True)
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
 
 
 @tools.tool(local=True, idempotent=True, destructive=True)
@@ -430,6 +449,22 @@ async def answer_and_approve_near(run: Run) -> None:
 async def approve_for_run(run: Run) -> None:
     await waits(run, 2)
     await run.approve(f"confirm-{'c1'}", for_run=True)
+
+
+async def decide_as_somebody(run: Run) -> None:
+    """Try to decide as whoever may not, by update and by signal, then as whoever may."""
+
+    def person(subject: str, *roles: str) -> Principal:
+        return Principal(subject=subject, tenant="acme", roles=list(roles))
+
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    ana, watch, fin = person("ana", "finance"), person("wil", "watch"), person("fin", "finance")
+    for wait, wrong, right in zip(await waits(run, 2), (fin, ana), (watch, fin), strict=True):
+        with contextlib.suppress(NotApprover):
+            await run.approve(wait, principal=wrong)
+        sent = {"id": wait.id, "payload_digest": wait.payload_digest, "approved": True}
+        await handle.signal("provide_confirmation", {**sent, "principal": wrong.model_dump()})
+        await run.approve(wait, principal=right)
 
 
 async def supply(run: Run) -> None:
@@ -901,6 +936,12 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=approve_for_run,
+    ),
+    "deciders": Scenario(
+        [calls(call("open_gate", "c1", gate="n"), call("pay", "c2", amount=3)), FINAL],
+        policy=ASKING,
+        deed=decide_as_somebody,
+        principal=Principal(subject="ana", tenant="acme", roles=["user", "finance"]),
     ),
     "approval_void": Scenario(
         [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
