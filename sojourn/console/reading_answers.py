@@ -131,10 +131,7 @@ def _results(view: WaitView, form: Form) -> Read:
     is_only = len(view.calls) == 1 and not view.calls_left_out
     for call in view.calls:
         error = form.text(call.error.key).strip()
-        is_empty = not error and not any(
-            text.strip() for each in call.fields for text in form.texts(each.key)
-        )
-        if is_empty and not is_only:
+        if not error and not is_only and not any(_is_filled_in(each, form) for each in call.fields):
             calls.append(call)
             continue
         of_call: dict[str, Any] = {"tool_call_id": call.tool_call_id}
@@ -154,6 +151,12 @@ def _results(view: WaitView, form: Form) -> Read:
             None, replace(view, fault="There is no result in the form.", then="Fill in that of one call.")
         )
     return Read(ToolResultsBody(await_id=view.await_id, results=results), view)
+
+
+def _is_filled_in(field: Field, form: Form) -> bool:
+    """Whether a field has something else than what it was shown with."""
+    sent = [text for text in form.texts(field.key) if text.strip()]
+    return bool(sent) and sent != [text for text in field.texts if text.strip()]
 
 
 def read_value(

@@ -14,13 +14,13 @@ from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, NoWorker, ServerUnavailable
-from sojourn.http.bodies import AnswerBody, ApprovalBody
+from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.inbox import FoundWait
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.routes import answers
 from sojourn.http.service import Service
 
-__all__ = ["Refused", "Seen", "no_wait", "seen", "settle"]
+__all__ = ["Refused", "Seen", "given", "no_wait", "seen", "settle"]
 
 _AROUNDS: WeakKeyDictionary[Service, Arounds] = WeakKeyDictionary()
 
@@ -113,6 +113,16 @@ async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
     if len(seen.status.awaits) == 1:
         waiting_count_of(visit.service).settled(visit.asking)
     return None
+
+
+def given(seen: Seen, form: Form) -> list[str]:
+    """The calls from outside whose results a form has, by id: the run may not have looked at them yet."""
+    body = read_answer(seen.wait, seen.view, form).body if seen.view.kind == "tool_results" else None
+    return (
+        [str(each.get("tool_call_id", "")) for each in body.results]
+        if isinstance(body, ToolResultsBody)
+        else []
+    )
 
 
 async def _send(visit: Visit, run_id: str, body: Body) -> None:

@@ -102,6 +102,8 @@ async def plan(turn: Turn) -> PlanResult:
         return PlanResult.ask(AwaitClarification(question=f"Which one?\n\n{rest}".strip()))
     if word == "weigh" and rounds == 0:
         return PlanResult.calls(weigh.call(Parcel(number="P-1")))
+    if word == "both" and rounds == 0:
+        return PlanResult.calls(weigh.call(Parcel(number="P-1")), weigh.call(Parcel(number="P-2")))
     if word == "read" and rounds == 0:
         return PlanResult.calls(read.call(Parcel(number="P-1")))
     if turn.tool_results:

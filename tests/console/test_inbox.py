@@ -309,6 +309,40 @@ async def test_a_result_from_outside_is_checked_field_by_field(office, visit, sc
     assert "1200" in (await run.result()).text
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_there_may_be_no_result(office, visit, script):
+    """Why there is none is sent in place of the fields, which are empty; the planner is told."""
+    run, wait = await office.asks("weigh")
+    page = await visit(office.page_of(run, wait), script=script)
+    await page.get_by_text("There is no result").click()
+    await page.get_by_label("Or why there is none").fill("the scale is broken")
+    await page.get_by_role("button", name="Send the result").click()
+    await expect(page.locator("#said")).to_contain_text("Sent")
+    assert "the scale is broken" in (await run.result()).text
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_results_are_given_in_parts(office, visit, script):
+    """One of two results is sent alone, with what its fields begin with left as it is in the other; then that one."""
+    run, wait = await office.asks("both")
+    page = await visit(office.page_of(run, wait), script=script)
+    second = page.locator("form.answer fieldset.of-call").nth(1)
+    await second.get_by_label("Grams").fill("700")
+    await second.get_by_label("Scale").fill("b")
+    await page.get_by_role("button", name="Send the results").click()
+    await expect(page.locator("#said")).to_contain_text("Further results are waited for")
+    calls = page.locator("form.answer fieldset.of-call")
+    await expect(calls).to_have_count(1)
+    await calls.get_by_label("Grams").fill("800")
+    await page.get_by_role("button", name="Send the result").click()
+    await expect(page.locator("#open .fault", has_text="required")).to_be_visible()
+    await calls.get_by_label("Scale").fill("a")
+    await page.get_by_role("button", name="Send the result").click()
+    await expect(page.locator("#said")).to_contain_text("Sent")
+    text = (await run.result()).text
+    assert text.index("800") < text.index("700"), "in the order of the calls"
+
+
 async def test_a_value_that_is_not_flat_is_json_and_checked_while_it_is_written(office, visit):
     """A text area takes JSON, says at once what is none, and the schema's faults come back with what was written."""
     run, wait = await office.asks("read")

@@ -17,7 +17,7 @@ from sojourn.console.open_waits import HURRY, LIVE, OpenWaits
 from sojourn.console.page import Pages, Visit
 from sojourn.console.reading_answers import DONE, VERDICTS
 from sojourn.console.views.inbox_rows import KINDS, InboxRow, kind_of, row_of, tools_of
-from sojourn.console.views.wait_view import WaitView
+from sojourn.console.views.wait_view import WaitView, without_calls
 from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
 from sojourn.http.inbox import FoundWait, FoundWaits
 from sojourn.http.problems import Problem
@@ -123,7 +123,8 @@ async def one(visit: Visit, path: str) -> Response:
     """One wait, and the inbox beside it."""
     filters, cursor = _filters(visit), visit.query("cursor")
     seen, found = await asyncio.gather(_of_path(visit, path), _found(visit, filters, cursor))
-    shown = _shown(visit, filters, cursor, found, seen.view, is_chosen=True)
+    view = without_calls(seen.view, visit.query("given").split())
+    shown = _shown(visit, filters, cursor, found, view, is_chosen=True)
     return _answer(visit, _told(visit, shown, seen))
 
 
@@ -144,7 +145,8 @@ async def settle(visit: Visit, path: str) -> Response:
     after = next((each for each in found.waits if each.place > seen.place.place), None)
     then = f"{after.run_id} {after.opened.wait.id}" if after else ""
     back = form.text("back") if _is_of(seen.status.run_id, form.text("back")) else ""
-    return visit.go(path, done=form.text("do"), next=then, back=back, **filters.query)
+    given = " ".join(settling.given(seen, form))
+    return visit.go(path, done=form.text("do"), given=given, next=then, back=back, **filters.query)
 
 
 def _is_of(run_id: str, other: str) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
 from sojourn.core.awaits.deciding import in_words, may_decide, roles_of
 
-__all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view"]
+__all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view", "without_calls"]
 
 MAX_TEXT = 20_000
 """Longest prose, in characters."""
@@ -30,6 +30,9 @@ MOST_CHANGES = 50
 
 MOST_CALLS = 20
 """Most calls from outside whose results one form takes."""
+
+_AWAITED = ("requested", "running", "waiting")
+"""States of a call from outside whose result is not there."""
 
 Specs = Callable[[str], ToolSpec | None]
 
@@ -246,18 +249,28 @@ def wait_view(
         return _approval(view, wait, around, specs)
     if isinstance(wait, AwaitClarification):
         return _question(view, wait, specs)
-    return _results(view, wait, specs)
+    given = {call.tool_call_id for call in status.calls if call.state not in _AWAITED}
+    return without_calls(_results(view, wait, specs), given)
 
 
-def wait_form(wait: Await, run_id: str, specs: Specs) -> WaitView:
+def without_calls(view: WaitView, given: Collection[str]) -> WaitView:
+    """The view of a wait for results without the calls, by id, whose results were given; with all of them if all were."""
+    left = tuple(call for call in view.calls if call.tool_call_id not in given)
+    return replace(view, calls=left) if left else view
+
+
+def wait_form(wait: Await, run_id: str, specs: Specs, status: RunStatus | None = None) -> WaitView:
     """The view of an open wait without what is around it: its form, for the page of its run.
 
     Args:
         wait: The wait.
         run_id: Its run.
         specs: The tool of an id, where the app has one.
+        status: What is known of a run; of another one, nothing is taken from it.
     """
-    return wait_view(wait, RunStatus(run_id=run_id), Around(), specs, asked="", said="", is_open=True)
+    calls = status.calls if status and status.run_id == run_id else []
+    of = RunStatus(run_id=run_id, calls=calls)
+    return wait_view(wait, of, Around(), specs, asked="", said="", is_open=True)
 
 
 def _prose(text: str) -> str:
