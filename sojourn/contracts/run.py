@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_serializer
+from pydantic import ConfigDict, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await
@@ -61,8 +61,21 @@ class RunInput(Record):
         return self.principal.tenant if self.principal else ""
 
 
+def _name_text(schema: dict[str, Any]) -> None:
+    """Name the field that `RunOutput` writes for readers, beside those that it holds."""
+    schema["properties"]["text"] = {
+        "type": "string",
+        "title": "Text",
+        "description": "The answer as text, from `final`.",
+        "readOnly": True,
+    }
+    schema["required"] = [*schema.get("required", []), "text"]
+
+
 class RunOutput(Record):
     """The output of a run: its answer, why it ended, and what it used."""
+
+    model_config = ConfigDict(json_schema_extra=_name_text)
 
     run_id: str
     """The run."""

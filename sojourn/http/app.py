@@ -143,10 +143,50 @@ def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:
             for name in ("HTTPValidationError", "ValidationError"):
                 known.pop(name, None)
             _correct(made)
+            _require_what_is_sent(made)
             web.openapi_schema = made
         return web.openapi_schema
 
     return document
+
+
+def _require_what_is_sent(document: dict[str, Any]) -> None:
+    """Require every field of what only answers hold, which have their defaults too; a typed client need not look for them.
+
+    Events are written without their defaults.
+    """
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    sent, others = list[Any](), list[Any]()
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            others.append(operation.get("requestBody"))
+            for status, answer in operation.get("responses", {}).items():
+                is_whole = status.startswith("2") and not path.endswith("/events")
+                (sent if is_whole else others).append(answer)
+    for name in _named(sent, schemas) - _named(others, schemas):
+        if properties := schemas[name].get("properties"):
+            schemas[name]["required"] = list(properties)
+            for example in schemas[name].get("examples", ()):
+                example |= {
+                    each: None for each in properties if each not in example
+                }  # FastAPI drops each null
+
+
+def _named(node: Any, schemas: dict[str, Any]) -> set[str]:
+    """The names of the schemas that a part of the document needs, with those that they need."""
+    found, left = set[str](), list[Any]([node])
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            fields = cast("dict[str, Any]", each)
+            name = str(fields.get("$ref", "")).rpartition("/")[2]
+            if name and name not in found:
+                found.add(name)
+                left.append(schemas[name])
+            left.extend(fields.values())
+        elif isinstance(each, list):
+            left.extend(cast("list[Any]", each))
+    return found
 
 
 def _correct(node: Any) -> None:

@@ -126,7 +126,7 @@ class Runs(_Reply):
 class Outcome(_Reply):
     """How a run ended, or that it has not ended."""
 
-    model_config = _example(run_id="clerk-3f1c", status="waiting")
+    model_config = _example(run_id="clerk-3f1c", status="waiting", awaits=[], child_awaits={})
 
     run_id: str
     """The run."""
@@ -160,7 +160,14 @@ class Done(_Reply):
 class AcceptedMessage(_Reply):
     """A message that a conversation has accepted, and with `wait` the answer."""
 
-    model_config = _example(run_id="shop.clerk@desk-1", message_id="m-1", after="0-000012-00000")
+    model_config = _example(
+        run_id="shop.clerk@desk-1",
+        message_id="m-1",
+        after="0-000012-00000",
+        status="waiting",
+        awaits=[],
+        child_awaits={},
+    )
 
     run_id: str
     """The run of the conversation."""
