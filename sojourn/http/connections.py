@@ -165,6 +165,10 @@ class Connection(H11Protocol):
         """Go on with the next request of the connection."""
         self._has_head()
         super().on_response_complete()
+        if (
+            self.conn.their_state is h11.SEND_BODY
+        ):  # a body that nobody reads any more, which each byte would prolong
+            self._expect_head()
 
     def pause_writing(self) -> None:
         """Give the client some time to take what is sent."""

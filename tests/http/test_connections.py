@@ -137,6 +137,24 @@ async def test_a_head_is_bounded_while_it_arrives(opened, head, status):
         assert status in await asked(connection, head[-2:] if status == b"200" else b"")
 
 
+async def test_a_body_that_nobody_reads_is_no_reason_to_stay(opened, monkeypatch):
+    """A client that is answered, and goes on to send its body byte by byte, is dropped after the time of a head."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    async with served(Connections(100)) as port:
+        reader, writer = connection = await opened(port)
+        assert b"200" in await asked(connection, get("/a", "Content-Length: 1000000"))
+
+        async def is_dropped() -> None:
+            while await reader.readline():
+                pass
+
+        dropped = asyncio.create_task(is_dropped())
+        async with asyncio.timeout(20):
+            while not dropped.done():
+                writer.write(b"a")
+                await asyncio.wait({dropped}, timeout=0.05)
+
+
 async def test_a_connection_that_takes_nothing_is_aborted(opened, monkeypatch, until):
     """Its answer, of which the connection's buffer has the most, is let go."""
     monkeypatch.setattr(connections, "STALLED", 0.3)

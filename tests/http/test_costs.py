@@ -11,7 +11,8 @@ from sojourn.client import labels
 from sojourn.http import inbox, subscription
 from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import attention
-from sojourn.http.routes import events
+from sojourn.http.routes import events, health
+from sojourn.http.service import Service
 
 
 async def test_an_array_of_events_ends_at_so_many_bytes(served, monkeypatch):
@@ -44,6 +45,22 @@ def test_a_message_has_so_many_parts(kind):
     assert body(200)
     with pytest.raises(ValidationError, match="200"):
         body(201)
+
+
+async def test_health_is_looked_at_once_for_all(served, monkeypatch):
+    """However often strangers ask at once, the Temporal server is asked once."""
+    asked = list[float]()
+    plain = Service.is_up
+
+    async def counted(self, patience):
+        asked.append(patience)
+        return await plain(self, patience)
+
+    monkeypatch.setattr(Service, "is_up", counted)
+    monkeypatch.setattr(health, "FRESH", 60.0)
+    answers = await asyncio.gather(*(served.http.get("/health") for _ in range(20)))
+    assert [each.status_code for each in answers] == [200] * 20
+    assert len(asked) == 1
 
 
 async def test_labels_are_read_once(served, monkeypatch, until):

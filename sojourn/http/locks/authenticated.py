@@ -41,10 +41,19 @@ class Authenticated:
         app: What is behind the lock.
         auth: Finds out who sent a request; None lets in what comes from this machine, and nothing else.
         open_paths: Paths that everybody may read.
+        probes: Those of them that are not counted by address: a balancer asks for them from an address that strangers may share.
     """
 
-    def __init__(self, app: ASGIApp, *, auth: Auth | None, open_paths: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        auth: Auth | None,
+        open_paths: Collection[str] = (),
+        probes: Collection[str] = (),
+    ) -> None:
         self._app = app
+        self._probes = frozenset(probes)
         self._auth = auth
         self._open = frozenset(open_paths)
 
@@ -61,7 +70,8 @@ class Authenticated:
                 _log.error("authentication_failed", path=path_of(scope), exc_info=error)
                 await refuse(_counted(problem_of(error), scope), scope, receive, send)
                 return
-            if principal_of(scope) is None and self._auth is not None:
+            is_counted = self._auth is not None and path_of(scope) not in self._probes
+            if principal_of(scope) is None and is_counted:
                 try:
                     count_stranger(scope)
                 except Problem as problem:

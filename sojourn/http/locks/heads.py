@@ -50,7 +50,10 @@ class Heads:
             await refuse(problem, scope, receive, send)
             return
         scope[_KEY] = cookies
-        await self._app(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            scope["headers"] = headers  # of the application that this one may be mounted in
 
 
 def has_long_cursor(method: str, path: str) -> bool:

@@ -25,6 +25,9 @@ __all__ = ["OPEN_PATHS", "PAGES", "Locked", "Locks"]
 OPEN_PATHS = ("/health", "/openapi.json", "/docs")
 """Paths that need no authentication: they say nothing of any run."""
 
+PROBE = "/health"
+"""The one of them by which a balancer learns whether the service is up."""
+
 PAGES = ("/docs",)
 """Pages for a browser."""
 
@@ -102,7 +105,8 @@ class Locked:
         taken = Outflow(bounded, room=rooms[1])
         self._strangers = Buckets(locks.address_requests, locks.address_burst)
         limited = Limited(taken, requests=locks.requests, burst=locks.burst, streams=locks.streams)
-        known = Authenticated(limited, auth=auth, open_paths=open_paths)
+        probes = [path for path in open_paths if path.endswith(PROBE)]
+        known = Authenticated(limited, auth=auth, open_paths=open_paths, probes=probes)
         named = Hosts(known, hosts=locks.hosts, origins=locks.origins, is_authenticated=auth is not None)
         self._app = Guarded(Audited(Heads(named)), pages=pages, site=site)
 

@@ -1,5 +1,9 @@
 """`/health` and `/metrics`: for whoever runs the service."""
 
+import asyncio
+import time
+from weakref import WeakKeyDictionary
+
 from fastapi import APIRouter, Request, Response
 
 from sojourn import __version__
@@ -13,7 +17,36 @@ __all__ = ["routes"]
 PATIENCE = 2.0
 """Seconds that the Temporal server may take to answer."""
 
+FRESH = 0.5
+"""Seconds for which what was found is told again: everybody may ask, as often as he likes."""
+
 routes = APIRouter(tags=["service"])
+
+
+class _Look:
+    """One look at the Temporal server, for all who ask meanwhile and shortly after."""
+
+    def __init__(self, service: Service) -> None:
+        self._task = asyncio.create_task(service.is_up(PATIENCE), name="health")
+        self._ended: float | None = None
+        self._task.add_done_callback(self._end)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether somebody has to look again."""
+        return self._ended is not None and time.monotonic() > self._ended + FRESH
+
+    async def is_up(self) -> bool:
+        """Whether the server answers."""
+        return await asyncio.shield(self._task)
+
+    def _end(self, done: asyncio.Task[bool]) -> None:
+        self._ended = time.monotonic()
+        if not done.cancelled():
+            done.exception()
+
+
+_LOOKS: WeakKeyDictionary[Service, _Look] = WeakKeyDictionary()
 
 
 @routes.get(
@@ -25,7 +58,10 @@ routes = APIRouter(tags=["service"])
 async def health(request: Request) -> Response:
     """200 where the Temporal server answers, else 503. It needs no credentials, and tells nothing else."""
     service: Service = request.app.state.service
-    is_up = await service.is_up(PATIENCE)
+    look = _LOOKS.get(service)
+    if look is None or look.is_over:
+        look = _LOOKS[service] = _Look(service)
+    is_up = await look.is_up()
     status = "ok" if is_up else "unavailable"
     return json_of(Health(status=status, version=__version__), 200 if is_up else 503)
 
