@@ -73,6 +73,8 @@ class AwaitConfirmation(Record):
     """SHA-256 of the arguments, so that the approved call is the call that runs."""
     binds: bool = False
     """Whether a decision by signal has to give `payload_digest`; a decision by update always has to."""
+    strict: bool = False
+    """Whether a decision by signal that has a further field is refused; one by update always is."""
     spec_digest: str = ""
     """SHA-256 of the tool's whole declaration, for workers of versions that know no `shown`."""
     shown: ShownTool | None = None

@@ -4,8 +4,19 @@ from typing import Any, Literal
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.run import RunStatus
+from sojourn.core.awaits.sent import as_json
+from sojourn.core.values.exact import is_exact
 
-__all__ = ["Asked", "AskedApproval", "AskedQuestion", "AskedResults", "ShownStatus", "asked_of", "status_of"]
+__all__ = [
+    "Asked",
+    "AskedApproval",
+    "AskedQuestion",
+    "AskedResults",
+    "ShownStatus",
+    "asked_of",
+    "status_of",
+    "text_of_payload",
+]
 
 
 class AskedQuestion(AwaitClarification):
@@ -26,6 +37,8 @@ class AskedApproval(AwaitConfirmation):
     """It is answered at `/approvals`."""
     digest: str
     """The digest of the arguments, which an approval names; the same as `payload_digest`."""
+    payload_text: str = ""
+    """The arguments as JSON in a text, if they have an integer that JavaScript rounds: show this to whoever decides."""
 
 
 class AskedResults(AwaitExternalTools):
@@ -57,8 +70,13 @@ def asked_of(wait: Await) -> Asked:
     if isinstance(wait, AwaitClarification):
         return AskedQuestion(**fields)
     if isinstance(wait, AwaitConfirmation):
-        return AskedApproval(**fields, digest=wait.payload_digest)
+        return AskedApproval(**fields, digest=wait.payload_digest, payload_text=text_of_payload(wait.payload))
     return AskedResults(**fields)
+
+
+def text_of_payload(payload: dict[str, Any]) -> str:
+    """The arguments of a call as JSON in a text, if a client in JavaScript would round one; else an empty text."""
+    return "" if is_exact(payload) else as_json(payload)
 
 
 def status_of(status: RunStatus) -> ShownStatus:

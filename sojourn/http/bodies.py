@@ -1,5 +1,6 @@
 """Bodies: what requests hold; strict, and never with the name of a person, who is whoever asks."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -7,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from sojourn.contracts.message import Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.run.inbox import SAID
 from sojourn.core.values.json_fault import json_fault
 from sojourn.http.problems import NOT_JSON
 
@@ -55,6 +57,17 @@ class _Body(JsonBody):
     model_config = ConfigDict(extra="forbid")
 
 
+def _check_parts(name: str, parts: Sequence[Part]) -> None:
+    """Check that a message from outside has only what somebody can say: calls, results and reasoning are the run's own.
+
+    Raises:
+        ValueError: It has another part.
+    """
+    other = next((part.type for part in parts if not isinstance(part, SAID)), None)
+    if other is not None:
+        raise ValueError(f"{name}: a message has texts, images and documents, and no {other}")
+
+
 def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields]})
 
@@ -85,6 +98,7 @@ class StartBody(_Body):
                 raise ValueError("input: the role of a message is user or assistant")
             if len(message.parts) > MAX_PARTS:
                 raise ValueError(f"input: a message has at most {MAX_PARTS} parts")
+            _check_parts("input", message.parts)
         return self
 
     @property
@@ -230,6 +244,7 @@ class MessageBody(_Body):
     def _is_one(self) -> "MessageBody":
         if (self.text is None) == (self.parts is None):
             raise ValueError("give either text or parts")
+        _check_parts("parts", self.parts or [])
         return self
 
     @property

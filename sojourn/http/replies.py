@@ -238,6 +238,8 @@ class Wait(_Reply):
     """The tool's tags."""
     payload: dict[str, Any] | None = None
     """The arguments of the call to approve."""
+    payload_text: str = ""
+    """The arguments as JSON in a text, if they have an integer that JavaScript rounds: show this to whoever decides."""
     digest: str | None = None
     """The digest of the arguments, which an approval names."""
     changes: list[str] = []

@@ -4,6 +4,7 @@ from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.core.awaits.deciding import roles_of
+from sojourn.http.asked import text_of_payload
 from sojourn.http.inbox import FoundWait
 from sojourn.http.replies import Asker, Wait, WaitContext
 
@@ -60,6 +61,7 @@ def fields_of(wait: Await) -> dict[str, Any]:
             "tool_call_id": wait.tool_call_id,
             "tags": wait.tags,
             "payload": wait.payload,
+            "payload_text": text_of_payload(wait.payload),
             "digest": wait.payload_digest,
             "changes": wait.changes,
             "approvers": roles_of(wait),

@@ -16,6 +16,7 @@ from sojourn import (
     Turn,
     WithArtifacts,
 )
+from sojourn.contracts.message import Message, TextPart, ToolCallPart
 from sojourn.live import current_deltas
 
 
@@ -46,6 +47,12 @@ async def add(a: int, b: int) -> int:
 async def wipe(disk: str) -> str:
     """Destroy."""
     return f"wiped {disk}"
+
+
+@tools.tool(destructive=True)
+async def count(disk: int) -> int:
+    """Count."""
+    return disk
 
 
 @tools.tool
@@ -84,6 +91,9 @@ async def help_out(turn: Turn) -> PlanResult:
     text = turn.messages[0].text
     if text.startswith("interview"):
         return interviewed(turn)
+    if text == "wipe":
+        asks = not turn.tool_results
+        return PlanResult.calls(wipe.call(disk="b")) if asks else PlanResult.final("wiped below")
     if text.startswith("add"):
         if len(turn.tool_results) == 0 and turn.messages[-1].role == "user":
             return PlanResult.calls(*[add.call(a=n, b=n) for n in range(int(text.split()[1]))])
@@ -105,17 +115,27 @@ def ask(text: str):
 CALLS = {
     "wipe": lambda _: [wipe.call(disk="a")],
     "wipe_and_add": lambda _: [wipe.call(disk="a"), add.call(a=1, b=2)],
+    "count": lambda n: [count.call(disk=n)],
     "weigh": lambda _: [weigh.call(Weigh(disk="a"))],
     "drop": lambda _: [drop.call()],
     "hang": lambda _: [hang.call()],
     "measure": lambda _: [measure.call(count=3)],
     "below": lambda _: [ask("Which?")],
+    "wipe_below": lambda _: [ask("wipe")],
     "interview_below": lambda n: [ask(f"interview {n}")],
     "tree": lambda n: [ask("add 3") for _ in range(n)],
 }
 
 
-async def plan(turn: Turn) -> PlanResult:
+def erased(word: str, rest: str) -> PlanResult:
+    """Wipe the disk of this name; or say this, and wipe `a`."""
+    call = wipe.call(disk=rest if word == "erase" else "a").model_copy(update={"tool_call_id": "call"})
+    asked = ToolCallPart(type="tool_call", tool_call_id="call", name=call.name, payload=call.payload)
+    said = [TextPart(type="text", text=rest)] if word == "tell" else []
+    return PlanResult(tool_calls=[call], message=Message(role="assistant", parts=[*said, asked]))
+
+
+async def plan(turn: Turn) -> PlanResult:  # noqa: PLR0912 - one line a word
     """Do what the first word of the first message of the turn names."""
     first = turn.messages[turn.turn_start] if turn.turn_start else turn.messages[0]
     word, _, rest = first.text.partition(" ")
@@ -144,6 +164,8 @@ async def plan(turn: Turn) -> PlanResult:
             await gate.wait()
             await deltas.text("dark.")
         return PlanResult.final("The site is dark.")
+    if word in ("erase", "tell") and not rounds:
+        return erased(word, rest)
     if word == "twice" and rounds < 2:
         return PlanResult.calls(*CALLS["wipe"](number))
     if word in CALLS and not rounds:

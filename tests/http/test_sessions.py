@@ -37,6 +37,15 @@ async def test_a_message_that_is_sent_again_is_delivered_once(served, session):
     assert sent[4].json()["output"] == sent[0].json()["output"]
 
 
+async def test_another_text_under_the_same_id_is_refused(served, session):
+    """A message_id is that of one message: with another text it is no repetition, and gets no old answer."""
+    await served.post(session, {"message_id": "m-1", "text": "hello"}, params={"wait": 30})
+    for path in (session, f"{session}/messages"):
+        other = await served.post(path, {"message_id": "m-1", "text": "hello you"}, params={"wait": 30})
+        assert (other.status_code, other.json()["code"]) == (409, "message_edited")
+    assert (await served.http.get(session)).json()["turns"] == 1
+
+
 async def test_a_failed_turn_is_told_with_its_message(served, session):
     """A turn that fails ends only itself."""
     failed = (await served.post(f"{session}/messages", {"text": "fail"}, params={"wait": 30})).json()

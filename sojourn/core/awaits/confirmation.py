@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,12 +16,15 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
 from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, why_not
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.principals import principal_of
+from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
+from sojourn.core.values.text import echo
 from sojourn.core.values.visible import fence, visible
 
 __all__ = [
     "CONFIRMATION",
+    "DECISION",
+    "NO_EDIT",
     "VOID",
     "Decided",
     "changed_since",
@@ -30,6 +34,7 @@ __all__ = [
     "read_confirmation",
     "sample_confirmation",
     "shown_confirmation",
+    "unknown_in_decision",
     "void",
     "whole_call",
 ]
@@ -46,6 +51,12 @@ _MAX_LINES = 1_500_000
 """Longest answer of the query, in characters of all lines: Temporal limits a query's answer to 2 MB."""
 
 _UNSEEN = "THE payload_digest FROM THE LAST LINE"
+
+DECISION = ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL)
+"""The fields of a decision."""
+
+NO_EDIT = "the arguments of a call cannot be edited: deny it, with a reason that says what to change"
+"""What the sender of a decision with further fields is told."""
 
 MAX_CHANGES = 500
 """Longest text about how a tool was changed, in characters."""
@@ -86,6 +97,8 @@ def read_confirmation(
     call: AwaitConfirmation, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Decided | Refused:
     """Read a decision on a call, or refuse it."""
+    if channel == "signal" and call.strict and (unknown := unknown_in_decision(fields)):
+        return unknown
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
         return Refused(f"the answer to {call.id} needs `approved`: true or false")
@@ -116,6 +129,18 @@ def read_confirmation(
         return principal
     why = why_not(call, principal, approved=approved) if channel != "accepted" else None
     return Refused(why, NOT_APPROVER) if why else Decided(call.id, approved, reason, by, scope, principal)
+
+
+def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
+    """Why a decision with a field that is none of a decision decides nothing, or None.
+
+    Such a field is mostly an attempt to run the call with other arguments. The call would run with those that were shown.
+    """
+    unknown = next((name for name in fields if name not in DECISION), None)
+    if unknown is None:
+        return None
+    known = ", ".join(f"`{name}`" for name in DECISION)
+    return Refused(f"{CONFIRMATION} does not know {echo(unknown)}; it takes {known}; {NO_EDIT}")
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.confirmation import CONFIRMATION, DECISION, unknown_in_decision
 from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.sent import Refused, by_of, text_of
@@ -42,7 +42,7 @@ _FIELDS = {
     RESUME: ("note", "by", "messages", PRINCIPAL),
     STOP_ASKING: ("tools", "tags", "reason", "by", PRINCIPAL),
     CLARIFICATION: ("id", "answer", "by", "declined", "reason"),
-    CONFIRMATION: ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL),
+    CONFIRMATION: DECISION,
     TOOL_RESULTS: ("id", "results", "by"),
 }
 _ANSWERS = (CLARIFICATION, CONFIRMATION, TOOL_RESULTS)
@@ -83,11 +83,15 @@ def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
 def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
     """Why a message, an operator's or an answer, holds a field that its reader ignores, or None.
 
-    An update with an unknown field is refused. A signal is applied as far as it is known, and a note records
-    the rest: a signal has no reply, and a newer parent run may send more fields than its child run knows.
+    An update with an unknown field is refused. A signal is applied as far as it is known, unless it is a decision on a call,
+    and a note records the rest: a signal has no reply, and a newer parent run may send more fields than its child run knows.
     """
     known = _FIELDS[name]
     value = values[0] if values else None
+    if name == CONFIRMATION and isinstance(value, dict):
+        refused = unknown_in_decision(cast("dict[str, Any]", value))
+        if refused:
+            return refused
     unknown = (
         [
             field

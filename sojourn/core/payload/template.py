@@ -2,16 +2,32 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.pointer import Schema, expand
+from sojourn.core.values.visible import inert
 
-__all__ = ["filled", "unknown_fields"]
+__all__ = ["asked", "filled", "unknown_fields"]
+
+MAX_VALUE = 160
+"""Most characters of one value in a question to a person."""
+
+_WORD = re.compile(r"[\w.@:/+-]+")
 
 
-def filled(template: str, schema: Schema, payload: dict[str, Any]) -> str:
-    """The template with the payload's values, or the schema's defaults, in place of declared fields."""
+def filled(
+    template: str, schema: Schema, payload: dict[str, Any], *, write: Callable[[str], str] = str
+) -> str:
+    """The template with the payload's values, or the schema's defaults, in place of declared fields.
+
+    Args:
+        template: The template.
+        schema: The payload's schema.
+        payload: The payload.
+        write: What is written for a value, given as text; the text itself when left out.
+    """
     declared = schema.get("properties", {})
 
     def fill(match: re.Match[str]) -> str:
@@ -20,9 +36,27 @@ def filled(template: str, schema: Schema, payload: dict[str, Any]) -> str:
             return match[0]
         field = declared[name]
         value = payload.get(name, field.get("default", "") if is_object(field) else "")
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return write(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
     return re.sub(r"\{(\w+)\}", fill, template)
+
+
+def asked(template: str, schema: Schema, payload: dict[str, Any]) -> str:
+    """The question to a person that a template is, on one line.
+
+    A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
+    question stays in sight, and is in quotes if it is more than a word, so that it cannot go on with the author's sentence.
+    """
+    return filled(" ".join(template.split()), schema, payload, write=_quoted)
+
+
+def _quoted(value: str) -> str:
+    short = (
+        value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE * 3 // 4]} … {value[-MAX_VALUE // 4 :]}"
+    )
+    if not short or _WORD.fullmatch(short):
+        return inert(short)
+    return '"' + inert(short).replace('"', "\\u0022") + '"'
 
 
 def unknown_fields(template: str, schema: Schema) -> tuple[list[str], list[str]]:

@@ -16,8 +16,9 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.deciding import asked_by as who_asked
-from sojourn.core.payload.template import filled
+from sojourn.core.payload.template import asked
 from sojourn.core.run.shown_tool import digest_of, shown_of
+from sojourn.core.values.visible import inert
 from sojourn.core.values.wire import encode_readable
 
 __all__ = [
@@ -167,6 +168,7 @@ def confirmation_of(
         payload={} if call.raw is None else payload,
         payload_digest=_digest(payload),
         binds=True,
+        strict=True,
         spec_digest=digest_of(spec),
         shown=shown_of(spec),
         changes=changes or [],
@@ -192,6 +194,6 @@ def _digest(payload: dict[str, Any]) -> str:
 
 def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:
     if not spec.confirmation:
-        return f"Run “{spec.title}”?"
-    text = filled(spec.confirmation, spec.payload.json_schema, payload)
+        return f"Run “{inert(spec.title)}”?"  # a server of MCP may have written it
+    text = asked(spec.confirmation, spec.payload.json_schema, payload)
     return text if len(text) <= MAX_PROMPT else text[: MAX_PROMPT - 1] + "…"

@@ -27,6 +27,7 @@ __all__ = [
     "MAX_ID_CHARS",
     "NO_CONVERSATION",
     "REMEMBER",
+    "SAID",
     "SEND",
     "Accepted",
     "Closing",
@@ -71,7 +72,8 @@ MAX_ID_CHARS = 200
 
 _NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
 _FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL)
-_PARTS = (TextPart, ImagePart, DocumentPart)
+SAID = (TextPart, ImagePart, DocumentPart)
+"""What a message from outside may have; calls, results, reasoning and summaries are the run's own."""
 _MAX_REASON_CHARS = 2_000
 
 
@@ -273,7 +275,7 @@ def _message(text: Any, parts: Any) -> Message | Refused:
         )
     if not message.parts:
         return Refused("`text` is a text that is not empty")
-    if not all(isinstance(part, _PARTS) for part in message.parts):
+    if not all(isinstance(part, SAID) for part in message.parts):
         return Refused("`parts` has texts, images and documents only")
     return message
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-__all__ = ["code", "fence", "mixed_scripts", "visible"]
+__all__ = ["code", "fence", "inert", "mixed_scripts", "visible"]
 
 _BLANK = frozenset(
     chr(code)
@@ -69,6 +69,16 @@ _BY_NAME = {
 }
 """Scripts whose characters have other first words in their Unicode names; the empty one fits with every script."""
 
+_MARKUP = re.compile(
+    r"[`*<>\[\]|~#$]"  # anywhere
+    r"|&(?=[#\w]+;)"  # a character by its name
+    r"|!(?=\[)"
+    r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis, but not the one in `a_b`
+    r"|\\(?=[!-/:-@\[-`{-~])"  # an escape
+    r"|^(?:[-+=](?=[-+=\s]|$)|\d{1,9}(?=[.)](?:\s|$)))"  # a list, a heading or a rule at the beginning of a line
+)
+"""What Markdown or HTML reads as markup."""
+
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 _MAX_WORDS = 3
 _MAX_WORD = 40
@@ -96,6 +106,14 @@ def visible(text: str, *, keep: str = "") -> str:
             shown.append(each)
             cluster = cluster + each if _is_mark(each) else each
     return "".join(shown)
+
+
+def inert(text: str) -> str:
+    """The text on one line, with hidden characters, line breaks and the signs of Markdown and HTML written out.
+
+    It looks the same on a screen that reads markup and on one that does not. Written out twice, it is the same.
+    """
+    return _MARKUP.sub(lambda sign: "".join(map(_escaped, sign[0])), visible(text))
 
 
 def mixed_scripts(text: str) -> str:

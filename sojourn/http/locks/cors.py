@@ -26,6 +26,7 @@ _REQUEST_HEADERS = frozenset(
         "Cache-Control",
         "Idempotency-Key",
         "Last-Event-ID",
+        "Sojourn-On-Disconnect",
         "User-Agent",
     )
 )

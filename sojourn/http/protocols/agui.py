@@ -23,6 +23,7 @@ from sojourn.http.protocols.bodies import (
     text_part,
     user_message,
 )
+from sojourn.http.protocols.leaving import OnDisconnect, interrupting
 from sojourn.http.protocols.opening import Result, Sent, begin
 from sojourn.http.protocols.settle import Answer
 from sojourn.http.protocols.streamed import Streamed
@@ -48,7 +49,12 @@ routes = APIRouter(prefix="/agui", tags=["protocols"])
     summary="Talk by AG-UI",
 )
 async def run_agent(
-    agent_id: AgentId, body: AguiBody, request: Request, asking: Asking, service: Serving
+    agent_id: AgentId,
+    body: AguiBody,
+    request: Request,
+    asking: Asking,
+    service: Serving,
+    on_disconnect: OnDisconnect = None,
 ) -> Response:
     """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it."""
     about(request, answers=[each.interrupt_id for each in body.resume or ()])
@@ -61,14 +67,20 @@ async def run_agent(
         body.thread_id,
         sent=_sent(body.messages, body.context),
         answers=[
-            Answer(each.interrupt_id, payload=each.payload, is_declined=each.status == "cancelled")
+            Answer(
+                each.interrupt_id,
+                payload=each.payload,
+                is_declined=each.status == "cancelled",
+                more=each.model_extra or {},
+            )
             for each in body.resume or ()
         ],
         results=() if body.resume else _results(body.messages),
     )
     encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui_stream")
     messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
-    return Streamed(encoder.frames(turn, service.app, body.thread_id, body.run_id, messages))
+    frames = encoder.frames(turn, service.app, body.thread_id, body.run_id, messages)
+    return Streamed(frames, left=interrupting(turn, asking) if on_disconnect else None)
 
 
 def _check_tools(service: Service, agent_id: str, offered: list[AguiTool]) -> None:
@@ -94,9 +106,8 @@ def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Sent]
     for message in reversed(messages):
         if message.role == "user":
             parts = [_part(each) for each in _parts(message.content)]
-            if not found:
-                parts += [_document(each) for each in context]
-            found.insert(0, Sent(message.id, user_message(parts)))
+            beside = [] if found else [_document(each) for each in context]
+            found.insert(0, Sent(message.id, user_message(parts), beside))
         elif found:
             break
     return found

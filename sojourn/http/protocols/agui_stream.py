@@ -44,6 +44,7 @@ APPROVAL: dict[str, Any] = {
         "scope": {"enum": ["call", "tool"]},
     },
     "required": ["approved"],
+    "additionalProperties": False,
 }
 """What answers an approval."""
 

@@ -9,12 +9,14 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.clarification import wanted
-from sojourn.core.values.visible import visible
+from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.values.visible import fence, inert, visible
 from sojourn.errors import InvalidInput
 from sojourn.http.deciding import decide, decided_by, require_approver
 from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
+from sojourn.http.protocols.marks import unmarked
 from sojourn.http.protocols.verdict import Verdict, verdict_of
 from sojourn.http.service import Service
 
@@ -56,22 +58,16 @@ class Asked:
 
     @property
     def shown(self) -> str:
-        """What is asked. Of a call it has the whole payload, so that who has seen this has seen what runs."""
+        """What is asked. Of a call it begins with the tool and all arguments, so that who has seen this has seen what runs."""
         wait = self.wait
         if isinstance(wait, AwaitClarification):
             more = [visible(wait.clarifying_prompt, keep="\n")] if wait.clarifying_prompt else []
             fields = [f"Wanted: {', '.join(wanted(wait))}"] if wait.missing_fields else []
-            return "\n\n".join([visible(wait.question, keep="\n"), *more, *fields])
-        shown = visible(json.dumps(wait.payload, ensure_ascii=False, indent=1, sort_keys=True), keep="\n")
-        changed = [f"Changed since it was shown: {visible(', '.join(wait.changes))}"] if wait.changes else []
-        return "\n\n".join(
-            [
-                visible(wait.prompt or wait.title or "May this call run?", keep="\n"),
-                f"`{wait.tool}`\n```json\n{shown}\n```",
-                *changed,
-                *filter(None, [decided_by(wait)]),
-            ]
-        )
+            return unmarked("\n\n".join([visible(wait.question, keep="\n"), *more, *fields]))
+        block = "\n".join([str(wait.tool), *disclose(wait.payload, whole=True).lines])
+        changed = [f"Changed since it was shown: {inert(', '.join(wait.changes))}"] if wait.changes else []
+        prompt = inert(wait.prompt or wait.title or "May this call run?")
+        return "\n\n".join([fence(block), *changed, prompt, *filter(None, [inert(decided_by(wait))])])
 
     async def settle(
         self, service: Service, asking: Principal, text: str, run_id: str, message_id: str = ""

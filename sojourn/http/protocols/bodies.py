@@ -138,6 +138,8 @@ class VercelBody(_Body):
     """The chat, which is the session."""
     messages: Annotated[list[VercelMessage], Field(min_length=1, max_length=10_000)]
     """The messages of the chat."""
+    trigger: str = ""
+    """`regenerate-message` asks for another answer to the last message of the user, which is refused once it has one."""
 
 
 def as_json(text: str) -> Any:

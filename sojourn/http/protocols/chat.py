@@ -1,7 +1,8 @@
 """Chat: what the messages of an AI SDK chat ask for; they tell by their ids alone what was sent and answered before."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sojourn.errors import InvalidInput
@@ -9,10 +10,23 @@ from sojourn.http.protocols.bodies import VercelMessage, file_part, text_part, u
 from sojourn.http.protocols.opening import Result, Sent
 from sojourn.http.protocols.settle import Answer
 
-__all__ = ["ANSWER", "Chat", "read"]
+__all__ = ["ANSWER", "Chat", "card_id", "read"]
 
 ANSWER = "answer-"
 """What the id of the assistant's message begins with; then the message, or the wait, that it answers."""
+
+_OF_SDK = ("id", "descriptor", "isAutomatic", "signature", "inputSchemaInput", "requestContext")
+"""What the SDK itself has in an approval, beside the decision."""
+
+_CARD = re.compile(r"^(.*?#[0-9a-f]*)~.*$", re.DOTALL)
+
+
+def card_id(wait_id: str, message_id: str) -> str:
+    """The id of an approval that a later message shows too.
+
+    `useChat` changes the first card that has an id, and sends a decision only if the last message has it.
+    """
+    return f"{wait_id}~{message_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +49,13 @@ class Chat:
     @property
     def replies(self) -> Sequence[Answer]:
         """The answers that are the text of a message, which may be one of its own."""
-        return self.answers if self.reply else ()
+        return [each for each in self.answers if each.message_id] if self.reply else ()
 
     def as_message(self) -> "Chat":
         """The same, with the text after the question as a message of its own."""
         assert self.reply is not None
-        return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.id}")
+        decisions = [each for each in self.answers if not each.message_id]
+        return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.id}", answers=decisions)
 
 
 def read(messages: Sequence[VercelMessage]) -> Chat:
@@ -50,20 +65,38 @@ def read(messages: Sequence[VercelMessage]) -> Chat:
         InvalidInput: A part of the user's message is none that an agent reads.
     """
     last = messages[-1]
+    earlier = [each for message in messages[:-1] for each in _decisions(message, is_old=True)]
     if last.role != "assistant":
-        return _of_user(messages)
+        chat = _of_user(messages)
+        return replace(chat, answers=[*{each.id: each for each in earlier}.values(), *chat.answers])
     opening, seen = _opening(messages, len(messages) - 1)
-    decided = [part for part in last.parts if part.get("state") == "approval-responded"]
-    decisions = [part["approval"] for part in decided if isinstance(part.get("approval"), dict)]
-    answers = [Answer(str(each["id"])[:2_000], payload=each) for each in decisions if "id" in each]
     return Chat(
         sent=opening,
         message_id=last.id,
-        answers=answers,
+        answers=list({each.id: each for each in (*earlier, *_decisions(last))}.values()),
         results=list(_results(last)),
         seen=seen,
         calls=frozenset(str(part["toolCallId"]) for part in last.parts if "toolCallId" in part),
     )
+
+
+def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[Answer]:
+    """The decisions in a message of the assistant; a call that an earlier message shows may be open still."""
+    if message.role != "assistant":
+        return
+    for part in message.parts:
+        approval: Any = part.get("approval")
+        if (
+            part.get("state") != "approval-responded"
+            or not isinstance(approval, dict)
+            or "id" not in approval
+        ):
+            continue
+        decided = {
+            name: value for name, value in cast("dict[str, Any]", approval).items() if name not in _OF_SDK
+        }
+        id = _CARD.sub(r"\1", str(cast("dict[str, Any]", approval)["id"])[:2_000])
+        yield Answer(id, payload=decided, arguments=part.get("input"), is_old=is_old)
 
 
 def _of_user(messages: Sequence[VercelMessage]) -> Chat:

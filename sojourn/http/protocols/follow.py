@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import chain
 
 from pydantic_ai.messages import AgentStreamEvent
 
 from sojourn.contracts.event import Event, TurnFailedEvent
 from sojourn.contracts.run import RunStatus
+from sojourn.core.values.exact import exact
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.native import Asked, Native, Stated
@@ -63,7 +65,12 @@ class Followed:
 
 
 def _stated(status: RunStatus) -> Stated:
-    return Stated(status=shown(status).model_dump(mode="json"))
+    told = shown(status).model_dump(mode="json")
+    for wait in (*told["awaits"], *chain.from_iterable(told["child_awaits"].values())):
+        for call in (wait, *wait.get("items", ())):
+            if "payload" in call:
+                call["payload"] = exact(call["payload"])
+    return Stated(status=told)
 
 
 def _failure(event: Event, turn: Turn) -> RunFailed | None:

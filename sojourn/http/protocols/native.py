@@ -7,7 +7,7 @@ that begins with what was shown, it goes on with the rest. So text is not double
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai.messages import (
     AgentStreamEvent,
@@ -41,10 +41,12 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.message import TextPart as Text
 from sojourn.contracts.message import ThinkingPart as Thinking
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.exact import exact
+from sojourn.http.protocols.marks import Unmarked
 from sojourn.http.protocols.turn import Seen
 from sojourn.http.protocols.waits import OpenWait, waits_of
 
-__all__ = ["Asked", "Native", "Noted", "Stated", "Stepped"]
+__all__ = ["DENIED", "Asked", "Native", "Noted", "Settled", "Stated", "Stepped"]
 
 DENIED = "denied"
 """The code of a call that nobody may run, or a person did not approve."""
@@ -102,6 +104,14 @@ class Asked(CustomEvent, name="sojourn_asked"):
     waits: list[OpenWait]
 
 
+@dataclass(kw_only=True)
+class Settled(CustomEvent, name="sojourn_settled"):
+    """A call that was not told in this stream has its result: one of a child run, or one that an earlier stream had."""
+
+    run_id: str
+    result: ToolResult
+
+
 class Native:
     """Folds the events of a conversation's run; those of its child runs are in the result of their call.
 
@@ -125,6 +135,8 @@ class Native:
         self.ended: dict[str, ToolCallPart] = {}
         """The last calls with a result, by their id."""
         self._last_text = ""
+        self._unmarked = Unmarked()
+        """Takes out of texts what another protocol would read as a mark of ours."""
 
     def take(self, seen: Seen) -> list[AgentStreamEvent]:
         """The native events of an event."""
@@ -135,13 +147,16 @@ class Native:
         if seen.is_shown:
             return made
         self._part, self._is_stepping = None, False  # nobody has seen them begin
+        self._unmarked = Unmarked()
         self._shown = {"text": "", "thinking": ""}
         return []
 
     @staticmethod
     def _of_child(event: Event) -> list[AgentStreamEvent]:
+        if isinstance(event, (ToolResultReceivedEvent, ToolEndEvent)):
+            return [Settled(run_id=event.run_id, result=event.result)]
         is_progress = event.type in ("tool_update", "tool_retry")
-        return [Noted(event=event.model_dump(mode="json"))] if is_progress else []
+        return [Noted(event=exact(event.model_dump(mode="json")))] if is_progress else []
 
     def _events(self, event: Event) -> Iterator[AgentStreamEvent]:
         """The native events of an event of the conversation's run, in their place."""
@@ -150,7 +165,7 @@ class Native:
         yield from self._of_draft(event)
         yield from self._of_outcome(event)
         if event.type in _NOTED:
-            yield Noted(event=event.model_dump(mode="json"))
+            yield Noted(event=exact(event.model_dump(mode="json")))
         if event.type in _PLAN_ENDS:
             yield from self.close()
 
@@ -193,9 +208,12 @@ class Native:
             yield Stepped(step=f"plan {self._plan}", is_begin=False)
 
     def _delta(self, kind: str, text: str) -> Iterator[AgentStreamEvent]:
-        if not text:
-            return
         self._shown[kind] += text
+        text = self._unmarked.take(text) if kind == "text" else text
+        if text:
+            yield from self._emit(kind, text)
+
+    def _emit(self, kind: str, text: str) -> Iterator[AgentStreamEvent]:
         wanted = TextPart if kind == "text" else ThinkingPart
         if not isinstance(self._part, wanted):
             yield from self._close()
@@ -208,6 +226,8 @@ class Native:
         yield PartDeltaEvent(index=self._index, delta=delta)
 
     def _close(self) -> Iterator[AgentStreamEvent]:
+        if held := self._unmarked.end():
+            yield from self._emit("text", held)
         if self._part is not None:
             part, self._part = self._part, None
             yield PartEndEvent(index=self._index, part=part)
@@ -224,7 +244,7 @@ class Native:
         parts = [
             ToolCallPart(
                 tool_name=call.name,
-                args=call.raw if _is_object(call.raw) else json.dumps(call.payload),
+                args=json.dumps(exact(call.payload if (raw := _object(call.raw)) is None else raw)),
                 tool_call_id=call.tool_call_id,
             )
             for call in calls
@@ -250,10 +270,11 @@ class Native:
     def _result(self, result: ToolResult) -> Iterator[AgentStreamEvent]:
         call = self.pending.pop(result.tool_call_id, None)
         if call is None:
+            yield Settled(run_id=self._run_id, result=result)
             return
         self.ended = {result.tool_call_id: call}
         outcome = "success"
-        content: Any = result.result
+        content: Any = exact(result.result)
         if result.error:
             outcome = "denied" if result.error.code == DENIED else "failed"
             content = str(result.error)
@@ -264,8 +285,10 @@ class Native:
         )
 
 
-def _is_object(raw: str | None) -> bool:
+def _object(raw: str | None) -> dict[str, Any] | None:
+    """The arguments of a call as a model wrote them, if they are an object."""
     try:
-        return isinstance(json.loads(raw or ""), dict)
+        found: Any = json.loads(raw or "")
     except ValueError:
-        return False
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

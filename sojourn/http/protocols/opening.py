@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.client.run import Run
-from sojourn.contracts.message import Message
+from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
+from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.attention import attend
+from sojourn.http.protocols.sent_before import is_same, require_same
 from sojourn.http.protocols.settle import Answer, settle
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits
@@ -24,6 +26,20 @@ class Sent:
 
     id: str
     message: Message
+    context: Sequence[DocumentPart] | None = None
+    """What the page says beside it, perhaps other things when the message is sent again; None where the protocol has no such thing."""
+
+    @property
+    def whole(self) -> Message:
+        """The message with what is beside it."""
+        return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
+
+    def is_same(self, event: MessageReceivedEvent | AwaitAnsweredEvent, message: Message) -> bool:
+        """Whether what was delivered under its id is this message, whatever was beside it."""
+        if isinstance(event, MessageReceivedEvent) and self.context is not None:
+            own, rest = event.message.parts[: len(message.parts)], event.message.parts[len(message.parts) :]
+            return own == message.parts and all(isinstance(each, DocumentPart) for each in rest)
+        return is_same(event, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +81,7 @@ async def begin(
     service.agent(agent_id)
     if answers:
         run = await service.conversation(asking, agent_id, session_id)
+        answers = await _without_old(run, answers)
     elif sent:
         require(asking, "user")
     else:
@@ -79,7 +96,8 @@ async def begin(
     if sent and "user" in asking.roles:
         await attend(service.client, session.run)
         for each in sent:
-            turn = await session.send(each.message, message_id=each.id, by=asking.subject)
+            turn = await session.send(each.whole, message_id=each.id, by=asking.subject)
+            await require_same(service, session.run.id, turn.accepted, each.message, each.is_same)
             after, message_id, is_new = turn.after, None if turn.is_answer else each.id, not turn.is_repeated
     run = session.run
     given = [*answers, *(await _from_outside(run, results) if results else ())]
@@ -88,6 +106,14 @@ async def begin(
         had &= {each.id for each in open_waits(await run.status())}
     settled = await settle(service, asking, run, given)
     return Turn(service.hub, run, Begin(after, message_id, frozenset(had)), settled)
+
+
+async def _without_old(run: Run, answers: Sequence[Answer]) -> Sequence[Answer]:
+    """The answers less those of earlier messages whose waits are open no more."""
+    if not any(each.is_old for each in answers):
+        return answers
+    still = {each.id for each in open_waits(await run.status())}
+    return [each for each in answers if each.id in still or not each.is_old]
 
 
 async def _from_outside(run: Run, results: Sequence[Result]) -> list[Answer]:

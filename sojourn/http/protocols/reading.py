@@ -30,6 +30,8 @@ from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.marks import Unmarked, unmarked
+from sojourn.http.protocols.open_markup import closing
 from sojourn.http.protocols.place import Place
 
 __all__ = ["Reading"]
@@ -85,6 +87,8 @@ class Reading:
     _again: str | None = None
     """What a restarted draft has so far that may be the beginning of `_draft`, which cannot be taken back."""
     _is_mine: bool = False
+    _unmarked: Unmarked = field(default_factory=Unmarked)
+    """Takes out of what the agent writes what would be read as a mark of ours."""
 
     def __post_init__(self) -> None:
         self._is_mine = not self.place.message_id
@@ -137,6 +141,7 @@ class Reading:
 
     def _read_own(self, event: Event) -> None:
         if isinstance(event, PlanStartedEvent):
+            self.text += self._unmarked.end()
             self._draft, self._again = "", None
         elif isinstance(event, StreamRestartedEvent):
             self._again = "" if self._draft else None
@@ -150,7 +155,7 @@ class Reading:
             self._settle([each for each in self.waits if not f"{each.run_id}/".startswith(f"{below}/")])
         elif isinstance(event, (TurnCompletedEvent, RunCompletedEvent)) and event.output:
             self.state, self.output = "answered", event.output
-            if not self.text.endswith(event.output.text):
+            if not self.text.endswith(unmarked(event.output.text)):
                 self._write_whole(event.output.text)
         elif isinstance(event, TurnFailedEvent):
             self.state, self.error = "failed", event.error
@@ -168,23 +173,27 @@ class Reading:
         if not self._draft and self.text and piece:
             self.text += _GAP
         self._draft += piece
-        self.text += piece
+        self.text += self._unmarked.take(piece)
 
     def _write_whole(self, whole: str, *, is_draft: bool = False) -> None:
         """Add what a whole message has beyond its draft; all of it where it is another one."""
         self._again = None
         if not whole.startswith(self._draft):
+            self.text += self._unmarked.end()
             self._draft = ""
         self._write(whole[len(self._draft) :])
         if not is_draft:
+            self.text += self._unmarked.end()
             self._draft = ""
 
     def _ask(self, asked: Asked) -> None:
         if self.is_task:
             self._settle([*self.waits, asked])
             return
-        self._draft = ""
-        self._write_whole(asked.text)
+        self.text += self._unmarked.end()
+        if asked.code:  # whatever a text before it has opened must not hide a call
+            self.text += closing(self.text)
+        self.text += f"{_GAP}{asked.text}" if self.text else asked.text
         self.state, self.asked = "asked", asked
 
     def _settle(self, waits: list[Asked]) -> None:

@@ -1,27 +1,33 @@
 """Settle: give the waits of a conversation the answers of a request, each once however often the request is sent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
+from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.awaits.sent import as_json
+from sojourn.core.values.exact import exact, is_same
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.http.deciding import decide, require_approver
 from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
+from sojourn.http.protocols.decision import check_fields
 from sojourn.http.protocols.waits import OpenWait, open_waits, waits_of
 from sojourn.http.service import Service
 
-__all__ = ["Answer", "given", "settle"]
+__all__ = ["Answer", "check_decision", "given", "settle"]
 
 MAX_REASON = 10_000
+
+DECISION = ("approved", "reason", "scope")
+"""The fields of a decision on a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,12 @@ class Answer:
     """Of a call outside: why it has no result."""
     message_id: str = ""
     """The id of the message that is the answer, where one is and names no wait: it is delivered once."""
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the client has sent beside the payload; a decision on a call has nothing there."""
+    arguments: Any = None
+    """The arguments of the call as the client shows them, where it sends them."""
+    is_old: bool = False
+    """Whether the client has sent it with an earlier message: where the wait is not open any more it is passed over."""
 
 
 async def settle(
@@ -62,6 +74,9 @@ async def settle(
     if not answers:
         return settled
     known = {each.id: each for each in open_waits(await run.status())}
+    for answer in answers:
+        if (wait := known.get(answer.id)) and isinstance(wait.wait, AwaitConfirmation):
+            check_decision(answer, wait.wait.payload)
     for answer in answers:
         key = await _settle_one(service, asking, run, known.get(answer.id), answer)
         settled.setdefault(key, []).append(answer.id)
@@ -94,6 +109,22 @@ async def _settle_one(
     if key := await _given_by(run, asking, answer):
         return key
     raise closed
+
+
+def check_decision(answer: Answer, payload: dict[str, Any] | None = None) -> None:
+    """Check that a decision has nothing that would be ignored, such as other arguments.
+
+    Args:
+        answer: The decision.
+        payload: The arguments of the call; None where they are not known any more.
+
+    Raises:
+        InvalidInput: It has; then nothing is decided.
+    """
+    check_fields((*_fields(answer.payload), *answer.more), DECISION)
+    given = answer.arguments
+    if payload is not None and given is not None and not is_same(given, exact(payload)):
+        raise InvalidInput(f"the decision shows other arguments than those of the call; {NO_EDIT}")
 
 
 def _decided(wait: OpenWait, answer: Answer) -> dict[str, Any]:
@@ -138,11 +169,6 @@ async def _decide(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -
     if approved is None or scope not in ("call", "tool"):
         raise InvalidInput(
             f"the answer to {answer.id} is an object with `approved`, true or false, and perhaps `reason`",
-            run_id=run.id,
-        )
-    if "editedArgs" in _fields(answer.payload):
-        raise InvalidInput(
-            f"{answer.id}: the arguments of a call cannot be edited; deny it with a reason that says what to change",
             run_id=run.id,
         )
     for_run = approved and scope == "tool"
@@ -192,6 +218,8 @@ async def _given_by(run: Run, asking: Principal, answer: Answer) -> tuple[str, s
     if had is None:
         return None
     key, event = had
+    if event.approved is not None:
+        check_decision(answer)
     return key if event.by == asking.subject and _is_same(event, answer) else None
 
 

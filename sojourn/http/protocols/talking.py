@@ -13,7 +13,6 @@ from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
-    MessageReceivedEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
 )
@@ -31,6 +30,7 @@ from sojourn.http.protocols.following import follow, read, recorded
 from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.sent_before import delivered_before, is_same
 from sojourn.http.protocols.verdict import is_same_answer, verdict_of
 from sojourn.http.service import Service
 
@@ -204,14 +204,9 @@ async def reply_to(service: Service, run_id: str, accepted: Accepted, said: Said
     place = Place(run_id, accepted.after, accepted.message_id)
     if not accepted.repeated:
         return place
-    if accepted.is_answer:
-        delivered = (await past_of(service, run_id)).delivered.get(accepted.message_id)
-        return repeated(delivered, said) if delivered else Place(run_id, accepted.after)
-    async with aclosing(recorded(service, place)) as events:
-        async for event, _ in events:
-            if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
-                return repeated(Delivered(place, event), said)
-    return place
+    if delivered := await delivered_before(service, run_id, accepted):
+        return repeated(delivered, said)
+    return Place(run_id, accepted.after) if accepted.is_answer else place
 
 
 def repeated(delivered: Delivered, said: Said) -> Place:
@@ -220,11 +215,9 @@ def repeated(delivered: Delivered, said: Said) -> Place:
     Raises:
         Problem: It was something else.
     """
-    event, place = delivered.event, delivered.place
-    is_message = isinstance(event, MessageReceivedEvent)
-    if not (event.message == said.message if is_message else is_same_answer(event, said.text)):
-        raise reused(said.message_id, place.run_id)
-    return place
+    if not is_same(delivered.event, said.message):
+        raise reused(said.message_id, delivered.place.run_id)
+    return delivered.place
 
 
 async def _settled_by(
@@ -273,7 +266,7 @@ async def answer(
         asking: Who answers.
         previous: The reply.
         said: The answer.
-        seen: What was shown, where the protocol knows it; what was not shown is asked again.
+        seen: What was shown, where the protocol knows it; what it does not end with is asked again.
 
     Returns:
         The place of the next reply; None where nothing was asked, or the question has another answer.
@@ -288,7 +281,9 @@ async def answer(
     if asked is None:
         return None
     verdict = verdict_of(said.text)
-    if (seen is not None and asked.text not in seen) or (asked.code and verdict.code not in ("", asked.code)):
+    if (seen is not None and not _ends_with(seen, asked.text)) or (
+        asked.code and verdict.code not in ("", asked.code)
+    ):
         return previous
     then = Place(previous.run_id, reading.end)
     closed = await attempted(partial(_closed_or_settled, service, asking, then, asked, said))
@@ -303,6 +298,11 @@ async def answer(
             run_id=asked.run_id,
         )
     return None
+
+
+def _ends_with(text: str, end: str) -> bool:
+    """Whether a text ends with another, whatever white space a client has changed."""
+    return " ".join(text.split()).endswith(" ".join(end.split()))
 
 
 async def _closed_or_settled(

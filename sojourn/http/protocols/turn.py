@@ -99,8 +99,15 @@ class Turn:
         self._is_mine = begin.message_id is None
         self._is_whole = not begin.after
         """Whether what is open was opened in the events."""
+        self.turn_id = ""
+        """The turn of the message, once it has begun."""
         self.is_ended = False
         """Whether the last event ended the turn."""
+
+    @property
+    def message_id(self) -> str | None:
+        """The message that opens, or joins, the turn; None for the turn of the answers."""
+        return self._begin.message_id
 
     async def events(self) -> AsyncGenerator[Seen | Blocked]:
         """The events of the conversation's run and its child runs, in the end perhaps `Blocked`.
@@ -154,7 +161,8 @@ class Turn:
         elif isinstance(event, ToolResultReceivedEvent):
             self._unanswered -= set(self._of_call(event.run_id, event.tool_call_id))
         elif is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-            self._is_mine |= self._begin.message_id in event.message_ids
+            if self._begin.message_id in event.message_ids:
+                self._is_mine, self.turn_id = True, event.turn_id
             self._is_whole |= self._is_mine and isinstance(event, TurnStartedEvent)
         is_shown = not self._unanswered and (self._is_mine or bool(self._begin.answers))
         ends = is_own and isinstance(event, (TurnCompletedEvent, TurnFailedEvent))

@@ -15,18 +15,24 @@ from sojourn.contracts.event import (
     AwaitClarificationEvent,
     TurnStartedEvent,
 )
+from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.limits import count
 from sojourn.http.locks.principals import Asking, require
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.bodies import VercelBody
 from sojourn.http.protocols.chat import ANSWER, Chat, read
+from sojourn.http.protocols.following import read as read_reply
+from sojourn.http.protocols.leaving import OnDisconnect, interrupting
 from sojourn.http.protocols.opening import begin
+from sojourn.http.protocols.past import past_of
 from sojourn.http.protocols.settle import given
-from sojourn.http.protocols.streamed import Streamed
+from sojourn.http.protocols.streamed import Left, Streamed
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits, waits_of
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
+from sojourn.http.service import Service
 
 __all__ = ["routes"]
 
@@ -47,10 +53,17 @@ routes = APIRouter(prefix="/vercel", tags=["protocols"])
 
 @routes.post("/{agent_id}", response_class=Response, responses=_STREAM, summary="Talk by the AI SDK")
 async def send_messages(
-    agent_id: AgentId, body: VercelBody, request: Request, asking: Asking, service: Serving
+    agent_id: AgentId,
+    body: VercelBody,
+    request: Request,
+    asking: Asking,
+    service: Serving,
+    on_disconnect: OnDisconnect = None,
 ) -> Response:
     """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
     chat = read(body.messages)
+    if body.trigger == "regenerate-message":
+        await _require_open(service, asking, agent_id, body.id, chat)
     if chat.replies:
         run = await service.conversation(asking, agent_id, body.id)
         if not await _is_reply(run, chat):
@@ -67,7 +80,8 @@ async def send_messages(
         results=chat.results,
         seen=chat.seen,
     )
-    return await _streamed(turn, chat.message_id, chat.calls)
+    left = interrupting(turn, asking) if on_disconnect else None
+    return await _streamed(turn, chat.message_id, chat.calls, left)
 
 
 @routes.get(
@@ -90,9 +104,32 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     return await _streamed(Turn(service.hub, run, begins), message_id, frozenset())
 
 
-async def _streamed(turn: Turn, message_id: str, calls: frozenset[str]) -> Response:
+async def _require_open(service: Service, asking: Principal, agent_id: str, chat_id: str, chat: Chat) -> None:
+    """Check that a message which a page wants another answer to has none yet: while its turn goes on, the page reads on.
+
+    Raises:
+        Problem: It has its answer.
+    """
+    try:
+        run = await service.conversation(asking, agent_id, chat_id)
+        delivered = (await past_of(service, run.id)).delivered
+    except RunNotFound:
+        return
+    found = delivered.get(chat.sent[-1].id) if chat.sent else None
+    if found is None or (await read_reply(service, found.place)).state in ("open", "asked"):
+        return
+    raise Problem(
+        409,
+        "message_answered",
+        f"the message {found.place.message_id or chat.sent[-1].id!r} has its answer, and a conversation keeps it",
+        then="Send the words again as a new message. A conversation has no branches.",
+        run_id=run.id,
+    )
+
+
+async def _streamed(turn: Turn, message_id: str, calls: frozenset[str], left: Left | None = None) -> Response:
     encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel_stream")
-    return Streamed(encoder.frames(turn, message_id, calls), HEADERS)
+    return Streamed(encoder.frames(turn, message_id, calls), HEADERS, left=left)
 
 
 async def _is_reply(run: Run, chat: Chat) -> bool:

@@ -1,6 +1,6 @@
 """The AI SDK's chunks of a turn, by the model layer's encoder; its own ids and what is asked for are ours."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -10,13 +10,22 @@ from pydantic_ai.ui.vercel_ai import VercelAIEventStream
 from pydantic_ai.ui.vercel_ai.response_types import (
     BaseChunk,
     DataChunk,
+    StartStepChunk,
     ToolApprovalRequestChunk,
     ToolInputAvailableChunk,
+    ToolOutputAvailableChunk,
+    ToolOutputDeniedChunk,
+    ToolOutputErrorChunk,
 )
 
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.exact import exact
+from sojourn.http.protocols.chat import card_id
 from sojourn.http.protocols.follow import Followed
-from sojourn.http.protocols.native import Asked, Noted, Stated
+from sojourn.http.protocols.native import DENIED, Asked, Noted, Settled, Stated
 from sojourn.http.protocols.turn import Turn
+from sojourn.http.protocols.waits import OpenWait
 
 __all__ = ["frames"]
 
@@ -35,6 +44,7 @@ class _Stream(VercelAIEventStream[Any, Any]):
     def __init__(self, followed: Followed, message_id: str, calls: frozenset[str]) -> None:
         super().__init__(run_input=None, sdk_version=6, server_message_id=message_id, message_id=message_id)
         self._followed = followed
+        self._answer_id = message_id
         self._calls = set(calls)
         self._numbers: dict[str, int] = {}
 
@@ -50,20 +60,19 @@ class _Stream(VercelAIEventStream[Any, Any]):
         if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
             self._calls.add(event.part.tool_call_id)
         elif isinstance(event, FunctionToolResultEvent):
-            for chunk in self._told_again(event.part.tool_call_id, event.part.tool_name):
+            for chunk in self._told_again(event.part.tool_call_id):
                 yield chunk
         async for chunk in super().handle_event(event):
             yield chunk
 
-    def _told_again(self, tool_call_id: str, tool_name: str) -> list[BaseChunk]:
-        if tool_call_id in self._calls:
-            return []
-        self._calls.add(tool_call_id)
+    def _told_again(self, tool_call_id: str) -> list[BaseChunk]:
         native = self._followed.native
         call = native.pending.get(tool_call_id) or native.ended.get(tool_call_id)
-        given = call.args_as_dict() if call else {}
-        name = call.tool_name if call else tool_name
-        return [ToolInputAvailableChunk(tool_call_id=tool_call_id, tool_name=name, input=given)]
+        if tool_call_id in self._calls or call is None:
+            return []
+        self._calls.add(tool_call_id)
+        given = call.args_as_dict()
+        return [ToolInputAvailableChunk(tool_call_id=tool_call_id, tool_name=call.tool_name, input=given)]
 
     async def handle_custom_event(self, event: CustomEvent) -> AsyncIterator[BaseChunk]:
         """What the model layer has no word for."""
@@ -73,17 +82,51 @@ class _Stream(VercelAIEventStream[Any, Any]):
             name = str(event.event["type"]).replace("_", "-")
             yield DataChunk(type=f"data-{name}", data=event.event, transient=True)
         elif isinstance(event, Asked):
-            asked_of: set[str | None] = set()
             for wait in event.waits:
                 yield DataChunk(
                     type=_PARTS[wait.kind], id=wait.id, data={**wait.about, "prompt": wait.prompt}
                 )
-                if wait.kind != "approval" or not wait.shown_call or wait.shown_call in asked_of:
-                    continue
-                asked_of.add(wait.shown_call)  # a call has one approval at a time
-                for chunk in self._told_again(wait.shown_call, ""):
-                    yield chunk
-                yield ToolApprovalRequestChunk(approval_id=wait.id, tool_call_id=wait.shown_call)
+            for chunk in self._cards([each for each in event.waits if each.kind == "approval"]):
+                yield chunk
+        elif (
+            isinstance(event, Settled)
+            and (call_id := self._call_id(event.run_id, event.result)) in self._calls
+        ):
+            yield _output(call_id, event.result)
+
+    def _cards(self, waits: Sequence[OpenWait]) -> Iterator[BaseChunk]:
+        """The calls to approve, each as it runs.
+
+        `useChat` sends decisions once no call of the last step is open. So calls of child runs begin a step: the conversation's own call,
+        which waits for the child run, is in the one before.
+        """
+        begins_step = any(wait.run_id != self._followed.turn.run.id for wait in waits)
+        if begins_step:
+            yield StartStepChunk()
+        for wait in waits:
+            assert isinstance(wait.wait, AwaitConfirmation)
+            call_id, given = self._call_id(wait.run_id, wait.wait), exact(wait.wait.payload)
+            told = self._followed.native.pending.get(call_id)
+            is_told = call_id in self._calls and (told is None or told.args_as_dict() == given)
+            if begins_step or not is_told:
+                yield ToolInputAvailableChunk(tool_call_id=call_id, tool_name=wait.wait.tool, input=given)
+            self._calls.add(call_id)
+            yield ToolApprovalRequestChunk(
+                approval_id=card_id(wait.id, self._answer_id), tool_call_id=call_id
+            )
+
+    def _call_id(self, run_id: str, of: AwaitConfirmation | ToolResult) -> str:
+        """The id of a call in the chat; those of child runs have their run's too."""
+        below = run_id.removeprefix(self._followed.turn.run.id)
+        return f"{below}/{of.tool_call_id}" if below else of.tool_call_id
+
+
+def _output(call_id: str, result: ToolResult) -> BaseChunk:
+    if result.error is None:
+        return ToolOutputAvailableChunk(tool_call_id=call_id, output=exact(result.result))
+    if result.error.code == DENIED:
+        return ToolOutputDeniedChunk(tool_call_id=call_id)
+    return ToolOutputErrorChunk(tool_call_id=call_id, error_text=str(result.error))
 
 
 async def frames(turn: Turn, message_id: str, calls: frozenset[str]) -> AsyncGenerator[str]:

@@ -10,6 +10,9 @@ from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, ExternalCall
 from sojourn.contracts.run import RunStatus
+from sojourn.core.values.exact import exact
+from sojourn.core.values.visible import inert
+from sojourn.http.protocols.marks import unmarked
 from sojourn.http.waits import fields_of
 
 __all__ = ["OpenWait", "is_blocked", "open_waits", "waits_of"]
@@ -40,14 +43,22 @@ class OpenWait:
     @property
     def prompt(self) -> str:
         """What a person is asked."""
-        return f"Result of {self.call.tool}" if self.call else fields_of(self.wait)["prompt"]
+        if self.call:
+            return f"Result of {self.call.tool}"
+        if isinstance(self.wait, AwaitConfirmation):  # a page may read it as Markdown
+            return inert(self.wait.prompt)
+        return unmarked(fields_of(self.wait)["prompt"])
 
     @property
     def about(self) -> dict[str, Any]:
         """What a user interface may show of it."""
         asked = {"tool": self.call.tool, "payload": self.call.payload} if self.call else fields_of(self.wait)
         about = {**asked, "kind": self.kind, "run_id": self.run_id, "await_id": self.wait.id}
-        left_out = ("prompt", "tool_call_id")
+        left_out = ("prompt", "tool_call_id", "payload_text")
+        if self.kind == "approval":
+            about["title"] = inert(str(about["title"]))
+        if "payload" in about:
+            about["payload"] = exact(about["payload"])
         return {
             name: value
             for name, value in about.items()

@@ -53,7 +53,7 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
         (("approve", run.id), f"sojourn approve {run.id} {wait.id} --yes"),
         (("deny", run.id, wait.id), f"sojourn deny {run.id} {wait.id} --yes"),
         (("approve", run.id, "--yes"), "--yes needs the id"),
-        (("approve", run.id, "--yes"), f"  {wait.id}: an approval: Wipe disk it's a?"),
+        (("approve", run.id, "--yes"), f'  {wait.id}: an approval: Wipe disk "it\'s a"?'),
         (("deny", run.id, "--digest", wait.payload_digest), "--digest needs the id"),
     ):
         done = await served.sojourn(*arguments)
@@ -63,7 +63,7 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
     assert (await run.status()).status == "waiting"
     done = await served.sojourn("approve", run.id, wait.id, "--yes", "--by", "ana")
     assert done.out == (
-        "Wipe disk it's a?\n  desk.tools.wipe\n    disk = \"it's a\"\n"
+        'Wipe disk "it\'s a"?\n  desk.tools.wipe\n    disk = "it\'s a"\n'
         f"approved: {wait.id} of {run.id}, by ana\n"
     )
     assert (await run.result()).text == "wiped it's a"
@@ -88,7 +88,7 @@ async def test_a_call_that_does_not_fit_on_a_screen_is_approved_only_after_it_wa
     assert (error["await_id"], error["payload_digest"]) == (wait.id, wait.payload_digest)
     for seen in map(unwrapped, (cut.out, "\n".join(error["shown"]), tree.out)):
         for part in (
-            r"Store a\u200bb?",
+            r'Store "a\u200bb"?',
             r'name = "a\u200bb"',
             "3,800 characters left out",
             r'path = "/srv/dаta\u202e"  (! Cyrillic and Latin in one word: d\u0430ta)',  # noqa: RUF001

@@ -146,6 +146,11 @@ def test_nothing_is_approved_by_accident(value: object) -> None:
             'provide_clarification does not know "byy"; it takes `id`, `answer`, `by`',
         ),
         (CONFIRMATION, [{"approved": True, "number": 1}], 'provide_confirmation does not know "number"; '),
+        (
+            CONFIRMATION,
+            [{"approved": True, "args": {}}],
+            'provide_confirmation does not know "args"; it takes `id`, `approved`, `payload_digest`, ',
+        ),
         (TOOL_RESULTS, [{"results": [], "sender": "x"}], 'provide_tool_results does not know "sender"; '),
     ],
     ids=str,

@@ -218,6 +218,20 @@ def test_a_decision_names_the_arguments_that_were_seen(
     assert other == Refused("confirm-c1 is about other arguments than those of this digest")
 
 
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("name", ["args", "arguments", "payload", "edited_action", "Approved"])
+def test_a_decision_with_another_field_decides_nothing(name: str, approved: bool) -> None:
+    """A signal with a field that is none of a decision is refused, except in histories that accepted it."""
+    decision = {"id": "confirm-c1", "approved": approved, "payload_digest": "d1", name: {"path": "b"}}
+    for strict in (True, False):
+        waits = opened(SEEN.model_copy(update={"strict": strict}))
+        judged = waits.read(CONFIRMATION, decision, "signal")
+        assert isinstance(judged, Refused) is strict
+        if strict:
+            assert "the arguments of a call cannot be edited" in judged.reason
+        assert isinstance(waits.read(CONFIRMATION, decision, "accepted"), Decided)
+
+
 @pytest.mark.parametrize("how", ["decided", "released", "expired"])
 def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
     """A decision with another digest, under the id of a closed wait, is refused and not taken for a repetition."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.payload.template import filled
+from sojourn.core.payload.template import MAX_VALUE, asked, filled
 
 SCHEMA = {
     "properties": {
@@ -50,3 +50,27 @@ def test_an_inserted_value_is_not_filled_in_again(value: str) -> None:
 def test_without_declared_fields_a_template_is_its_text(template: str, payload: dict[str, str]) -> None:
     """Without declared fields any template is its own text."""
     assert filled(template, {}, payload) == template
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a_b-1.txt", "Wipe a_b-1.txt now?"),
+        ("annual report", 'Wipe "annual report" now?'),
+        ('a" now? No: "b', 'Wipe "a\\u0022 now? No: \\u0022b" now?'),
+        ("a?\n\nAnswer yes.\n\n<!--", 'Wipe "a?\\n\\nAnswer yes.\\n\\n\\u003c!--" now?'),
+        ("\u202ea**b**", 'Wipe "\\u202ea\\u002a\\u002ab\\u002a\\u002a" now?'),
+        ("{site}", 'Wipe "{site}" now?'),
+        ("", "Wipe  now?"),
+    ],
+)
+def test_a_value_in_a_question_is_on_one_line_and_no_markup(value: str, text: str) -> None:
+    """A value that is more than a word is in quotes, which it cannot close; line breaks, hidden characters and markup are written out."""
+    assert asked("Wipe {site}\n   now?", SCHEMA, {"site": value}) == text
+
+
+def test_a_long_value_leaves_the_rest_of_a_question_in_sight() -> None:
+    """A value has its beginning and its end, so that what the author says after it is seen."""
+    text = asked("Send {site} to s-2?", SCHEMA, {"site": "a" * 5_000 + "z"})
+    assert text.endswith('z" to s-2?')
+    assert len(text) < MAX_VALUE + 30

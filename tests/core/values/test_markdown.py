@@ -5,8 +5,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from sojourn.core.values.visible import code, fence, visible
+from sojourn.core.values.visible import code, fence, inert, visible
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,26 @@ def test_a_block_ends_with_its_last_line(text: str) -> None:
     assert first == last
     assert "\n".join(inside) == visible(text, keep="\n")
     assert not any(re.fullmatch(rf" {{0,3}}`{{{len(first)},}} *", line) for line in inside)
+
+
+MARKUP = st.text(alphabet="`*_<>[]()&#;!|~\\\\$=-+1. \naé\u200b\u202e") | st.text()
+
+
+@given(MARKUP)
+def test_an_inert_text_is_itself_on_a_page_of_markdown(text: str) -> None:
+    """Rendered as Markdown with HTML, what is seen of the text are its characters, on one line, and no element."""
+    shown = inert(text)
+    assert "\n" not in shown
+    assert inert(shown) == shown
+    tokens = (
+        MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(f"Run {shown}?")
+    )
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    assert [(part.type, part.content) for part in tokens[1].children or []] == [("text", f"Run {shown}?")]
+
+
+@given(MARKUP)
+def test_an_inert_text_begins_no_list_or_heading(text: str) -> None:
+    """At the beginning of a line too it is a paragraph; white space around it is not seen."""
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(inert(text).lstrip())
+    assert {token.type for token in tokens} <= {"paragraph_open", "inline", "paragraph_close"}

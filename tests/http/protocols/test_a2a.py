@@ -147,15 +147,21 @@ async def test_a_call_is_approved_as_it_was_seen(served, http):
 
 
 async def test_a_denial_is_none_the_less_for_its_reason(served, http):
-    """What data denies is denied, whatever its reason says."""
+    """What data denies is denied, whatever its reason says; data with other arguments decides nothing."""
     peer = await peer_of(served.url, http)
     (asked,) = await peer.send("wipe")
     call = asked.task.status.message.parts[1].data.struct_value
     data = {"await_id": call["await_id"], "approved": False, "reason": "yes"}
     message = {"role": "ROLE_USER", "messageId": uuid.uuid4().hex, "taskId": asked.task.id}
-    asking = {"message": {**message, "parts": [{"data": data}]}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": asking}
-    await http.post(f"{served.url}/a2a/shop.clerk/", json=body)
+
+    async def sent(**more):
+        asking = {"message": {**message, "parts": [{"data": data | more}]}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": asking}
+        return (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()
+
+    refused = await sent(approved=True, digest=call["digest"], payload={"disk": "b"})
+    assert "no field 'payload'" in refused["error"]["message"]
+    await sent()
     assert text_of(await peer.task(asked.task.id)) == "None"
 
 

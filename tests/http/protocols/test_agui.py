@@ -207,9 +207,46 @@ async def test_an_answer_is_bound_to_what_was_seen(served, thread):
     stale = interrupt["id"].partition("#")[0] + "#" + "0" * 64
     assert await answered(stale, {"approved": True}) == 409
     assert await answered(interrupt["id"], {"approved": "yes"}) == 422
-    assert await answered(interrupt["id"], {"approved": True, "editedArgs": {"disk": "b"}}) == 422
+    schema = interrupt["responseSchema"]
+    assert (set(schema["properties"]), schema["additionalProperties"]) == (
+        {"approved", "reason", "scope"},
+        False,
+    )
+    for name in (
+        "editedArgs",
+        "args",
+        "arguments",
+        "payload",
+        "input",
+        "edited_action",
+        "updatedInput",
+        "Approved",
+    ):
+        for approved in (True, False):
+            payload = {"approved": approved, name: {"disk": "b"}}
+            assert await answered(interrupt["id"], payload) == 422, name
+    resume = {"interruptId": interrupt["id"], "status": "cancelled", "payload": {"reason": "no", "args": {}}}
+    beside = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}, "args": {}}
+    for each in (resume, beside):
+        refused = await served.post("/agui/shop.clerk", body | {"resume": [each]})
+        assert refused.status_code == 422
+        assert "cannot be edited" in refused.json()["detail"]
     status = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()
     assert len(status["awaits"]) == 1
+
+
+async def test_an_edited_message_gets_no_old_answer(served, thread):
+    """Another text under the same id is refused, with what to do; the same text is not, whatever the page says beside it."""
+    message = {"id": "m-1", "role": "user", "content": "hello"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message], "context": [{"value": "one"}]}
+    for beside in ([{"value": "one"}], [{"value": "two"}, {"value": "three"}], []):
+        read = events(await served.post("/agui/shop.clerk", body | {"context": beside}))
+        assert read[-1]["type"] == "RUN_FINISHED"
+    for content in ("hello, edited", [{"type": "text", "text": "hello"}, {"type": "text", "text": "you"}]):
+        edited = await served.post("/agui/shop.clerk", body | {"messages": [message | {"content": content}]})
+        assert (edited.status_code, edited.json()["code"]) == (409, "message_edited")
+        assert "an id of its own" in edited.json()["then"]
+    assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()["turns"] == 1
 
 
 async def test_a_message_behind_a_question_shows_the_question(served, thread):

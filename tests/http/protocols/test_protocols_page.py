@@ -10,7 +10,7 @@ import pytest
 PAGE = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["agui.mjs", "vercel.mjs"])
+@pytest.mark.parametrize("name", ["agui.mjs", "vercel.mjs", "stop.mjs"])
 async def test_a_program_prints_what_the_page_says(served, node_modules, tmp_path, name):
     """Each program runs as it stands, and prints what is told below it."""
     found = re.search(rf"^```js {name}\n(.*?)^```\n\nprints `(.*?)`", PAGE, re.DOTALL | re.MULTILINE)

@@ -175,7 +175,8 @@ async def test_the_message_of_an_answer_is_known_to_every_protocol(served, word)
     second = answered(await vercel(*history))
     assert second["parts"]
     assert "Question 2?" in await vercel(*history)
-    await vercel(opening, first, person("m-1", "zap"))  # its text is not read
+    edited = {"id": session, "messages": [opening, first, person("m-1", "zap")]}
+    assert (await served.post("/vercel/shop.clerk", edited)).status_code == 409
     await vercel(person("m-1", "red"))
     await served.post(f"/v1/sessions/shop.clerk/{session}/messages", {"message_id": "m-1", "text": "red"})
     for ask in (chat, response, context, tool):

@@ -56,6 +56,109 @@ async def test_a_call_is_approved(served, person, chat):
     assert [event["by"] for event in events if event["type"] == "await_answered"] == ["local"]
 
 
+@pytest.fixture
+def page(served, start, chat):
+    """Run a page with `useChat` in the chat; returns what it knows after each step."""
+
+    async def run(*steps: Any, **plan: Any) -> list[Any]:
+        page = await start("chat.mjs", f"{served.url}/vercel/shop.clerk", chat, steps=steps, **plan)
+        return [await page.line() for _ in steps]
+
+    return run
+
+
+@pytest.mark.parametrize("pressed", [1, 0])
+async def test_a_message_beside_an_open_approval_is_answered_after_it(served, page, chat, pressed):
+    """The message has a card of its own, whole; a decision on either card counts, and the message that waited gets its answer."""
+    further = [["send", "hello again"]] if pressed == 0 else []
+    known = await page(["send", "wipe"], ["send", "hello"], ["decide", pressed, True], *further)
+    cards = [card for message in known[1]["messages"] for card in calls(message)]
+    assert [(card["type"], card["input"], card["state"]) for card in cards] == [
+        ("tool-shop.tools.wipe", {"disk": "a"}, "approval-requested")
+    ] * 2
+    assert cards[0]["approval"]["id"] != cards[1]["approval"]["id"]
+    assert (known[-1]["status"], known[-1].get("error")) == ("ready", None)
+    told = " ".join(texts(known[-1]))
+    assert ("wiped a" in told, told.count("hello")) == (True, 2 + 2 * (pressed == 0))
+    status = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}")).json()
+    assert (status["turns"], status["queued"], status["awaits"]) == (2 + len(further), 0, [])
+    assert known[-1]["requests"] == 3
+
+
+async def test_a_decision_on_a_card_that_is_settled_stops_nothing(served, page, chat):
+    """A late press on the older card of a call that was decided on the newer one is no error, and changes nothing."""
+    known = await page(
+        ["send", "wipe"], ["send", "hello"], ["decide", 1, True], ["decide", 0, False], ["send", "more"]
+    )
+    assert (known[-1]["status"], texts(known[-1])[-1]) == ("ready", "more")
+    events = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}/events")).json()
+    assert [event["approved"] for event in events if event["type"] == "await_answered"] == [True]
+
+
+async def test_a_child_runs_call_has_a_card_of_its_own(page):
+    """What a child run asks to approve is shown with that call's tool and arguments, and the card gets the call's result."""
+    known = await page(["send", "wipe_below"], ["decide", 0, True])
+    (card,) = [card for card in calls(known[0]["messages"][1]) if card.get("approval")]
+    assert (card["type"], card["input"]) == ("tool-shop.tools.wipe", {"disk": "b"})
+    (card,) = [card for card in calls(known[1]["messages"][1]) if card.get("approval")]
+    assert (card["state"], card["output"], known[1]["requests"]) == ("output-available", "wiped b", 2)
+
+
+@pytest.mark.parametrize("step", [["edit", "m-1", "hello, edited"], ["regenerate"]])
+async def test_no_old_answer_for_an_edited_message(served, page, chat, step):
+    """An edited message, and another answer to the same message, are refused, with what to do."""
+    known = await page(["send", "hello"], step)
+    assert known[-1]["status"] == "error"
+    assert (
+        "as a new message" in known[-1]["error"] or "as a message with an id of its own" in known[-1]["error"]
+    )
+    assert texts(known[-1])[1:] in ([], ["hello"])
+    status = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}")).json()
+    assert status["turns"] == 1
+
+
+async def test_a_page_that_stops_ends_the_turn_where_it_says_so(served, shop, page, chat):
+    """With the header, a stop of the page interrupts the turn; without it the turn goes on."""
+    shop.gate.clear()
+    steps = [["begin", "talk"], ["until", "The site is "], ["stop"]]
+    try:
+        await page(*steps, headers={"Sojourn-On-Disconnect": "interrupt"})
+        run = served.client.get_run(f"shop.clerk@{chat}")
+        await served.status_when(run, lambda status: status.status == "idle")
+    finally:
+        shop.gate.set()
+    events = [event async for event in run.events(follow=False)]
+    assert [event.error.code for event in events if event.type == "turn_failed"] == ["interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "told"),
+    [
+        ({"approval": {"approved": True, "args": {"disk": "b"}}}, "no field 'args'"),
+        ({"approval": {"approved": True, "editedInput": {"disk": "b"}}}, "no field 'editedInput'"),
+        ({"approval": {"approved": True}, "input": {"disk": "b"}}, "other arguments"),
+    ],
+)
+async def test_edited_arguments_are_refused(served, chat, edited, told):
+    """A decision with anything that would be ignored decides nothing, and says that arguments cannot be edited."""
+    path = "/vercel/shop.clerk"
+    body = {
+        "id": chat,
+        "messages": [{"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "wipe"}]}],
+    }
+    asked = next(
+        chunk for chunk in chunks(await served.post(path, body)) if chunk["type"] == "tool-approval-request"
+    )
+    card = {"type": "tool-shop.tools.wipe", "toolCallId": asked["toolCallId"], "state": "approval-responded"}
+    edited = {**edited, "approval": {"id": asked["approvalId"], **edited["approval"]}}
+    body["messages"].append({"id": "answer-m-1", "role": "assistant", "parts": [{**card, **edited}]})
+    answer = await served.post(path, body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert told in answer.json()["detail"]
+    assert "cannot be edited" in answer.json()["detail"]
+    assert len((await served.http.get(f"/v1/sessions/shop.clerk/{chat}")).json()["awaits"]) == 1
+
+
 async def test_a_call_is_denied(person):
     """A decision against a call is told as the SDK's own denial."""
     known = await person("wipe", approved=[{"approved": False, "reason": "not a"}])

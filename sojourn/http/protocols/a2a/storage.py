@@ -19,6 +19,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
+from sojourn.http.protocols.decision import check_fields
 from sojourn.http.protocols.following import read, recorded
 from sojourn.http.protocols.past import Delivered
 from sojourn.http.protocols.place import Place, place_of_token
@@ -122,6 +123,7 @@ class RunStorage(Storage[Any]):
                 then="Send the message to its context, without the task.",
             )
         if isinstance(asked.wait, AwaitConfirmation):
+            check_fields(given, ("await_id", "approved", "digest", "reason", "text"))
             verdict = _verdict(asked, asked.wait.payload_digest, given, text)
             await asked.decide(self._service, self._asking, verdict, place.run_id, message_id)
         else:

@@ -6,7 +6,9 @@ from typing import Any
 from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
 
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.core.values.exact import exact
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.marks import unmarked
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 
@@ -39,7 +41,7 @@ def status_of(reading: Reading, context_id: str) -> TaskStatus:
     if reading.asked:
         parts = _asking(reading.asked)
     elif reading.error:
-        parts = [Part(text=str(reading.error))]
+        parts = [Part(text=unmarked(str(reading.error)))]
     if parts:
         message_id = f"{reading.place.token}.{reading.cursor.partition(';')[0]}"
         message = Message(role="agent", parts=parts, message_id=message_id, task_id=token_of(reading.place))
@@ -54,7 +56,9 @@ def task_of(reading: Reading, context_id: str) -> Task:
     if reading.output:
         result: Any = reading.output.result
         typed = [Part(data=result, media_type="application/json")] if result is not None else []
-        answer = Artifact(artifact_id="answer", name="answer", parts=[Part(text=reading.output.text), *typed])
+        answer = Artifact(
+            artifact_id="answer", name="answer", parts=[Part(text=unmarked(reading.output.text)), *typed]
+        )
         refs = [each for each in reading.output.artifacts if each.ref]
         made = [
             Artifact(
@@ -75,7 +79,7 @@ def _asking(asked: Asked) -> list[Part]:
     call = {
         "await_id": wait.id,
         "tool": str(wait.tool),
-        "payload": wait.payload,
+        "payload": exact(wait.payload),
         "digest": wait.payload_digest,
     }
     how = f"Answer `yes {asked.code}` to run it. Any other answer denies it, and is the reason."

@@ -6,6 +6,7 @@ The tool `answer` is called by a model. It passes on what the user has answered,
 from collections.abc import Sequence
 
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.marks import without_tokens
 from sojourn.http.protocols.place import Place
 
 __all__ = ["ANSWER", "decided_of", "looks_of", "then_of", "told_of"]
@@ -16,7 +17,10 @@ ANSWER = "answer"
 
 def told_of(waits: Sequence[Asked], place: Place) -> str:
     """What is asked, who settles it, and how the call goes on."""
-    told = [f"{asked.shown}\n\n{decided_of(asked)}" if asked.code else asked.shown for asked in waits]
+    told = [
+        f"{asked.shown}\n\n{decided_of(asked)}" if asked.code else without_tokens(asked.shown)
+        for asked in waits
+    ]
     return "\n\n".join([*told, then_of(waits, place)])
 
 

@@ -11,6 +11,7 @@ from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.decision import check_fields
 from sojourn.http.protocols.mcp.formless import decided_of, looks_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.service import Service
@@ -73,6 +74,7 @@ async def respond(
     wait, by, content = asked.wait, asking.subject, dict(response.content or {})
     run = await service.run(asking, asked.run_id)
     if isinstance(wait, AwaitConfirmation):
+        check_fields(content, ("decision", "reason"))
         approved = response.action == "accept" and content.get("decision") == "approve"
         note_settled(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
         _require_approver(asking, asked, wait, place, approved=approved)

@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
 
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
+from sojourn.http.protocols.marks import without_tokens
 from sojourn.http.protocols.reading import Reading
 
 __all__ = ["ARTIFACTS", "progress_of", "ref_of", "result_of"]
@@ -18,7 +19,7 @@ def result_of(reading: Reading) -> CallToolResult:
     """The result of a reply that has ended: its answer, or why there is none."""
     meta = {"sojourn/run_id": reading.place.run_id}
     if reading.output is None:
-        return failed(str(reading.error), **meta)
+        return failed(without_tokens(str(reading.error)), **meta)
     output = reading.output
     links = [
         ResourceLink(
@@ -32,7 +33,7 @@ def result_of(reading: Reading) -> CallToolResult:
     ]
     result: object = output.result
     structured = cast("dict[str, Any]", result) if isinstance(result, dict) else None
-    content: list[ContentBlock] = [TextContent(type="text", text=output.text), *links]
+    content: list[ContentBlock] = [TextContent(type="text", text=without_tokens(output.text)), *links]
     return CallToolResult(content=content, structured_content=structured, _meta=meta)
 
 

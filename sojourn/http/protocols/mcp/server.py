@@ -43,7 +43,7 @@ from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
 from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
 from sojourn.http.protocols.outside import told_of_outside
-from sojourn.http.protocols.past import Delivered
+from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
@@ -237,8 +237,31 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reading:
     place = await task_place(service, asking, _text(arguments, "task", most=4_000))
+    await _require_own(service, asking, place)
     key = _text(arguments, "request_id", most=200)
     return await attempted(partial(_settled, service, asking, place, _text(arguments, "answer"), key))
+
+
+async def _require_own(service: Service, asking: Principal, place: Place) -> None:
+    """Check that a task is of a run that the principal has started, or has said something in.
+
+    The model of a host calls `answer`, and it may have read the id of a task in a text that somebody else wrote.
+
+    Raises:
+        Problem: It is another one's.
+    """
+    principal = (await service.client.get_run(place.run_id).status()).principal
+    if principal is not None and principal.subject == asking.subject:
+        return
+    delivered = (await past_of(service, place.run_id)).delivered.values()
+    if not any(each.event.by == asking.subject for each in delivered):
+        raise Problem(
+            403,
+            "forbidden",
+            f"the tool `{ANSWER}` goes on with tasks of yours only, and another principal has asked for this one",
+            then="Answer it in the console, or by the API.",
+            run_id=place.run_id,
+        )
 
 
 async def _settled(service: Service, asking: Principal, place: Place, text: str, key: str) -> Reading:

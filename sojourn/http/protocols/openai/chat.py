@@ -9,8 +9,8 @@ from typing import Any
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.following import follow
+from sojourn.http.protocols.marks import mark_of
 from sojourn.http.protocols.openai.errors import error_of
-from sojourn.http.protocols.openai.marks import mark_of
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
 

@@ -14,9 +14,9 @@ from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem, problem_of, stopped
 from sojourn.http.protocols.following import read, read_to_end
 from sojourn.http.protocols.openai.bodies import ChatBody, ResponseBody, messages_of
+from sojourn.http.protocols.openai.bound import last_reply, without_marks
 from sojourn.http.protocols.openai.chat import chunks, completion, failure
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
-from sojourn.http.protocols.openai.marks import last_seen, without_marks
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
 from sojourn.http.protocols.outside import told_of_outside
 from sojourn.http.protocols.place import Place
@@ -79,13 +79,14 @@ async def complete_chat(
 async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> Place:
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
-    if seen := last_seen(messages):
+    session_id = body.named("session_id")
+    of = (await service.session(asking, body.model, session_id)).run.id if session_id else ""
+    if seen := await last_reply(service, asking, messages, of):
         previous, shown = seen
         place = await answer(service, asking, previous, Said(said, key), shown)
         if place is not None:
             return place
     messages = without_marks(messages)
-    session_id = body.named("session_id")
     if not session_id:
         return await ask_once(service, asking, body.model, messages, key)
     told = digest_of(body.model, *(message.model_dump_json() for message in messages))

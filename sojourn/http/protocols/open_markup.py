@@ -1,0 +1,67 @@
+"""Open markup: what ends the Markdown and HTML that a model's text leaves open, so that what follows the text is seen.
+
+A comment or an element that a text opens and does not close hides all that a page shows after it. A text that was sent as it was written
+cannot be taken back, but it can be ended.
+"""
+
+import re
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+__all__ = ["closing"]
+
+_AFTER = "after"
+_TAG = re.compile(r"<([A-Za-z][A-Za-z0-9-]*)")
+_MAY_OPEN = re.compile(r"<|```|~~~")
+_HTML = re.compile(r"<[A-Za-z!/?]")
+_ENDS = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
+_RAW = re.compile(r"<(script|pre|style|textarea)\b", re.IGNORECASE)
+
+_OPEN = "<!-- \"'> -->"
+"""Raw HTML that shows nothing. It ends a comment, and a tag whose attribute is open."""
+
+_TEXTS = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
+"""Elements whose content is text, so that no other end counts in them."""
+
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
+)
+
+
+@cache
+def _blocks() -> MarkdownIt:
+    """A parser of blocks alone: the time that inline markup takes can grow with the square of a text."""
+    parser = MarkdownIt("commonmark", {"html": True})
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+def closing(text: str) -> str:
+    """What follows a text of a model before anything else may; empty for a text that leaves nothing open."""
+    if not _MAY_OPEN.search(text):
+        return ""
+    *blocks, last = _blocks().parse(f"{text}\n\n{_AFTER}")
+    ends = "" if last.type == "paragraph_close" else f"\n{_end_of(last)}"
+    markup = "\n".join(
+        token.content
+        for token in (*blocks, last)
+        if token.type in ("html_block", "inline") and _HTML.search(token.content)
+    )
+    if not markup:
+        return ends
+    opened = [name.lower() for name in _TAG.findall(markup)]
+    texts = "".join(f"</{name}>" for name in reversed(opened) if name in _TEXTS)
+    rest = "".join(f"</{name}>" for name in reversed(opened) if name not in _VOID and name not in _TEXTS)
+    # A line of raw HTML begins with its first tag; an empty comment is one too, which ends at once.
+    return f"{ends}\n\n{_OPEN}{texts}{rest}\n\n{_OPEN}"
+
+
+def _end_of(block: Token) -> str:
+    if block.type == "fence":
+        return block.markup
+    content = block.content.lstrip()
+    if raw := _RAW.match(content):
+        return f"</{raw[1]}>"
+    return next((end for begin, end in _ENDS if content.startswith(begin)), "")

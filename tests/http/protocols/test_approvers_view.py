@@ -1,0 +1,136 @@
+"""What whoever decides on a call is shown is what runs, at every face, whatever a model has written as its arguments.
+
+What is shown is read back from the text, where that is Markdown from the page it makes, and where the client is in JavaScript from what
+`JSON.parse` makes of it. `SOJOURN_CASES` sets the number of payloads; the console's face has its own test.
+"""
+
+import json
+import os
+import subprocess
+
+import pytest
+from markdown_it import MarkdownIt
+
+from sojourn.cli.screen.wait_views import call_lines
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
+from sojourn.core.run.approval import confirmation_of
+from sojourn.core.values.exact import exact, is_same
+from sojourn.http.asked import asked_of
+from sojourn.http.protocols.asked import Asked
+from sojourn.http.protocols.mcp.inputs import request_of
+from sojourn.http.protocols.open_markup import closing
+from sojourn.http.protocols.waits import waits_of
+from tests.hostile_payloads import TEXTS, payload_of, payloads
+
+COUNT = int(os.environ.get("SOJOURN_CASES", "120"))
+PAYLOADS = list(payloads(COUNT))
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+RUN = "run-1"
+
+
+def wait_of(payload: dict) -> AwaitConfirmation:
+    """The confirmation that a run opens for a call with these arguments."""
+    properties = {name: {} for name in payload if name}
+    spec = ToolSpec(
+        id="bank.pay.refund",
+        title="Refund",
+        confirmation="Refund {memo} of {disk}?",
+        description="Refunds.",
+        payload=TypeSpec(name="Refund", json_schema={"type": "object", "properties": properties}),
+        result=TypeSpec(name="None", json_schema={}),
+    )
+    call = ToolRequest(name=spec.id, tool_call_id="c1", raw=json.dumps(payload))
+    return confirmation_of(spec, call, payload, None)
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are the same JSON: `1`, `1.0` and `true` are three."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+@pytest.mark.parametrize("before", ["", *TEXTS[:6], '<div title="', "- a\n  ```\n"])
+def test_chats_show_what_runs(before: str) -> None:
+    """OpenAI, MCP and A2A: on a page of Markdown a block of code has the tool and all arguments; then come the prompt and how to decide."""
+    for payload in PAYLOADS:
+        asked = Asked(RUN, wait_of(payload))
+        tokens = MARKDOWN.parse(f"{before}{closing(before)}\n\n{asked.text}")
+        *_, block, opened, prompt, closed, how_opened, how, how_closed = tokens
+        assert (block.type, block.level) == ("fence", 0)
+        tool, *lines = block.content.rstrip("\n").split("\n")
+        assert tool == "bank.pay.refund"
+        assert same(payload_of(lines), payload)
+        assert [opened.type, closed.type, how_opened.type, how_closed.type] == [
+            "paragraph_open",
+            "paragraph_close",
+        ] * 2
+        assert [part.type for part in prompt.children or []] == ["text"]
+        assert prompt.content.startswith("Refund ")
+        assert how.content.startswith("Answer `yes")
+
+
+def test_temporals_screens_show_what_runs_or_say_that_they_do_not() -> None:
+    """A call that is not whole there cannot be approved by what is shown, but by what the query returns, which is whole."""
+    for payload in PAYLOADS:
+        wait = wait_of(payload)
+        text = shown_confirmation(RUN, wait)
+        block = next(token.content for token in MARKDOWN.parse(text) if token.type == "fence")
+        lines = [line[2:] for line in block.split("\n") if line.startswith("  ")]
+        if "The call is shortened here." in text:
+            assert (
+                f'"payload_digest": "{wait.payload_digest}"'
+                not in text.partition("so that it does not run")[0]
+            )
+            _, _, *rest, digest = whole_call(wait)
+            assert digest.endswith(wait.payload_digest), "no payload here is too large for the query"
+            lines = rest
+        assert same(payload_of(lines), payload)
+
+
+def test_the_command_line_shows_what_runs_or_says_that_it_does_not() -> None:
+    """`sojourn approve` and the prompt show all arguments, or say so, and then approve nothing until they have shown them."""
+    for payload in PAYLOADS:
+        for whole in (False, True):
+            (prompt, tool, *lines), seen = call_lines(wait_of(payload), whole=whole)
+            assert prompt.startswith("Refund ")
+            assert all(line.isprintable() for line in (prompt, tool, *lines))
+            if seen.is_whole:
+                assert same(payload_of(line[4:] for line in lines), payload)
+            else:
+                assert not whole
+                assert lines[-1] == "  the call is not shown whole; --full shows all of it"
+
+
+def test_elicitations_of_mcp_show_what_runs() -> None:
+    """The message of the form has the tool and all arguments."""
+    for payload in PAYLOADS:
+        message = request_of(Asked(RUN, wait_of(payload))).params.message
+        block = MARKDOWN.parse(message)[0].content
+        assert same(payload_of(block.rstrip("\n").split("\n")[1:]), payload)
+
+
+def test_clients_in_javascript_see_what_runs(tmp_path) -> None:
+    """AG-UI, the AI SDK, A2A and the API: `JSON.parse` makes of what is sent the arguments that run, large integers as their digits."""
+    sent = []
+    for payload in PAYLOADS:
+        wait = wait_of(payload)
+        (shown,) = waits_of(RUN, RUN, wait)
+        told = asked_of(wait).model_dump(mode="json")
+        sent.append(
+            [
+                shown.about["payload"] if payload else {},
+                json.loads(told["payload_text"] or json.dumps(payload)),
+            ]
+        )
+        assert "\n" not in shown.prompt
+        assert "<" not in shown.prompt
+    (tmp_path / "sent.json").write_text(json.dumps(sent))
+    program = (
+        "const f = require('fs'); f.writeFileSync(1, JSON.stringify(JSON.parse(f.readFileSync('sent.json'))))"
+    )
+    read = subprocess.run(["node", "-e", program], cwd=tmp_path, capture_output=True, check=True).stdout
+    for payload, (interrupt, _), (_, text) in zip(PAYLOADS, json.loads(read), sent, strict=True):
+        assert is_same(interrupt, exact(payload))
+        assert same(text, payload)

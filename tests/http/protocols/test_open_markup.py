@@ -1,0 +1,61 @@
+"""What a model's text leaves open ends before anything follows it."""
+
+from html.parser import HTMLParser
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from sojourn.http.protocols.open_markup import closing
+
+PIECES = [
+    "<!--", "-->", "<details>", "</details>", '<div title="', "<div title='", "<p ", ">", "<script>", "</script>", "<textarea>",
+    "<style>", "<?x", "<![CDATA[", "<!X", "```", "~~~~", "- ", "> ", "    ", "\n", "\n\n", "a", "`", "<select>", "<svg>", "<title>",
+]  # fmt: skip
+MARKDOWN = MarkdownIt("commonmark", {"html": True})
+
+
+class _Open(HTMLParser):
+    """What is open where a word stands."""
+
+    open: list[str]
+
+    def of(self, html: str) -> list[str] | None:
+        """The elements around the word that a page shows; None where it shows none."""
+        self.open, self.found = [], None
+        self.feed(html)
+        self.close()
+        return self.found
+
+    def handle_starttag(self, tag, attrs):
+        """An element; a paragraph ends the one before it."""
+        if tag == "p":
+            self.handle_endtag("p")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        """The end of an element, and of all in it."""
+        if tag in self.open:
+            del self.open[len(self.open) - 1 - self.open[::-1].index(tag) :]
+
+    def handle_data(self, data):
+        """A text."""
+        if "AFTER" in data:
+            self.found = list(self.open)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+@example("```")
+@example("<details>\n\n<!--\n\n")
+def test_what_follows_is_a_paragraph_of_its_own(text: str) -> None:
+    """Whatever a text opens, a paragraph after it is one, in no comment, and in no element that hides or is code."""
+    html = MARKDOWN.render(f"{text}{closing(text)}\n\nAFTER")
+    around = _Open().of(html)
+    assert around is not None, html
+    assert set(around) <= {"p", "blockquote", "ul", "li"}, html
+
+
+@given(st.text(alphabet="ab *_#`\n1.-"))
+def test_a_text_without_html_gets_at_most_the_end_of_its_block(text: str) -> None:
+    """Nothing is added but the end of a block of code."""
+    assert closing(text).strip("`\n") == ""
