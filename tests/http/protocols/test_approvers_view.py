@@ -12,6 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sojourn.cli.screen.wait_views import call_lines
+from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
@@ -43,7 +44,7 @@ def wait_of(payload: dict) -> AwaitConfirmation:
         result=TypeSpec(name="None", json_schema={}),
     )
     call = ToolRequest(name=spec.id, tool_call_id="c1", raw=json.dumps(payload))
-    return confirmation_of(spec, call, payload, None)
+    return confirmation_of(spec, call, payload, ApprovalPolicy())
 
 
 def same(one: object, other: object) -> bool:
