@@ -1,32 +1,22 @@
 """Chat: what the messages of an AI SDK chat ask for; they tell by their ids alone what was sent and answered before."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.bodies import VercelMessage, file_part, text_part, user_message
+from sojourn.http.protocols.cards import wait_id
 from sojourn.http.protocols.opening import Result, Sent
 from sojourn.http.protocols.settle import Answer
 
-__all__ = ["ANSWER", "Chat", "card_id", "read"]
+__all__ = ["ANSWER", "Chat", "read"]
 
 ANSWER = "answer-"
 """What the id of the assistant's message begins with; then the message, or the wait, that it answers."""
 
 _OF_SDK = ("id", "descriptor", "isAutomatic", "signature", "inputSchemaInput", "requestContext")
 """What the SDK itself has in an approval, beside the decision."""
-
-_CARD = re.compile(r"^(.*?#[0-9a-f]*)~.*$", re.DOTALL)
-
-
-def card_id(wait_id: str, message_id: str) -> str:
-    """The id of an approval that a later message shows too.
-
-    `useChat` changes the first card that has an id, and sends a decision only if the last message has it.
-    """
-    return f"{wait_id}~{message_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +85,7 @@ def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[Answ
         decided = {
             name: value for name, value in cast("dict[str, Any]", approval).items() if name not in _OF_SDK
         }
-        id = _CARD.sub(r"\1", str(cast("dict[str, Any]", approval)["id"])[:2_000])
+        id = wait_id(str(cast("dict[str, Any]", approval)["id"])[:2_000])
         yield Answer(id, payload=decided, arguments=part.get("input"), is_old=is_old)
 
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.client.run import Run
-from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
+from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.attention import attend
-from sojourn.http.protocols.sent_before import is_same, require_same
 from sojourn.http.protocols.settle import Answer, settle
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits
+from sojourn.http.sent_before import Delivered, is_same, require_same
 from sojourn.http.service import Service
 
 __all__ = ["Result", "Sent", "begin"]
@@ -34,7 +34,7 @@ class Sent:
         """The message with what is beside it."""
         return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
 
-    def is_same(self, event: MessageReceivedEvent | AwaitAnsweredEvent, message: Message) -> bool:
+    def is_same(self, event: Delivered, message: Message) -> bool:
         """Whether what was delivered under its id is this message, whatever was beside it."""
         if isinstance(event, MessageReceivedEvent) and self.context is not None:
             own, rest = event.message.parts[: len(message.parts)], event.message.parts[len(message.parts) :]
@@ -97,7 +97,7 @@ async def begin(
         await attend(service.client, session.run)
         for each in sent:
             turn = await session.send(each.whole, message_id=each.id, by=asking.subject)
-            await require_same(service, session.run.id, turn.accepted, each.message, each.is_same)
+            await require_same(session.run, turn.accepted, each.message, each.is_same)
             after, message_id, is_new = turn.after, None if turn.is_answer else each.id, not turn.is_repeated
     run = session.run
     given = [*answers, *(await _from_outside(run, results) if results else ())]

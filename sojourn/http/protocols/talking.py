@@ -13,6 +13,7 @@ from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
+    MessageReceivedEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
 )
@@ -30,7 +31,6 @@ from sojourn.http.protocols.following import follow, read, recorded
 from sojourn.http.protocols.past import Delivered, past_of
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
-from sojourn.http.protocols.sent_before import delivered_before, is_same
 from sojourn.http.protocols.verdict import is_same_answer, verdict_of
 from sojourn.http.service import Service
 
@@ -204,9 +204,14 @@ async def reply_to(service: Service, run_id: str, accepted: Accepted, said: Said
     place = Place(run_id, accepted.after, accepted.message_id)
     if not accepted.repeated:
         return place
-    if delivered := await delivered_before(service, run_id, accepted):
-        return repeated(delivered, said)
-    return Place(run_id, accepted.after) if accepted.is_answer else place
+    if accepted.is_answer:
+        delivered = (await past_of(service, run_id)).delivered.get(accepted.message_id)
+        return repeated(delivered, said) if delivered else Place(run_id, accepted.after)
+    async with aclosing(recorded(service, place)) as events:
+        async for event, _ in events:
+            if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
+                return repeated(Delivered(place, event), said)
+    return place
 
 
 def repeated(delivered: Delivered, said: Said) -> Place:
@@ -215,9 +220,11 @@ def repeated(delivered: Delivered, said: Said) -> Place:
     Raises:
         Problem: It was something else.
     """
-    if not is_same(delivered.event, said.message):
-        raise reused(said.message_id, delivered.place.run_id)
-    return delivered.place
+    event, place = delivered.event, delivered.place
+    is_message = isinstance(event, MessageReceivedEvent)
+    if not (event.message == said.message if is_message else is_same_answer(event, said.text)):
+        raise reused(said.message_id, place.run_id)
+    return place
 
 
 async def _settled_by(

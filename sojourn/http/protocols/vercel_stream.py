@@ -21,7 +21,7 @@ from pydantic_ai.ui.vercel_ai.response_types import (
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.exact import exact
-from sojourn.http.protocols.chat import card_id
+from sojourn.http.protocols.cards import card_id
 from sojourn.http.protocols.follow import Followed
 from sojourn.http.protocols.native import DENIED, Asked, Noted, Settled, Stated
 from sojourn.http.protocols.turn import Turn

@@ -18,13 +18,13 @@ from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageB
 from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.sent_before import require_same
 from sojourn.http.replies import AcceptedMessage, Done, Runs
 from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.routes.settling import settled
+from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -79,7 +79,7 @@ async def send_message(
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
-    return await _send(attending, service, session, body, asking, wait)
+    return await _send(attending, session, body, asking, wait)
 
 
 @routes.get(
@@ -174,7 +174,7 @@ async def begin_session(
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
-    return await _send(attending, service, session, body, asking, wait)
+    return await _send(attending, session, body, asking, wait)
 
 
 async def _conversation(service: Service, asking: Principal, agent_id: str, session_id: str) -> Run:
@@ -193,7 +193,6 @@ async def _conversation(service: Service, asking: Principal, agent_id: str, sess
 
 async def _send(
     attending: Attendance,
-    service: Service,
     session: Session,
     body: MessageBody,
     asking: Principal,
@@ -204,7 +203,7 @@ async def _send(
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
     note(run_id=session.run.id)
     message = Message.user(body.message) if isinstance(body.message, str) else body.message
-    await require_same(service, session.run.id, turn.accepted, message)
+    await require_same(session.run, turn.accepted, message)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
     told = sent.model_copy(update=await _told(attending, turn, wait) if wait else {})
     return json_of(told, 200 if turn.is_repeated else 201)
