@@ -96,7 +96,9 @@ class Authenticated:
             )
         site = site_of(scope)
         whole = with_cookies(scope)
-        asked = scope[_CREDENTIALS] = site.with_credentials(whole) if site else whole
+        asked = site.with_credentials(whole) if site else whole
+        if asked is not scope:
+            scope[_CREDENTIALS] = asked
         found = await self._auth(Request(asked))
         if found is None:
             raise unauthenticated()
