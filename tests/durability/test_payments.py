@@ -1,0 +1,166 @@
+"""Payments at a bank that refuses, loses answers and hangs, while workers are killed and frozen and versions change.
+
+`SOJOURN_CASES=1000 pytest -s tests/durability/test_payments.py --timeout 3600` makes 1,000 payments and prints the figures.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sojourn import Run, RunError, RunFailed
+from tests.bank import read_ledger
+
+from .sojourn_process import SojournProcess
+from .stage import Stage
+
+pytestmark = pytest.mark.durability
+
+CASES = int(os.environ.get("SOJOURN_CASES", "10"))
+IS_QUICK = CASES <= 10
+"""Whether only workers are killed, and nothing takes long."""
+
+AT_ONCE = 10 if IS_QUICK else 40
+AGENTS = ("named", "unnamed", "careful", "code", "model")
+FORKED = ("named", "unnamed", "code")
+"""Agents whose steps have the same ids in a fork; a model that plans anew makes another call."""
+
+
+@pytest.fixture
+async def bank(tmp_path):
+    """A bank as a process of its own; its address, and its ledger."""
+    ledger = tmp_path / "ledger.jsonl"
+    words = ("-m", "tests.bank", "--ledger", str(ledger), "--seed", str(CASES))
+    words += ("--quick",) if IS_QUICK else ()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert process.stdout
+    yield (await process.stdout.readline()).decode().strip(), ledger
+    process.kill()
+    await process.wait()
+
+
+class Payments:
+    """The payments of a campaign, and what became of them."""
+
+    def __init__(self, stage: Stage, url: str) -> None:
+        self.stage, self.url = stage, url
+        self.answers: dict[str, list[str]] = {}
+        self.figures: Counter[str] = Counter()
+        self.is_over = False
+        self.serving: list[SojournProcess] = []
+        self._version = 1
+        self._dice = random.Random(CASES)
+
+    async def open(self) -> None:
+        """Start the workers."""
+        self.serving += await asyncio.gather(*(self.worker() for _ in range(3)))
+
+    async def worker(self) -> SojournProcess:
+        """Start a worker of the present version."""
+        name = {"BANK_URL": self.url, "PAYMENTS_VERSION": str(self._version), "NO_PROXY": "127.0.0.1"}
+        root = str(Path(__file__).parents[2])
+        return await self.stage.worker("payments_app:app", PYTHONPATH=root, **name)
+
+    async def disturb(self) -> None:
+        """Kill and freeze workers, and deploy the other version now and then, until all payments have ended."""
+        dice, serving, number = self._dice, self.serving, 0
+        while not self.is_over:
+            await asyncio.sleep(dice.uniform(0, 1) if IS_QUICK else dice.uniform(1, 4))
+            number += 1
+            if number % 4 == 2:
+                self._version = 3 - self._version
+                self.figures["deploys"] += 1
+            worker = serving.pop(0)
+            if number % 3 == 0 and not IS_QUICK:
+                worker.signal(signal.SIGSTOP)
+                await asyncio.sleep(dice.uniform(5, 20))
+                worker.signal(signal.SIGCONT)
+                serving.append(worker)
+                self.figures["freezes"] += 1
+            else:
+                worker.kill()
+                serving.append(await self.worker())
+                self.figures["kills"] += 1
+
+    async def pay(self, numbers: "asyncio.Queue[int]") -> None:
+        """Make payments one after the other."""
+        with contextlib.suppress(asyncio.QueueEmpty):
+            while True:
+                await self._pay(numbers.get_nowait())
+
+    async def _pay(self, number: int) -> None:
+        agent = AGENTS[number % len(AGENTS)]
+        dice, payment = random.Random(number), f"{agent}-{number}"
+        run = await self._patiently(lambda: self.stage.client.start(f"campaign.{agent}", payment))
+        answers = self.answers[payment] = [await self._end_of(run)]
+        if answers[0].startswith("run failed"):
+            self.figures["retries"] += 1
+            again = await self._patiently(lambda: self.stage.client.retry(run.id))
+            answers.append(await self._end_of(again))
+        if agent in FORKED and dice.random() < 0.2:
+            events = [event async for event in run.events()]
+            at = dice.choice(
+                [e.event_id for e in events if e.type in ("run_start", "tool_start", "tool_end")]
+            )
+            self.figures["forks"] += 1
+            fork = await self._patiently(lambda: self.stage.client.fork(run.id, at=at))
+            answers.append(await self._end_of(fork))
+
+    async def _end_of(self, run: Run) -> str:
+        try:
+            async with asyncio.timeout(600):
+                return (await self._patiently(run.result)).text
+        except RunFailed as error:
+            return f"run failed: {error}"
+
+    async def _patiently(self, request):
+        while True:
+            try:
+                return await request()
+            except RunFailed:
+                raise
+            except RunError as error:
+                if type(error).__name__ not in ("NoWorker", "ServerUnavailable"):
+                    raise
+                await asyncio.sleep(0.5)
+
+
+async def test_every_payment_is_made_once_or_its_outcome_is_unknown(stages, bank, capsys):
+    """No payment is made twice; what is said to be paid is paid, and what is said to have failed is not."""
+    url, ledger = bank
+    stage = await stages()
+    payments, began = Payments(stage, url), time.monotonic()
+    numbers: asyncio.Queue[int] = asyncio.Queue()
+    for number in range(CASES):
+        numbers.put_nowait(number)
+    await payments.open()
+    disturbing = asyncio.create_task(payments.disturb())
+    await asyncio.gather(*(payments.pay(numbers) for _ in range(AT_ONCE)))
+    payments.is_over = True
+    await disturbing
+    paid = Counter(payment for payment, _ in read_ledger(ledger))
+    figures, wrong = payments.figures, []
+    for payment, answers in payments.answers.items():
+        count = paid[payment]
+        figures[f"paid {count} times"] += 1
+        figures.update(answer.split(":")[0] for answer in answers)
+        said_paid = any(answer == "paid" for answer in answers)
+        said_failed = all(answer.startswith("failed") for answer in answers)
+        if count > 1 or (said_paid and count != 1) or (said_failed and count):
+            wrong.append((payment, count, answers))
+    with capsys.disabled():
+        print(f"\n{json.dumps(figures)} in {time.monotonic() - began:.0f} s")
+    assert wrong == []
+    assert sum(paid.values()) == len(paid)
+    assert len(payments.answers) == CASES
+    assert figures["kills"]
