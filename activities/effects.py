@@ -1,6 +1,5 @@
 """Which calls of a plan repeat an effect whose outcome is unknown; they get the key of the call that had it first."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,12 +82,7 @@ def _arguments(call: ToolRequest, tool: Runnable) -> Any:
     read = tool.read(call)
     if isinstance(read, ToolResult):
         return call.raw
-    if read.raw is None:
-        return read.payload
-    try:  # a tool that parses its arguments itself
-        return json.loads(read.raw)
-    except (ValueError, RecursionError):
-        return read.raw
+    return read.payload
 
 
 def _key(call: ToolRequest, tool: AnyTool, run_id: str) -> str:

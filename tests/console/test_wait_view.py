@@ -7,6 +7,8 @@ from sojourn.console.views.around import Around
 from sojourn.console.views.wait_view import MAX_TEXT, wait_view
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
+from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.tool_spec import Annotations
 
 
 def view_of(wait, asked=""):
@@ -33,3 +35,21 @@ def test_the_changes_of_a_tool_and_a_long_prompt_are_shown():
     assert (view.prompt, view.changes, view.cut) == (long, (long,), frozenset())
     assert view_of(AwaitConfirmation(**call, changes=["z"] * 51)).cut == {"changes"}
     assert view_of(AwaitConfirmation(**call, changes=["z" * (MAX_TEXT + 1)])).cut == {"changes"}
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_call_that_may_have_taken_effect_says_so(is_known):
+    """Of a call that repeats one whose outcome is unknown the first sentence says so, and none that nothing more changes."""
+    call = {"id": "w", "tool_call_id": "c", "tool": "shop.refund", "payload": {}, "payload_digest": "d"}
+    shown = ShownTool(annotations=Annotations(idempotent=True)) if is_known else None
+    first, again = (
+        [
+            each.text
+            for each in view_of(AwaitConfirmation(**call, shown=shown, outcome_unknown=said)).consequences
+        ]
+        for said in (False, True)
+    )
+    assert "An earlier attempt may have taken effect" in again[0]
+    assert not any("earlier attempt" in text for text in first)
+    assert ("Repeating it changes nothing more." in first) is is_known
+    assert "Repeating it changes nothing more." not in again

@@ -321,11 +321,12 @@ def consequences(
         repeats: Whether the call repeats one that may have taken effect.
     """
     of = tool.annotations if tool else spec.annotations if spec else None
+    earlier = Consequence("danger", "An earlier attempt may have taken effect; its outcome is unknown.")
+    found = [earlier] if repeats else []
     if of is None:
-        return (
-            Consequence("unknown", "This service does not know the tool, and cannot say what it changes."),
-        )
-    found = list(_declared(of, repeats=repeats))
+        why = "This service does not know the tool, and cannot say what it changes."
+        return (*found, Consequence("unknown", why))
+    found += _declared(of, repeats=repeats)
     agent = (tool.agent_id if tool else None) or (spec.agent_id if spec else None)
     if agent:
         found.append(Consequence("care", f"Starts the agent {one_line(agent, 100)}, with calls of its own."))
@@ -335,8 +336,6 @@ def consequences(
 
 
 def _declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
-    if repeats:
-        yield Consequence("danger", "An earlier attempt may have taken effect; its outcome is unknown.")
     if of.read_only:
         yield Consequence("calm", "Changes nothing.")
     elif of.destructive:

@@ -6,7 +6,7 @@ safeguards and the artifacts go along. A person's decisions were made for the or
 pause and open approvals stay there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -70,7 +70,7 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
         step = point.step
         if change.arguments:
             step = replace(step, plan=_edited(step.plan, again, change.arguments[again]))
-        state, waits_for = step.state, _reopened_step(step, again, origin.run_id)
+        state, waits_for = _unsettled(step.state, step, {again}), _reopened_step(step, again, origin.run_id)
         messages = messages[:-1]  # the step adds the plan's message itself
     elif point.step:
         state = _settled(point.step, change.results, origin.run_id, now)
@@ -224,14 +224,19 @@ def _settled(step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, n
     active = ActiveTime(budget=step.state.active.budget)
     state = changed(step.state, limit=None, active=active, totals=RunTotals())
     safeguards = state.safeguards.settle(step.plan.calls, executed, now)
-    after = state.settled(step.plan, executed, safeguards, now)
-    # The origin may have carried them out, or may do so yet.
-    unanswered = [
+    return _unsettled(state.settled(step.plan, executed, safeguards, now), step, replaced)
+
+
+def _unsettled(state: RunState, step: StepSoFar, known: Collection[str]) -> RunState:
+    """The state with the calls of a step that have no result: the origin may have carried them out, or may do so yet."""
+    unsettled = [
         call.tool_call_id
-        for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
-        if call.tool_call_id not in step.results and call.tool_call_id not in replaced
+        for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False)
+        if dispatch.kind in ("activity", "local")
+        and call.tool_call_id not in step.results
+        and call.tool_call_id not in known
     ]
-    return changed(after, unsettled=(*after.unsettled, *unanswered)) if unanswered else after
+    return changed(state, unsettled=(*state.unsettled, *unsettled)) if unsettled else state
 
 
 def _reopened_step(step: StepSoFar, call_id: str, run_id: str) -> PlanOutcome:
