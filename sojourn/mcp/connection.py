@@ -1,4 +1,4 @@
-"""Connection: the one session that all calls of a toolset share, opened again when it is lost.
+"""Connection: the session that lists the tools of a server, and the sessions in which calls are made.
 
 The server's tools are listed when a session opens, when the server says that they changed, and when the
 list reaches its maximum age; not for each call or run. A worker starts and continues without its server.
@@ -20,7 +20,9 @@ import structlog
 
 from sojourn.contracts.input_required import ToolInput
 from sojourn.errors import ToolUnavailable
-from sojourn.mcp.errors import SessionRefused
+from sojourn.mcp.limits import MAX_SESSIONS, SESSION_IDLE
+from sojourn.mcp.line import Line
+from sojourn.mcp.own_sessions import OwnSessions, Sharing
 from sojourn.mcp.transports import Transport
 
 if TYPE_CHECKING:
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Connection"]
 
 _log = structlog.get_logger("sojourn.mcp")
-
-_COOL = 0.5
-"""Seconds after a failed attempt to connect in which further callers get its error, without another attempt."""
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 30.0
@@ -42,8 +41,8 @@ _CALM = 1.0
 """Least seconds between two listings, however often a server says that its tools changed."""
 
 
-class Connection:
-    """Keeps a session open and the list of tools fresh, from `start` to `close`.
+class Connection(Line):
+    """Keeps a session open and the list of tools fresh, from `start` to `close`; calls for an owner have a session of its own.
 
     Args:
         toolset_id: The toolset, for logs.
@@ -52,6 +51,8 @@ class Connection:
         connect_timeout: Time limit for opening a session, without listing its tools.
         take_list: Lists and stores the tools of a session, and returns their number.
         on_drop: Called with the name of a listed tool that cannot be used, and the reason.
+        others: The sessions of owners.
+        sharing: Whose calls share a session.
     """
 
     def __init__(
@@ -63,7 +64,10 @@ class Connection:
         connect_timeout: timedelta,
         take_list: "Callable[[Session], Awaitable[int]]",
         on_drop: Callable[[str, str], None],
+        others: OwnSessions | None = None,
+        sharing: Sharing = "tenant",
     ) -> None:
+        super().__init__()
         self.transport = transport
         """How to reach the server; a new value takes effect with the next session."""
         self.unavailable: str | None = None
@@ -76,12 +80,11 @@ class Connection:
         self._listed_at = float("-inf")
         self._stale = asyncio.Event()
         self._tried = asyncio.Event()
-        self._context = contextvars.Context()
         self._keeper: asyncio.Task[None] | None = None
-        self._opening: asyncio.Task[Session] | None = None
-        self._held: list[Session] = []
-        self._failure: ToolUnavailable | None = None
-        self._failed_at = 0.0
+        self.sharing: Sharing = sharing
+        """Whose calls share a session."""
+        self._others = OwnSessions(toolset_id, MAX_SESSIONS, SESSION_IDLE) if others is None else others
+        self._others.open_session = self._new_session
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -107,82 +110,48 @@ class Connection:
                 await self._tried.wait()
 
     async def close(self) -> None:
-        """Stop the tasks and end the session, with a server process that was started for it."""
-        tasks = {task for task in (self._keeper, self._opening) if task is not None}
-        held = self._held
-        self._keeper, self._opening, self._held = None, None, []
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        await _close_all(held)
+        """Stop the tasks and end all sessions, with the server processes that were started for them."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+        await self._others.close()
+        await super().close()
 
     def refresh(self) -> None:
         """Have the tools listed again in the background, at least 1 s after the last listing."""
         self._stale.set()
 
     async def session(self) -> "Session":
-        """Return the session; open one if there is none, in one attempt that all callers share.
-
-        Raises:
-            ToolUnavailable: The server cannot be used now; the message says why.
-        """
+        """Return the session that lists the tools; open one if there is none. Raises as `Line.session`."""
         self.start()
-        if self._held and not self._held[-1].lost.is_set():
-            return self._held[-1]
-        if self._opening is None or self._opening.done():
-            if self._failure is not None and time.monotonic() - self._failed_at < _COOL:
-                raise ToolUnavailable(str(self._failure), retry_after=self._failure.retry_after)
-            # A session outlives the call that opens it, so its log lines must not have that call's context.
-            self._opening = asyncio.create_task(self._open(self._held), context=self._context.copy())
-            self._opening.add_done_callback(_retrieve)
-        return await asyncio.shield(self._opening)
+        return await super().session()
 
-    async def send(
+    async def send_for(
         self,
+        owner: str,
         name: str,
         arguments: dict[str, Any],
         on_progress: "OnProgress | None",
         tool_input: ToolInput | None = None,
     ) -> Any:
-        """Call a tool of the server, or continue a call that asked for input; return the SDK's result.
-
-        A call that the server refuses because it forgot the session is sent once more, on a new session.
-
-        Args:
-            name: The tool's name at the server.
-            arguments: The valid arguments.
-            on_progress: Called with each progress notification.
-            tool_input: The responses to the input that the call asked for.
-
-        Raises:
-            ToolUnavailable: The server cannot be reached, or the connection broke off during the call.
-            SojournError: Another error of `sojourn.mcp.errors.translate`.
-        """
-        for _ in range(2):
-            session = await self.session()
-            try:
-                return await session.call(name, arguments, on_progress, tool_input)
-            except SessionRefused:
-                continue  # the server did not execute the call, so it is safe to send it again
-            except ToolUnavailable:
-                self.refresh()
-                raise
-        raise ToolUnavailable("its MCP server closes each session as soon as it is opened")
-
-    async def _open(self, held: "list[Session]") -> "Session":
-        # The old session ends first: its server process may hold a lock.
-        await _close_all(held)
-        try:
-            session = await self._open_session()
-        except ToolUnavailable as error:
-            self._failure, self._failed_at = error, time.monotonic()
-            raise
-        self._failure = None
-        held.append(session)
-        return session
+        """Call a tool in the session of an owner; empty for the session that lists the tools. Raises as `Line.send`."""
+        if not owner:
+            return await self.send(name, arguments, on_progress, tool_input)
+        self.start()
+        async with self._others.line(owner) as line:
+            return await line.send(name, arguments, on_progress, tool_input)
 
     async def _open_session(self) -> "Session":
+        session = await self._new_session()
+        try:
+            await self._list(session)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _new_session(self) -> "Session":
         # In a thread: loading the SDK takes about a second.
         try:
             module = await asyncio.to_thread(importlib.import_module, "sojourn.mcp.session")
@@ -195,7 +164,6 @@ class Connection:
         )
         try:
             await session.open(self._connect_timeout)
-            await self._list(session)
         except BaseException:
             await session.close()
             raise
@@ -264,15 +232,3 @@ class Connection:
             server = repr(self.transport)
             _log.warning("mcp_server_unavailable", toolset=self._toolset_id, server=server, reason=why)
         self.unavailable = why
-
-
-async def _close_all(held: "list[Session]") -> None:
-    while held:
-        await held[-1].close()
-        held.pop()
-
-
-def _retrieve(opening: "asyncio.Task[Session]") -> None:
-    """Retrieve the outcome, so that asyncio does not warn of an exception that no caller waited for."""
-    if not opening.cancelled():
-        opening.exception()

@@ -14,7 +14,9 @@ __all__ = [
     "MAX_MESSAGE_BYTES",
     "MAX_PAGES",
     "MAX_SCHEMA_BYTES",
+    "MAX_SESSIONS",
     "MAX_TOOLS",
+    "SESSION_IDLE",
     "TTL",
 ]
 
@@ -56,3 +58,9 @@ LIST_TIMEOUT = timedelta(seconds=60)
 
 TTL = timedelta(minutes=5)
 """Default maximum age of a list of tools."""
+
+MAX_SESSIONS = 32
+"""Default number of sessions of tenants or principals at once with one server."""
+
+SESSION_IDLE = timedelta(minutes=10)
+"""Default time after which a session of a tenant or principal without calls ends."""

@@ -25,6 +25,7 @@ from sojourn.mcp import errors
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.content import ABSENT, error_text, to_result
 from sojourn.mcp.elicitation import Rounds
+from sojourn.mcp.own_sessions import owner_of
 from sojourn.mcp.text import masked, progress_line
 from sojourn.serving.off_loop import fits, run_in_thread
 
@@ -144,7 +145,10 @@ class McpTool:
                 )
             return await known[self.id.tool].prepare({}, call, meta)()
         secrets = self._connection.secrets
-        send = functools.partial(self._connection.send, self.spec.id.tool, arguments, _progress(secrets))
+        owner = owner_of(meta.principal, self._connection.sharing)
+        send = functools.partial(
+            self._connection.send_for, owner, self.spec.id.tool, arguments, _progress(secrets)
+        )
         rounds = Rounds(send, secrets, meta.input)
         try:
             answer = await rounds.finish()

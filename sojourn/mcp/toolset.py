@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import structlog
 
@@ -15,7 +15,8 @@ from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import Connection
-from sojourn.mcp.limits import CONNECT_TIMEOUT, TTL
+from sojourn.mcp.limits import CONNECT_TIMEOUT, MAX_SESSIONS, SESSION_IDLE, TTL
+from sojourn.mcp.own_sessions import OwnSessions, Sharing
 from sojourn.mcp.spec_from_listing import (
     Terms,
     check_approvers,
@@ -67,6 +68,9 @@ def _is_transport(given: Any) -> bool:
     retry=RETRY,
     ttl=DURATION,
     connect_timeout=DURATION,
+    session=Kind('"tenant", "principal" or "shared"', lambda value: value in get_args(Sharing)),
+    max_sessions=Kind("a number above 0", lambda value: type(value) is int and value > 0),
+    session_idle=DURATION,
 )
 class McpToolset:
     """The tools of an MCP server (SR-12).
@@ -80,6 +84,10 @@ class McpToolset:
         retry: How often a transient failure is retried.
         ttl: Maximum age of the list of tools.
         connect_timeout: Time limit for connecting to the server.
+        session: Whose calls share a session with the server, and so what it keeps for one, such as a cart: those of a `tenant`, those of a
+            `principal`, or with `shared` all calls of a worker. Runs without a principal, or of no tenant, share one.
+        max_sessions: Most sessions of tenants or principals at once; for `mcp.Stdio` each is a process.
+        session_idle: A session without a call for this long ends, with what the server keeps for it.
         include: Names or patterns (`read_*`) of the tools to use, or a single one; all when left out.
         exclude: Names or patterns of the tools to leave out, or a single one.
         trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision who is
@@ -111,6 +119,9 @@ class McpToolset:
         retry: Retry | None = None,
         ttl: timedelta = TTL,
         connect_timeout: timedelta = CONNECT_TIMEOUT,
+        session: Sharing = "tenant",
+        max_sessions: int = MAX_SESSIONS,
+        session_idle: timedelta = SESSION_IDLE,
         include: str | Iterable[str] | None = None,
         exclude: str | Iterable[str] = (),
         trusted: bool = False,
@@ -121,7 +132,12 @@ class McpToolset:
     ) -> None:
         if not isinstance(id, str) or not TOOLSET_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
-        for name, duration in (("timeout", timeout), ("ttl", ttl), ("connect_timeout", connect_timeout)):
+        for name, duration in (
+            ("timeout", timeout),
+            ("ttl", ttl),
+            ("connect_timeout", connect_timeout),
+            ("session_idle", session_idle),
+        ):
             if fault := duration_fault(name, duration):
                 raise DefinitionError(f"toolset {id}: {fault}")
         confirmation = {} if confirmation is None else confirmation
@@ -146,7 +162,9 @@ class McpToolset:
             ttl=ttl,
             connect_timeout=connect_timeout,
             take_list=self._take_list,
-            on_drop=lambda name, why: self._catalogue.warn(name, why),  # noqa: PLW0108 - `_catalogue` is set below
+            on_drop=self._warn,
+            others=OwnSessions(id, max_sessions, session_idle),
+            sharing=session,
         )
         self._catalogue = Catalogue(
             id,
@@ -227,6 +245,9 @@ class McpToolset:
         self._warn_unused("mcp_four_eyes_unused", unmatched(self._terms.four_eyes, self.tools))
         self._warn_unused("mcp_bounded_unused", unmatched(self._terms.bounded, bounded))
         return len(self.tools)
+
+    def _warn(self, name: str, why: str) -> None:
+        self._catalogue.warn(name, why)
 
     def _warn_unused(self, event: str, names: list[str]) -> None:
         if names and names != self._unused.get(event):

@@ -18,7 +18,7 @@ def test_its_toolsets_are_declared_as_they_stand():
         if "await" not in block:
             exec(block, scope)
     declared = {name: value for name, value in scope.items() if isinstance(value, McpToolset)}
-    assert declared.keys() == {"everything", "search", "older", "files", "inventory"}
+    assert declared.keys() == {"everything", "search", "older", "files", "inventory", "shop"}
     assert declared["files"]["delete_all"].spec.confirmation == "Delete {path}?"
     assert declared["inventory"]["count"].spec.trusted
 
@@ -29,6 +29,7 @@ def test_its_toolsets_are_declared_as_they_stand():
         f"over {limits.MAX_FORM_FIELDS} fields or {limits.MAX_FORM_BYTES // 1_000} KB",
         f"more than {limits.MAX_MESSAGE_BYTES // 1_000_000} MB",
         f"({limits.TTL.total_seconds() / 60:g} minutes)",
+        f"`session_idle` ({limits.SESSION_IDLE.total_seconds() / 60:g} minutes), or when `max_sessions` ({limits.MAX_SESSIONS})",
     ],
 )
 def test_its_figures_are_those_of_the_code(text):
