@@ -110,6 +110,8 @@ class PlanActivity:
             )
         self._first_time.planned(key[1], outcome)
         changes: dict[str, Any] = {"local": True} if is_local else {}
+        if task.opens and task.parent is None and self._app.visibility_of(agent.id) == "subject":
+            changes["visibility"] = "subject"
         if task.version:
             changes["version"] = task.version
         if self._app.notices:

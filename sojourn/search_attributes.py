@@ -1,5 +1,9 @@
 """The search attributes of a run, and their registration in a namespace."""
 
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -16,7 +20,9 @@ __all__ = [
     "PAUSED",
     "SESSION",
     "TENANT",
+    "TYPES",
     "UNREGISTERED",
+    "VISIBLE_TO",
     "attributes_of",
     "attributes_to_try",
     "is_unknown",
@@ -38,14 +44,25 @@ FORK_OF = SearchAttributeKey.for_keyword("SojournForkOf")
 TENANT = SearchAttributeKey.for_keyword("SojournTenant")
 """The tenant of who asked for the run; unset for a run without one."""
 
+VISIBLE_TO = SearchAttributeKey.for_keyword_list("SojournVisibleTo")
+"""The marks of those who may see the run, beside operators; unset for a run that all of its tenant may see."""
+
 IDLE = "(idle)"
 """The value of `AWAITING` while a conversation waits for its next message."""
 
 PAUSED = "(paused)"
 """The value of `AWAITING` while a run is paused."""
 
-NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting", "SojournForkOf", "SojournTenant")
-"""The names of all search attributes, each of type Keyword."""
+TYPES = {
+    **dict.fromkeys(
+        ("SojournAgent", "SojournSession", "SojournAwaiting", "SojournForkOf", "SojournTenant"), "Keyword"
+    ),
+    "SojournVisibleTo": "KeywordList",
+}
+"""The type of each search attribute, by name."""
+
+NAMES = tuple(TYPES)
+"""The names of all search attributes."""
 
 UNREGISTERED = "sojourn_unregistered"
 """The extern function from which workflow code gets the names that the namespace lacks."""
@@ -53,32 +70,37 @@ UNREGISTERED = "sojourn_unregistered"
 HOW_TO_REGISTER = (
     "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "
     "or: temporal operator search-attribute create "
-    + " ".join(f"--name {name} --type Keyword" for name in NAMES)
+    + " ".join(f"--name {name} --type {kind}" for name, kind in TYPES.items())
 )
 """The text of errors and logs where a namespace lacks the search attributes."""
 
 
 def attributes_of(
-    agent_id: str, session_id: str, fork_of: str = "", tenant: str = ""
+    agent_id: str, session_id: str, fork_of: str = "", tenant: str = "", visible_to: Sequence[str] = ()
 ) -> TypedSearchAttributes:
     """Return the search attributes of a run's start."""
-    pairs: list[SearchAttributePair[str]] = [SearchAttributePair(AGENT, agent_id)]
+    pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(AGENT, agent_id)]
     if session_id:
         pairs.append(SearchAttributePair(SESSION, session_id))
     if fork_of:
         pairs.append(SearchAttributePair(FORK_OF, fork_of))
     if tenant:
         pairs.append(SearchAttributePair(TENANT, tenant))
+    if visible_to:
+        pairs.append(SearchAttributePair(VISIBLE_TO, list(visible_to)))
     return TypedSearchAttributes(pairs)
 
 
 def attributes_to_try(
-    agent_id: str, session_id: str, fork_of: str = "", tenant: str = ""
+    agent_id: str, session_id: str, fork_of: str = "", tenant: str = "", visible_to: Sequence[str] = ()
 ) -> list[TypedSearchAttributes]:
     """Return the search attributes of a run's start, and then what a namespace of an earlier version has of them."""
-    origins = [fork_of, ""] if fork_of else [""]
-    tenants = [tenant, ""] if tenant else [""]
-    return [attributes_of(agent_id, session_id, origin, one) for origin in origins for one in tenants]
+    tried = itertools.product(
+        [fork_of, ""] if fork_of else [""],
+        [tenant, ""] if tenant else [""],
+        [visible_to, ()] if visible_to else [()],
+    )
+    return [attributes_of(agent_id, session_id, *each) for each in tried]
 
 
 def is_unknown(error: RPCError) -> bool:
@@ -96,10 +118,14 @@ async def register(client: Client) -> str | None:
         known = await service.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
         missing = [name for name in NAMES if name not in known.custom_attributes]
         if missing:
-            keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+            kinds = {
+                "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+                "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+            }
             await service.add_search_attributes(
                 AddSearchAttributesRequest(
-                    namespace=client.namespace, search_attributes=dict.fromkeys(missing, keyword)
+                    namespace=client.namespace,
+                    search_attributes={name: kinds[TYPES[name]] for name in missing},
                 )
             )
     except RPCError as error:

@@ -333,7 +333,9 @@ class AgentRun(RunQueries, MessageHandlers):
             failed = self._failed(cause)
             raise failed from failed.__cause__
         plan = self._taken(result)
-        self._state = self._state.planned(plan, workflow.now())
+        before, self._state = self._state, self._state.planned(plan, workflow.now())
+        if (viewers := self._state.viewers) != before.viewers:
+            self.awaits.listed.show_to(viewers)
         self._clock.watch()
         return plan
 

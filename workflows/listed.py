@@ -1,7 +1,7 @@
 """Listed: what lists of runs know of a run that goes on: its search attributes, as far as the namespace has them, and its start."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -9,7 +9,8 @@ from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from sojourn.core.run.introduction import STARTED_AT
-from sojourn.search_attributes import AGENT, TENANT, UNREGISTERED
+from sojourn.core.run.visibility import VISIBLE_TO as MEMO
+from sojourn.search_attributes import AGENT, TENANT, UNREGISTERED, VISIBLE_TO
 
 _COLUMN = re.compile("(Bool|Datetime|Double|Int|Keyword|KeywordList|Text)[0-9]{2}")
 """A column of the server's database, by whose name it shows an attribute once all of a namespace were removed."""
@@ -36,7 +37,7 @@ class Listed:
         """The tenant that the start has set; empty where the namespace did not have its attribute then."""
         return workflow.info().typed_search_attributes.get(TENANT) or ""
 
-    def may_set(self, *keys: SearchAttributeKey[str]) -> bool:
+    def may_set(self, *keys: SearchAttributeKey[Any]) -> bool:
         """Whether the namespace has these attributes, as far as this worker knows."""
         if self._is_off or not self.is_listed:
             return False
@@ -45,6 +46,16 @@ class Listed:
         if workflow.unsafe.is_replaying() or is_missing:
             self._is_off = workflow.patched(f"unlisted-{self._asked}")
         return not self._is_off
+
+    def show_to(self, viewers: Sequence[str]) -> None:
+        """Record who may see the run, where lists find it, and in the memo, which every namespace has.
+
+        Args:
+            viewers: Their marks.
+        """
+        if self.may_set(VISIBLE_TO):
+            workflow.upsert_search_attributes([VISIBLE_TO.value_set(list(viewers))])  # pyright: ignore[reportUnknownMemberType]
+        workflow.upsert_memo({MEMO: list(viewers)})
 
     def kept(self) -> TypedSearchAttributes | None:
         """The search attributes for the next execution, without those that the namespace lacks; None for all.

@@ -297,6 +297,8 @@ class MessageHandlers(ABC):
             return Accepted(message_id=sent.message_id, after=known, repeated=True, is_answer=was_answer)
         after = place_in(state.executions, workflow.info().get_current_history_length())
         self.current.state, sent = state.received(sent, after)
+        if (viewers := self.current.state.viewers) != state.viewers:
+            self.awaits.listed.show_to(viewers)
         if sent.mode == "interrupt":
             self.conversation.interrupt()
         return Accepted(message_id=sent.message_id, after=after)

@@ -55,10 +55,11 @@ from sojourn.core.run.limits import limits_of
 from sojourn.core.run.memory import for_task
 from sojourn.core.run.state import call_status
 from sojourn.core.run.step_progress import CallProgress, Past, StepProgress
+from sojourn.core.run.visibility import viewers_of
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 from sojourn.core.values.unread import Unread
 from sojourn.core.values.wire import size_of
-from sojourn.search_attributes import AGENT, SESSION, TENANT, attributes_of
+from sojourn.search_attributes import AGENT, SESSION, TENANT, VISIBLE_TO, attributes_of
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import cut_short, stop_if_canceled
@@ -514,8 +515,10 @@ class Step:
             callers=[*self._run.callers, self._run.agent_id],
             answer=dispatch.answer,
             key_run_id=self._run.key_run_id and child_run_id(self._run.key_run_id, call.tool_call_id),
+            visibility=self._run.visibility,
+            visible_to=list(self._current.state.viewers),
         )
-        attributes = self._search_attributes(agent_id)
+        attributes = self._search_attributes(agent_id, viewers_of(child))
         if attributes:
             child = child.model_copy(update={"listed": True})
         introduction, began = introduce(child, call.name), self._child_time.total
@@ -556,10 +559,12 @@ class Step:
         result = child_outcomes.finished(call, output, link, typed=dispatch.answer is not None)
         return with_bounds(result) if dispatch.bounded else result
 
-    def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
+    def _search_attributes(self, agent_id: str, viewers: Sequence[str]) -> TypedSearchAttributes | None:
         """The child run's own search attributes, where this server knows them: a child run inherits none."""
         listed = self._awaits.listed
         tenant = listed.tenant
-        if not listed.may_set(AGENT, SESSION, *([TENANT] if tenant else [])):
+        if not listed.may_set(
+            AGENT, SESSION, *([TENANT] if tenant else []), *([VISIBLE_TO] if viewers else [])
+        ):
             return None
-        return attributes_of(agent_id, self._run.session_id, tenant=tenant)
+        return attributes_of(agent_id, self._run.session_id, tenant=tenant, visible_to=viewers)

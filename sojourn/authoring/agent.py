@@ -13,6 +13,7 @@ from sojourn.authoring.options import (
     POLICY,
     TEXT,
     TEXTS,
+    VISIBILITY,
     Kind,
     declares,
     list_of,
@@ -26,6 +27,7 @@ from sojourn.authoring.tool_options import check_options, check_templates
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Visibility
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -264,6 +266,7 @@ class AgentToolset:
     description=TEXT,
     task_queue=TEXT,
     local=FLAG,
+    visibility=VISIBILITY,
 )
 class Agent:
     """A planner with the tools it may use and the limits of its runs.
@@ -276,6 +279,8 @@ class Agent:
         description: For catalogues, and for agents that use this agent as a tool.
         task_queue: The task queue of its runs when started as a tool; by default the caller's.
         local: Whether turns are planned by local activities, beside the workflow: for a planner that decides in milliseconds and asks nobody.
+
+        visibility: Who sees its runs over HTTP, in place of what the app says: everybody of the tenant, or only those they act for.
 
     Raises:
         DefinitionError: The id, the planner or a toolset is invalid, or the planner of a local agent is a model.
@@ -291,6 +296,7 @@ class Agent:
         description: str = "",
         task_queue: str | None = None,
         local: bool = False,
+        visibility: Visibility | None = None,
     ) -> None:
         if not isinstance(id, str) or not AGENT_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"agent {id!r}: the id must have the form <service>.<agent>")
@@ -316,6 +322,7 @@ class Agent:
                 f"agent {id}: a local planner decides in milliseconds, and a model does not; leave out local="
             )
         self.local = local
+        self.visibility: Visibility | None = visibility
 
     def __repr__(self) -> str:
         """The agent's id, and the ids of its toolsets."""

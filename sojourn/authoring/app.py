@@ -12,7 +12,17 @@ from sojourn.authoring.app_name import APP_NAME, declaring_module, name_in_modul
 from sojourn.authoring.approvers import ApproverCheck
 from sojourn.authoring.catalog_entry import entry_of
 from sojourn.authoring.interceptor import Interceptor
-from sojourn.authoring.options import FLAG, MAPPING, TEXT, Kind, declares, is_async, list_of, shown
+from sojourn.authoring.options import (
+    FLAG,
+    MAPPING,
+    TEXT,
+    VISIBILITY,
+    Kind,
+    declares,
+    is_async,
+    list_of,
+    shown,
+)
 from sojourn.authoring.policy_names import check_policy_names
 from sojourn.authoring.remote import RemoteToolset
 from sojourn.authoring.runnable import Runnable
@@ -21,6 +31,7 @@ from sojourn.authoring.sources import Executor
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import task_queue_fault
 from sojourn.contracts.notice import Notice, NoticeKind
+from sojourn.contracts.principal import Visibility
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
@@ -62,6 +73,7 @@ AnyTool = Runnable | ExportedTool[..., Any]
     interceptors=list_of("interceptors"),
     live=Kind("an address or a transport", lambda value: isinstance(value, str) or hasattr(value, "close")),
     allow_loosening=FLAG,
+    visibility=VISIBILITY,
     on_wait=_TOLD,
     on_turn=_TOLD,
     on_end=_TOLD,
@@ -86,6 +98,8 @@ class App:
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
             `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
+        visibility: Who sees a run over HTTP: everybody of its tenant, or with `subject` only those it acts for, operators, and who has to
+            approve one of its calls. A child run is seen as its parent is.
         on_wait: Told when a run waits for somebody: an async function of a `Notice`, or a `Webhook`.
         on_turn: The same, when a turn of a conversation has ended.
         on_end: The same, when a run has ended that is no child run.
@@ -108,6 +122,7 @@ class App:
         policy_engine: PolicyEngine | None = None,
         live: LiveTransport | str | None = None,
         allow_loosening: bool = False,
+        visibility: Visibility = "tenant",
         on_wait: NoticeFunction | None = None,
         on_turn: NoticeFunction | None = None,
         on_end: NoticeFunction | None = None,
@@ -128,6 +143,7 @@ class App:
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live
         self._allow_loosening = allow_loosening
+        self.visibility: Visibility = visibility
         told: dict[NoticeKind, NoticeFunction | None] = {"wait": on_wait, "turn": on_turn, "end": on_end}
         self.notices: dict[NoticeKind, NoticeFunction] = {kind: tell for kind, tell in told.items() if tell}
         """The functions that are told of notices, by kind."""
@@ -237,6 +253,20 @@ class App:
     def agent(self, agent_id: str) -> Agent | None:
         """The agent with this id, or None."""
         return self._agents.get(agent_id)
+
+    def visibility_of(self, agent_id: str) -> Visibility:
+        """Who sees the runs of an agent; of one that the app does not have, as the app says."""
+        agent = self._agents.get(agent_id)
+        return (agent and agent.visibility) or self.visibility
+
+    @property
+    def subject_agents(self) -> frozenset[str] | None:
+        """The agents whose runs only their subjects see; None for all but those that say otherwise."""
+        if self.visibility == "subject" and all(
+            each.visibility != "tenant" for each in self._agents.values()
+        ):
+            return None
+        return frozenset(id for id in self._agents if self.visibility_of(id) == "subject")
 
     def policy_of(self, agent: Agent, override: RunPolicyOverride | None, *, is_child: bool) -> RunPolicy:
         """The limits of a run of this agent, from the agent's policy and the run's override.

@@ -26,6 +26,7 @@ __all__ = [
     "RETRY",
     "TEXT",
     "TEXTS",
+    "VISIBILITY",
     "Kind",
     "check_kinds",
     "declares",
@@ -96,6 +97,7 @@ def _policy(value: Any) -> str | None:
 
 TEXT = Kind("a text", lambda value: isinstance(value, str))
 FLAG = Kind("True or False", lambda value: isinstance(value, bool))
+VISIBILITY = Kind('"tenant" or "subject"', lambda value: value in ("tenant", "subject"))
 DURATION = Kind("a timedelta", lambda value: isinstance(value, timedelta), _seconds)
 TEXTS = Kind("a list of texts", _is_texts, lambda value: f"[{value!r}]" if isinstance(value, str) else None)
 RETRY = Kind(

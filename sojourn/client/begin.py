@@ -12,6 +12,7 @@ from temporalio.service import RPCError
 from sojourn import search_attributes
 from sojourn.contracts.run import RunInput
 from sojourn.core.run.introduction import introduce
+from sojourn.core.run.visibility import viewers_of
 
 __all__ = ["begin"]
 
@@ -56,8 +57,10 @@ async def begin(
         "static_details": introduction.details,
     }
     start = client.start_workflow if update is None else partial(_start_with, client, *update)
-    origin, tenant = run.forked_from.run_id if run.forked_from else "", run.tenant
-    for attributes in search_attributes.attributes_to_try(run.agent_id, run.session_id, origin, tenant):
+    origin = run.forked_from.run_id if run.forked_from else ""
+    for attributes in search_attributes.attributes_to_try(
+        run.agent_id, run.session_id, origin, run.tenant, viewers_of(run)
+    ):
         try:
             return await start("AgentRun", listed, search_attributes=attributes, **options)
         except RPCError as error:

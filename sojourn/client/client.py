@@ -36,7 +36,7 @@ from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.schedule import ScheduleStatus
@@ -131,6 +131,7 @@ class Client(Access):
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
+        visibility: Visibility = "tenant",
         attach: bool = False,
         wait_for_worker: bool = False,
     ) -> "Run":
@@ -146,6 +147,7 @@ class Client(Access):
             labels: Labels for planners, tools and listings; they authorise nothing.
             policy: Limits of this run; a value applies only where it is tighter.
             principal: Who asks, as the caller has found out; told to planners, tools and policy engines, in child runs too.
+            visibility: Who sees the run over HTTP, before its first plan too, from which on it is as the agent's app says where that says `subject`.
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
@@ -166,6 +168,7 @@ class Client(Access):
             labels=dict(labels or {}),
             policy=policy,
             principal=principal,
+            visibility=visibility,
         )
         try:
             queue = self.task_queue or await queue_of(
@@ -333,6 +336,7 @@ class Client(Access):
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
+        visibility: Visibility = "tenant",
     ) -> "Session":
         """A handle of the conversation with an agent; sends no request, and starts nothing.
 
@@ -343,12 +347,21 @@ class Client(Access):
             policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts
                 it; a value applies only where it is tighter than the agent's.
             principal: Who asks. Its tenant says whose conversation it is: those of two tenants with one session id are
-                two. Where this handle's first message starts the conversation, all of its messages are answered for it.
+                two. The turns that this handle's messages open act for it.
+            visibility: Who sees the conversation over HTTP, where this handle's first message starts it, as for `start`.
 
         Raises:
             InvalidInput: An argument breaks its rule.
         """
-        return Session(self, agent_id, session_id, labels=labels, policy=policy, principal=principal)
+        return Session(
+            self,
+            agent_id,
+            session_id,
+            labels=labels,
+            policy=policy,
+            principal=principal,
+            visibility=visibility,
+        )
 
     def list_sessions(
         self,

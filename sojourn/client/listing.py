@@ -44,6 +44,12 @@ class Selection:
     children: bool = True
     fork_of: str | None = None
     tenant: str | None = None
+    viewer: str = ""
+    """Only runs that the subject with this mark may see; empty for all."""
+    by_subject: frozenset[str] | None = frozenset()
+    """With a viewer: agents of which runs that do not say who may see them are left out; None for all agents."""
+    awaits: str = ""
+    """Only runs of which the oldest wait has an id that begins so."""
     only_sessions: bool = False
     """Only conversations that a `Session` finds by its ids: not their forks."""
     text: str = ""
@@ -69,6 +75,7 @@ class Selection:
             clauses.append(
                 f"SojournTenant = {quoted(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
             )
+        clauses += self._seen
         if which := _BY_AWAITING.get(self.status or ""):
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif self.status:
@@ -76,6 +83,19 @@ class Selection:
         else:
             clauses.append("ExecutionStatus != 'ContinuedAsNew'")
         return " AND ".join(clauses)
+
+    @property
+    def _seen(self) -> list[str]:
+        """The clauses of the runs that the viewer may see; child runs, which have the marks of their parents, too."""
+        awaits = [f"SojournAwaiting STARTS_WITH {quoted(self.awaits)}"] if self.awaits else []
+        if not self.viewer:
+            return awaits
+        marked = f"SojournVisibleTo = {quoted(self.viewer)}"
+        if self.by_subject is None:
+            return [*awaits, marked]
+        agents = ", ".join(quoted(agent_id) for agent_id in sorted(self.by_subject))
+        others = f" AND SojournAgent NOT IN ({agents})" if agents else ""
+        return [*awaits, f"({marked} OR (SojournVisibleTo IS NULL{others}))"]
 
     @property
     def is_exact(self) -> bool:

@@ -15,7 +15,7 @@ from sojourn.events.one_run import first_execution
 
 __all__ = ["is_start_of", "messages_at_start"]
 
-_NOT_ASKED = {"listed", "principal"}
+_NOT_ASKED = {"listed", "principal", "visibility"}
 """Fields of an input that the request does not choose."""
 
 

@@ -25,7 +25,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.message import Message
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
@@ -157,6 +157,7 @@ class Session:
             value applies only where it is tighter than the agent's.
         principal: Who asks, and sends the messages of this handle: the turns that they open act for it. Its tenant says whose
             conversation it is.
+        visibility: Who sees the conversation over HTTP, where this handle's first message starts it.
 
     Raises:
         InvalidInput: An id breaks its rule.
@@ -171,6 +172,7 @@ class Session:
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
+        visibility: Visibility = "tenant",
     ) -> None:
         if not AGENT_ID.match(agent_id):
             raise InvalidInput(f"agent_id {agent_id[:80]!r} has the form <service>.<agent>")
@@ -195,6 +197,7 @@ class Session:
             labels=dict(labels or {}),
             policy=policy,
             principal=principal,
+            visibility=visibility,
         )
 
     def __repr__(self) -> str:

@@ -78,7 +78,9 @@ class ListedRuns:
             InvalidInput: The cursor is none of this list, or the search attributes are not registered.
             ServerUnavailable: The server does not answer.
         """
-        return await self._once.read((asking.tenant, wanted), FRESH, lambda: self._read(asking, wanted))
+        return await self._once.read(
+            (self._service.view(asking), wanted), FRESH, lambda: self._read(asking, wanted)
+        )
 
     async def _read(self, asking: Principal, wanted: Wanted) -> Found:
         stuck, counts = await asyncio.gather(

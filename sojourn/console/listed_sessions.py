@@ -89,7 +89,7 @@ class ListedSessions:
             InvalidInput: The cursor is none of this list, or the search attributes are not registered.
             ServerUnavailable: The server does not answer.
         """
-        now, key = time.monotonic(), (asking.tenant, selection, cursor, text)
+        now, key = time.monotonic(), (self._service.view(asking), selection, cursor, text)
         known = self._pages.pop(key, None)
         if known is None or (known[1].done() and (now - known[0] > FRESH or known[1].exception())):
             known = now, asyncio.ensure_future(self._read(asking, selection, cursor, text))

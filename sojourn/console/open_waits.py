@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sojourn.client.listing import Selection
 from sojourn.contracts.principal import Principal
 from sojourn.http.inbox import FoundWait, FoundWaits, WaitingRuns
+from sojourn.http.locks.tenancy import View
 from sojourn.http.service import Service
 
 __all__ = ["HURRY", "LIVE", "OpenWaits"]
@@ -61,7 +62,7 @@ class OpenWaits:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._lists: OrderedDict[tuple[str, Selection], _List] = OrderedDict()
+        self._lists: OrderedDict[tuple[View, Selection], _List] = OrderedDict()
 
     async def page(
         self,
@@ -87,7 +88,7 @@ class OpenWaits:
         """
         begin = time.monotonic()
         is_first = await self._list(asking, selection, patience)
-        listed = self._lists[asking.tenant, selection].runs
+        listed = self._lists[self._service.view(asking), selection].runs
         if listed is None:
             unread = await self._service.count(asking, replace(selection, status="waiting"))
             return FoundWaits([], None, is_whole=True, count=0, unread=unread)
@@ -98,7 +99,7 @@ class OpenWaits:
 
     async def _list(self, asking: Principal, selection: Selection, patience: float) -> bool:
         """Have a list, the present one if that does not take longer; returns whether it is the first one."""
-        key = asking.tenant, selection
+        key = self._service.view(asking), selection
         known = self._lists.setdefault(key, _List())
         self._lists.move_to_end(key)
         while len(self._lists) > MAX_LISTS:

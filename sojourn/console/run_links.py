@@ -46,7 +46,7 @@ async def links_of(service: Service, asking: Principal, watched: WatchedRun) -> 
         once = _FORKS.setdefault(service, Once())
         async with asyncio.timeout(PATIENCE):
             forks = await once.read(
-                (asking.tenant, watched.run_id), FRESH, lambda: _forks(service, asking, watched.run_id)
+                (service.view(asking), watched.run_id), FRESH, lambda: _forks(service, asking, watched.run_id)
             )
     return RunLinks(tuple(forks[:SHOWN]), len(forks) > SHOWN, _in_temporal(service, asking, watched))
 

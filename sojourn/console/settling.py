@@ -13,7 +13,14 @@ from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, NoWorker, ServerUnavailable
+from sojourn.errors import (
+    ApprovalVoid,
+    AwaitClosed,
+    InvalidInput,
+    NoWorker,
+    RunNotFound,
+    ServerUnavailable,
+)
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.inbox import FoundWait
 from sojourn.http.problems import Problem, problem_of
@@ -58,7 +65,7 @@ def no_wait(name: str) -> Problem:
 
 async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
     """A wait, open or not; raises as `Service.run`, and `no_wait` where the run has none of this id."""
-    await visit.service.run(visit.asking, run_id)
+    await visit.service.asked_run(visit.asking, run_id, await_id)
     waiting = await visit.service.inbox.of_run(run_id)
     opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
     arounds = _AROUNDS.setdefault(visit.service, Arounds(visit.service.client))
@@ -144,7 +151,7 @@ async def _refreshed(visit: Visit, was: Seen, typed: WaitView, problem: Problem)
     run_id = was.status.run_id
     try:
         now = await seen(visit, run_id, was.wait.id)
-    except Problem:
+    except (Problem, RunNotFound):
         now = replace(was, place=None)
     detail, then = problem.detail.removeprefix(f"{run_id}: "), problem.then
     if problem.code == "stale_digest":

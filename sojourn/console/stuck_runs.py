@@ -42,7 +42,7 @@ class StuckRuns:
 
     async def of(self, asking: Principal) -> FoundStuck:
         """Those of the principal's, as they were at most ten seconds ago; raises as `Service.runs`."""
-        return await self._once.read(asking.tenant, FRESH, lambda: self._look(asking))
+        return await self._once.read(self._service.view(asking), FRESH, lambda: self._look(asking))
 
     async def _look(self, asking: Principal) -> FoundStuck:
         page = await self._service.runs(

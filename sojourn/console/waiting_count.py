@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from sojourn.client.listing import Selection
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
+from sojourn.http.locks.tenancy import View
 from sojourn.http.service import Service
 
 __all__ = ["WaitingCount", "waiting_count_of"]
@@ -22,7 +23,7 @@ PATIENCE = 0.1
 OLD = 60.0
 """Seconds after which a count that could not be read anew is shown no longer."""
 
-MAX_TENANTS = 1_000
+MAX_VIEWS = 1_000
 """Most tenants whose count is remembered."""
 
 
@@ -35,7 +36,7 @@ class _Known:
 
 
 class WaitingCount:
-    """Counts, once for everybody of a tenant.
+    """Counts, once for all who see the same.
 
     Args:
         service: What the visitors may see.
@@ -43,13 +44,14 @@ class WaitingCount:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[View, _Known] = OrderedDict()
 
     async def of(self, asking: Principal) -> int | None:
-        """How many runs of the visitor's tenant wait; None where the store has not told. The first one waits for it a moment."""
-        known = self._known.setdefault(asking.tenant, _Known())
-        self._known.move_to_end(asking.tenant)
-        while len(self._known) > MAX_TENANTS:
+        """How many of the runs that the visitor may see wait; None where the store has not told. The first one waits for it a moment."""
+        view = self._service.view(asking)
+        known = self._known.setdefault(view, _Known())
+        self._known.move_to_end(view)
+        while len(self._known) > MAX_VIEWS:
             self._known.popitem(last=False)
         now = time.monotonic()
         if known.reading is None and (not known.tried_at or now - known.tried_at > FRESH):
@@ -61,7 +63,7 @@ class WaitingCount:
 
     def settled(self, asking: Principal) -> None:
         """One of them waits no longer, which the store says only in a while."""
-        known = self._known.get(asking.tenant)
+        known = self._known.get(self._service.view(asking))
         if known is not None and known.count:
             known.count, known.tried_at = known.count - 1, time.monotonic()
 

@@ -5,13 +5,17 @@ from typing import Literal
 
 from sojourn.contracts.record import Record
 
-__all__ = ["ROLES", "Principal", "Role"]
+__all__ = ["ROLES", "Principal", "Role", "Visibility"]
 
 Role = Literal["viewer", "user", "approver", "operator"]
 """`viewer` reads; `user` starts runs and sends messages and answers; `approver` decides on calls; `operator` pauses, cancels and forks."""
 
 ROLES: Sequence[Role] = ("viewer", "user", "approver", "operator")
 """Every role."""
+
+
+Visibility = Literal["tenant", "subject"]
+"""Who sees a run over HTTP: everybody of its tenant, or only its subject, those who take part in its conversation, and operators."""
 
 
 class Principal(Record):

@@ -11,7 +11,7 @@ from sojourn.contracts.awaits import Await
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
@@ -54,6 +54,11 @@ class RunInput(Record):
     """Who asked for the run; of a child run, for whom the turn of its parent acts."""
     key_run_id: str = ""
     """In a fork: the run by whose id idempotency keys are made: the fork's first origin."""
+
+    visibility: Visibility = "tenant"
+    """Who sees the run over HTTP; a child run is seen as its parent is."""
+    visible_to: list[str] = []
+    """In a child run of the visibility `subject`: the marks of those who may see its parent."""
 
     @property
     def tenant(self) -> str:

@@ -15,7 +15,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.notice import NoticeKind
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, RunPolicyOverride
@@ -179,6 +179,8 @@ class PlanOutcome(Record):
     """The kinds of notices for which the app has functions."""
     local: bool = False
     """Whether the next turn may be planned by a local activity: the agent is local, and its planner was quick."""
+    visibility: Visibility = "tenant"
+    """In the first plan of a run, or of a turn: who sees the run over HTTP, as the app says."""
     task: PlanTask | None = None
     """For a turn planned by a local activity, whose input Temporal does not record: its input, without results that the
     history holds.

@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.awaits import Await
 from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
 from sojourn.events.open_waits import OpenWait, Waiting, waiting_in_history
 from sojourn.http.cursors import NO_CURSOR, opaque, opened
@@ -54,6 +55,14 @@ class WaitingRuns:
     """By run, its oldest wait, as the store has it."""
     is_whole: bool
     """Whether these are all."""
+    others: frozenset[str] = frozenset()
+    """Those of which only some waits are shown."""
+    may_decide: Callable[[Await], bool] = lambda _: False
+    """Whether a wait of those is one of them."""
+
+    def shows(self, found: "FoundWait") -> bool:
+        """Whether a wait of these runs is shown."""
+        return found.run_id not in self.others or self.may_decide(found.opened.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +171,8 @@ class Inbox:
         await self._compare(ordered, runs, until)
         compared = set(ordered)
         while True:
-            placed = sorted(filter(fits, self._found(runs)), key=lambda each: each.place, reverse=newest)
+            shown = filter(listed.shows, self._found(runs))
+            placed = sorted(filter(fits, shown), key=lambda each: each.place, reverse=newest)
             after = [
                 each
                 for each in placed
@@ -182,7 +192,7 @@ class Inbox:
             opaque(json.dumps(page[-1].place).encode(), _LIST) if further else None,
             listed.is_whole,
             len(placed),
-            sum(run_id not in self._known for run_id in runs),
+            sum(run_id not in self._known for run_id in runs if run_id not in listed.others),
         )
 
     def forget(self, run_id: str) -> None:

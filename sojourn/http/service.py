@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
 from sojourn.authoring.agent import Agent
@@ -22,14 +24,17 @@ from sojourn.client.repeated import is_start_of
 from sojourn.client.run import Run
 from sojourn.client.session import Session
 from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.run.visibility import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
+from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
 from sojourn.http.inbox import Inbox, WaitingRuns
-from sojourn.http.locks.tenancy import chosen_id, may_see
+from sojourn.http.locks.tenancy import View, chosen_id, may_decide, may_see, view_of
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
 from sojourn.http.replies import ListedRun, Runs
@@ -42,6 +47,9 @@ PAGE = 1_000
 
 MAX_WAITING = 5_000
 """Most waiting runs that are looked at."""
+
+CALL = "confirm-"
+"""With what the id of a call begins that waits for an approval."""
 
 RUN = "AgentRun"
 """The type of the workflows that are runs."""
@@ -165,6 +173,7 @@ class Service:
             labels=body.labels,
             policy=body.policy,
             principal=asking,
+            visibility=self.app.visibility_of(body.agent_id),
         )
 
     async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
@@ -241,14 +250,62 @@ class Service:
             ServerUnavailable: The server does not answer.
         """
         run = self.client.get_run(run_id)
-        try:
-            described = await self.client.temporal.get_workflow_handle(run.id).describe()
-        except RPCError as error:
-            found = translated(error, run.id)
-            raise _no_run(run.id) if isinstance(found, RunNotFound) else found from error
-        if described.workflow_type != RUN or not await may_see(asking, described):
+        described = await self._described(run.id)
+        if described is None or not await self._may_see(view_of(asking), described):
             raise _no_run(run.id)
         return run
+
+    async def asked_run(self, asking: Principal, run_id: str, await_id: str) -> Run:
+        """The run of this id, to look at one of its waits and settle it; raises as `run`.
+
+        A principal that may not see the run gets it where it may decide on this wait, or has decided on it.
+        """
+        try:
+            return await self.run(asking, run_id)
+        except RunNotFound:
+            if not (view_of(asking).deciding and await self._asks(asking, run_id, await_id)):
+                raise
+            return self.client.get_run(run_id)
+
+    async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
+        """Whether a wait of a run of the tenant is, or was, the principal's to decide."""
+        described = await self._described(run_id)
+        if described is None or not await may_see(View(asking.tenant), described, self.app):
+            return False
+        waiting = await self.inbox.of_run(run_id)
+        for each in waiting.waits if waiting else ():
+            if each.wait.id == await_id:
+                return may_decide(asking, each.wait)
+        temporal, storage = self.client.temporal, self.client.storage
+        async for event in events_of(temporal, run_id, storage, follow=False):
+            if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
+                return event.by == asking.subject and event.approved is not None
+        return False
+
+    async def _described(self, run_id: str) -> WorkflowExecutionDescription | None:
+        """A run as Temporal describes it; None where there is none."""
+        try:
+            found = await self.client.temporal.get_workflow_handle(run_id).describe()
+        except RPCError as error:
+            failure = translated(error, run_id)
+            if isinstance(failure, RunNotFound):
+                return None
+            raise failure from error
+        return found if found.workflow_type == RUN else None
+
+    async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
+        """Whether a run may be seen: a child run is seen by who sees the run at the root."""
+        seen = await may_see(view, described, self.app)
+        if seen is False and view.viewer and described.root_id not in (None, described.id):
+            seen = None
+        if seen is not None:
+            return seen
+        if described.root_id not in (None, described.id):
+            root = await self._described(described.root_id)
+            return root is not None and await self._may_see(view, root)
+        # It began before its agent's runs were seen by their subjects only, or has no plan yet.
+        status = await self.client.get_run(described.id).status()
+        return status.principal is not None and mark_of(status.principal) == view.viewer
 
     async def runs(
         self,
@@ -265,7 +322,12 @@ class Service:
             InvalidInput: The cursor is none of this list, or the search attributes are not registered.
             ServerUnavailable: The server does not answer.
         """
-        selection = replace(selection, tenant=asking.tenant)
+        return await self._runs(selection, view_of(asking), labels=labels, most=most, cursor=cursor)
+
+    async def _runs(
+        self, selection: Selection, view: View, *, labels: Mapping[str, str], most: int, cursor: str | None
+    ) -> Runs:
+        selection = self._seen(selection, view)
         of = f"{selection.query} {selection.text} {sorted(labels.items())}"
         page = await page_of(self.client.temporal, selection, labels, most, opened(cursor, of))
         listed = [ListedRun.model_validate(run) for run in page.runs]
@@ -274,12 +336,26 @@ class Service:
         return Runs(runs=listed, cursor=opaque(page.after, of) if page.after else None)
 
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
-        """The waiting runs of a selection that the principal may see; raises as `runs`."""
+        """The waiting runs of a selection that the principal may see, and those of whose calls it may decide on some; raises as `runs`.
+
+        Of the latter it sees those calls only.
+        """
+        seen = await self._waiting_runs(selection, view_of(asking))
+        if not view_of(asking).deciding:
+            return seen
+        every = await self._waiting_runs(selection, View(asking.tenant))
+        return replace(
+            every,
+            others=frozenset(every.runs) - frozenset(seen.runs),
+            may_decide=partial(may_decide, asking),
+        )
+
+    async def _waiting_runs(self, selection: Selection, view: View) -> WaitingRuns:
         found: dict[str, str] = {}
         cursor: str | None = None
         selection = replace(selection, status="waiting")
         while len(found) < MAX_WAITING:
-            page = await self.runs(asking, selection, labels={}, most=PAGE, cursor=cursor)
+            page = await self._runs(selection, view, labels={}, most=PAGE, cursor=cursor)
             found |= {run.run_id: run.awaiting for run in page.runs}
             if (cursor := page.cursor) is None:
                 return WaitingRuns(found, is_whole=True)
@@ -287,7 +363,14 @@ class Service:
 
     async def count(self, asking: Principal, selection: Selection) -> int:
         """The number of runs of a selection that the principal may see; raises as `runs`."""
-        return await count_of(self.client.temporal, replace(selection, tenant=asking.tenant))
+        return await count_of(self.client.temporal, self._seen(selection, view_of(asking)))
+
+    def view(self, asking: Principal) -> View:
+        """What a principal sees, by which lists are remembered."""
+        return view_of(asking)
+
+    def _seen(self, selection: Selection, view: View) -> Selection:
+        return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
 
     async def count_waiting(self, asking: Principal, selection: Selection) -> int:
         """The number of runs that wait for somebody, child runs among them; raises as `runs`. The store counts paused ones as waiting too."""
@@ -295,7 +378,15 @@ class Service:
         waiting, paused = await asyncio.gather(
             *(self.count(asking, replace(among, status=status)) for status in ("waiting", "paused"))
         )
-        return max(0, waiting - paused)
+        calls = await self._count_calls(asking, among) if view_of(asking).deciding else 0
+        return max(0, waiting - paused) + calls
+
+    async def _count_calls(self, asking: Principal, selection: Selection) -> int:
+        """The number of further runs of the tenant that wait for an approval first, which the principal may perhaps give."""
+        calls = replace(selection, status="waiting", awaits=CALL)
+        every = self._seen(calls, View(asking.tenant))
+        both = await asyncio.gather(count_of(self.client.temporal, every), self.count(asking, calls))
+        return max(0, both[0] - both[1])
 
     def sees_deployment(self, asking: Principal) -> bool:
         """Whether the principal may see what all tenants share: the workers, the task queues, and the settings."""
@@ -322,7 +413,18 @@ class Service:
             RunNotFound: The conversation is not the principal's.
             ServerUnavailable: The server does not answer.
         """
-        return self.client.session(agent_id, session_id, labels=labels, policy=policy, principal=asking)
+        session = self.client.session(
+            agent_id,
+            session_id,
+            labels=labels,
+            policy=policy,
+            principal=asking,
+            visibility=self.app.visibility_of(agent_id),
+        )
+        described = await self._described(session.run.id) if view_of(asking).viewer else None
+        if described is not None and not await self._may_see(view_of(asking), described):
+            raise _no_run(session.run.id)
+        return session
 
 
 def _no_run(run_id: str) -> RunNotFound:

@@ -53,6 +53,7 @@ _SEARCH_ATTRIBUTES = (
     "SojournAwaiting=Keyword",
     "SojournForkOf=Keyword",
     "SojournTenant=Keyword",
+    "SojournVisibleTo=KeywordList",
 )
 
 

@@ -29,10 +29,10 @@ async def _until_closed(site: httpx2.AsyncClient, sessions: dict[str, Principal]
 
 async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web, monkeypatch):
     """A key of the page's commands opens the page's service until it is rotated and revoked; the examples make what they say."""
-    tokens, own, again, locks, service = blocks("security.md")
     scope: dict = {}
-    for block in (tokens, own, again, locks, service):
+    for block in blocks("security.md"):
         exec(block, scope)
+    assert [scope["app"].visibility_of(each) for each in ("desk.clerk", "desk.news")] == ["subject", "tenant"]
     lines = [shlex.split(line)[1:] for line in re.findall(r"^sojourn keys .*$", PAGE, re.MULTILINE)]
     create, list_, revoke, rotate, _, older = lines
     key = (await command(*create, cwd=tmp_path)).out.splitlines()[-1]

@@ -2,14 +2,17 @@
 
 import asyncio
 import uuid
+from urllib.parse import unquote
 
 import pytest
+
+from sojourn import RunNotFound
 
 
 @pytest.fixture
 def session(served) -> str:
     """The path of a conversation that does not exist yet."""
-    return f"/v1/sessions/shop.clerk/desk/{uuid.uuid4().hex[:8]}"
+    return f"/v1/sessions/shop.clerk/desk%2F{uuid.uuid4().hex[:8]}"
 
 
 async def test_a_conversation_is_begun_and_goes_on(served, session):
@@ -138,7 +141,7 @@ async def test_a_conversation_is_interrupted_closed_and_listed(served, session, 
     assert (late.status_code, late.json()["code"]) == (409, "await_closed")
 
     async def is_listed() -> bool:
-        query = {"agent_id": "shop.clerk", "session_id": session.split("/", 4)[4]}
+        query = {"agent_id": "shop.clerk", "session_id": unquote(session.split("/", 4)[4])}
         runs = (await served.http.get("/v1/sessions", params=query)).json()["runs"]
         return [(run["status"], "conversation" in run) for run in runs] == [("completed", False)]
 
@@ -166,3 +169,26 @@ async def test_an_interruption_is_of_the_turn_that_is_meant(served, session):
     assert len(present["awaits"]) == 1
     done = await served.post(f"{session}/interrupt", {"turn_id": present["turn_id"]})
     assert (done.status_code, done.json()["done"]) == (200, "interrupted")
+
+
+@pytest.mark.parametrize("below", ["mesages", "messages/", "", "status", "messages/m-1", "cancel", "desk-2"])
+async def test_a_path_below_a_session_that_there_is_not_begins_none(served, below):
+    """A misspelt path is 404 with every method that paths of sessions have, and is the id of no session."""
+    session = f"desk-{uuid.uuid4().hex[:8]}"
+    path = f"/v1/sessions/shop.clerk/{session}/{below}"
+    for answer in (await served.post(path, {"text": "hello"}), await served.http.get(path)):
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "%2F" in answer.json()["then"]
+    begun = await served.post(path.removesuffix(f"/{below}"), {"text": "hello"}, params={"wait": 30})
+    assert begun.status_code == 201
+    misread = served.client.session("shop.clerk", f"{session}/{below}")
+    with pytest.raises(RunNotFound):
+        await misread.status()
+
+
+async def test_a_session_whose_id_ends_like_a_path_is_not_another_one(served):
+    """A message for `desk/messages`, whose `/` is encoded, never goes to the session `desk`."""
+    session = f"desk-{uuid.uuid4().hex[:8]}"
+    answer = await served.post(f"/v1/sessions/shop.clerk/{session}%2Fmessages", {"text": "hello"})
+    assert answer.status_code == 404
+    assert (await served.http.get(f"/v1/sessions/shop.clerk/{session}")).json()["code"] == "run_not_found"

@@ -320,6 +320,9 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     if mode not in MODES:
         raise InvalidInput(f"mode: {mode[:40]!r} is none of {', '.join(MODES)}")
     message = message_in(form, files)
+    await visit.service.conversation(
+        visit.asking, agent_id, session_id
+    )  # the page of one that is not there begins none
     session = await visit.service.session(visit.asking, agent_id, session_id)
     heard = _talks(visit).hearing(session.run.id)
     await say(visit, session, form, message, mode)

@@ -160,7 +160,7 @@ async def live(visit: Visit) -> Response:
     filters, cursor = _filters(visit), visit.query("cursor")
     run_id, await_id, digest = visit.query("run"), visit.query("wait"), visit.query("digest")
     if run_id:
-        await visit.service.run(visit.asking, run_id)
+        await visit.service.asked_run(visit.asking, run_id, await_id)
 
     async def parts() -> AsyncGenerator[News]:
         sent: Any = None
@@ -198,7 +198,7 @@ async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[
         )
     try:
         view = (await settling.seen(visit, run_id, await_id)).view
-    except Problem:
+    except (Problem, RunNotFound):
         view = None
     return "closed", visit.render("inbox_fate.html", view=view, fate="closed", path=_path(run_id, await_id))
 

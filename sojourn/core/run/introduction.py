@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
+from sojourn.core.run.visibility import VISIBLE_TO, viewers_of
 from sojourn.core.values.text import CUT, clip
 from sojourn.core.values.visible import code, fence, visible
 
@@ -34,9 +36,9 @@ _MAX_DETAILS = 1_000
 class Introduction:
     """Memo, summary and details of a run; set at the start, and never changed."""
 
-    memo: dict[str, str]
+    memo: dict[str, Any]
     """For lists of runs: `message`, the beginning of the user's message; in a fork also `forked_from`, the origin's id, and for
-    somebody of a tenant `tenant`.
+    somebody of a tenant `tenant`, and where not all of the tenant may see it `visible_to`.
     """
     summary: str
     """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""
@@ -60,6 +62,7 @@ def introduce(run: RunInput, tool: str | None = None, message: str = "") -> Intr
             **({MESSAGE: clip(message, _MAX_MEMO)} if message else {}),
             **({"forked_from": origin.run_id} if origin else {}),
             **({TENANT: run.tenant} if run.tenant else {}),
+            **({VISIBLE_TO: list(viewers)} if (viewers := viewers_of(run)) else {}),
         },
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,
         details="\n\n".join(parts) or None,

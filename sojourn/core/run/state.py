@@ -39,6 +39,7 @@ from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_poli
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
 from sojourn.core.run.transcript import Claim, for_planner, reply
+from sojourn.core.run.visibility import MAX_VIEWERS, mark_of, viewers_of
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.merge_patch import memory_after, memory_fault
@@ -115,6 +116,8 @@ class RunState:
     """In a conversation: the ids of the messages of the present turn."""
     sender: Principal | None = None
     """Who sent the message of the present turn, with the roles of all whose messages joined it; None for whoever started the run."""
+    participants: tuple[str, ...] = ()
+    """In a conversation that not all of its tenant may see: the marks of those who have sent messages."""
     opening_turn: int = 0
     """In a conversation: `turn` as it was when the present turn opened, before answers to its questions."""
     turns: int = 0
@@ -180,6 +183,11 @@ class RunState:
         """Whether every turn acts for whoever started the run, as the agent's policy says."""
         session = self.policy.session
         return session is not None and session.acts_for == "starter"
+
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        """The marks of those who may see the run over HTTP, beside operators; empty where its whole tenant may."""
+        return viewers_of(self.opening, self.participants)
 
     @property
     def turn_id(self) -> str:
@@ -265,6 +273,8 @@ class RunState:
             state = state.agreeing(plan.policy)
         if plan.decision:
             state = state.tightened(plan.decision, now)
+        if plan.visibility == "subject" and state.opening.parent is None:
+            state = changed(state, opening=state.opening.model_copy(update={"visibility": plan.visibility}))
         if state.is_policy_known and state.policy.time_budget != state.active.budget:
             state = changed(state, active=changed(state.active, budget=state.policy.time_budget))
         totals = changed(state.totals, usage=add_usage(state.totals.usage, plan.usage))
@@ -495,6 +505,8 @@ class RunState:
         """The state with a further message, which may interrupt the present turn, and that message with an id."""
         inbox, sent = self.inbox.accepted(sent, after)
         state = changed(self, inbox=inbox)
+        if sent.principal and self.viewers and (mark := mark_of(sent.principal)) not in self.viewers:
+            state = changed(state, participants=(*self.participants, mark)[:MAX_VIEWERS])
         return (state.interrupting("") if sent.mode == "interrupt" else state), sent
 
     def is_in(self, turn_id: str) -> bool:

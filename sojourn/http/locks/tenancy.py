@@ -1,27 +1,79 @@
-"""Tenancy: whose runs a principal may see, and which ids its runs may have."""
+"""Tenancy: whose runs a principal may see, those of its tenant or only its own, and which ids its runs may have."""
+
+from dataclasses import dataclass
 
 from temporalio.client import WorkflowExecution
 
+from sojourn.authoring.app import App
 from sojourn.client.conversation_id import tenant_part
 from sojourn.client.opening import RUN_ID_RULE
-from sojourn.client.tenant_of import tenant_of
+from sojourn.client.tenant_of import tenant_of, viewers_of
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.principal import Principal
+from sojourn.core.awaits import deciding
+from sojourn.core.run.visibility import mark_of
 from sojourn.errors import InvalidInput
+from sojourn.search_attributes import AGENT
 
-__all__ = ["chosen_id", "may_see"]
+__all__ = ["View", "chosen_id", "may_decide", "may_see", "view_of"]
+
+_DECIDE_NOTHING = frozenset({"viewer", "user"})
 
 _RESERVED = frozenset("@=")
 """Signs of run ids by which conversations are told from other runs, and tenants' runs from one another's."""
 
 
-async def may_see(asking: Principal, found: WorkflowExecution) -> bool:
-    """Whether a principal may see a run, as Temporal describes it; for whoever may not, it does not exist.
+ALL = "operator"
+"""The role that sees every run of its tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a principal sees; two with an equal view see the same, so that a list is read once for both."""
+
+    tenant: str
+    viewer: str = ""
+    """The mark of the subject; empty for who sees the whole tenant."""
+    deciding: frozenset[str] = frozenset()
+    """The roles by which the subject sees calls of other runs too, while they wait for its decision."""
+
+
+def view_of(asking: Principal) -> View:
+    """What a principal sees."""
+    if ALL in asking.roles:
+        return View(asking.tenant)
+    return View(asking.tenant, mark_of(asking), frozenset(asking.roles) - _DECIDE_NOTHING)
+
+
+def may_decide(asking: Principal, wait: Await) -> bool:
+    """Whether a principal sees a wait of a run that it may not see, since it may decide on it, or at least deny it.
+
+    Where a function of the tool judges, which only the run asks, approvers see the wait.
+    """
+    if not isinstance(wait, AwaitConfirmation):
+        return False
+    if wait.approver_check:
+        return deciding.APPROVER in asking.roles
+    return deciding.may_decide(wait, asking, approved=False)
+
+
+async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:
+    """Whether a run, as Temporal describes it, may be seen; None where it does not say, and its agent's runs are seen by their subjects only.
 
     Raises:
         RunUnreadable: Nobody can say whose run it is.
     """
-    return await tenant_of(found) == asking.tenant
+    if await tenant_of(found) != view.tenant:
+        return False
+    if not view.viewer:
+        return True
+    if viewers := await viewers_of(found):
+        return view.viewer in viewers
+    agent_id = found.typed_search_attributes.get(AGENT)
+    by_subject = app.subject_agents
+    is_open = by_subject is not None and (agent_id not in by_subject if agent_id else not by_subject)
+    return True if is_open else None
 
 
 def chosen_id(asking: Principal, id: str) -> str:

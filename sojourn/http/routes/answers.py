@@ -58,7 +58,7 @@ async def decide(
     about(
         request, await_id=body.await_id, approved=body.approved, approval_scope=body.scope, digest=body.digest
     )
-    run = await service.run(asking, run_id)
+    run = await service.asked_run(asking, run_id, body.await_id)
     by = asking.subject
     try:
         async with _of_kind("approval", run, body.await_id):

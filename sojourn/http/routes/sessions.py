@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from sojourn.client.listing import Selection
 from sojourn.client.run import Run
@@ -23,13 +23,12 @@ from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Ser
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
+from sojourn.http.routes.session_path import SessionId
 from sojourn.http.routes.settling import settled
 from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
-
-SessionId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     200: {"model": AcceptedMessage, "description": "The message was accepted before."},

@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
-from sojourn import InvalidInput, PlanResult, Principal
+from sojourn import Agent, App, InvalidInput, PlanResult, Principal
 from sojourn.client.conversation_id import conversation_id
-from sojourn.http.locks.tenancy import chosen_id, may_see
+from sojourn.http.locks.tenancy import chosen_id, may_see, view_of
 
 
 def of(tenant: str) -> Principal:
@@ -19,15 +19,16 @@ async def test_a_run_is_seen_by_its_tenant_only(serve):
     async def plan(_turn):
         return PlanResult.final("done")
 
-    client = await serve(planner=plan)
+    app = App(agents=[Agent("test.agent", planner=plan)])
+    client = await serve(app)
     tenants = ["", f"a-{uuid.uuid4().hex[:6]}", f"b-{uuid.uuid4().hex[:6]}"]
     for tenant in tenants:
         run = await client.start("test.agent", "go", principal=Principal(subject="bo", tenant=tenant))
         described = await client.temporal.get_workflow_handle(run.id).describe()
-        assert [one for one in tenants if await may_see(of(one), described)] == [tenant]
+        assert [one for one in tenants if await may_see(view_of(of(one)), described, app)] == [tenant]
     unsaid = await client.start("test.agent", "go")
     described = await client.temporal.get_workflow_handle(unsaid.id).describe()
-    assert [one for one in tenants if await may_see(of(one), described)] == [""]
+    assert [one for one in tenants if await may_see(view_of(of(one)), described, app)] == [""]
 
 
 def test_chosen_ids_of_tenants_never_meet():

@@ -5,7 +5,7 @@ import contextlib
 import json
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
@@ -79,7 +79,7 @@ class World:
     client: Client
     issuer: Issuer
     keys: dict[str, str]
-    """By name, the key: bo is of the other tenant; ana and eve send hostile requests, eve without a tenant."""
+    """By name, the key: bo is of the other tenant; ana and eve send hostile requests, eve without a tenant; col, app and op are colleagues of bo."""
     names: dict[str, str] = field(default_factory=dict[str, str])
     """What `$name` stands for in a request."""
     secrets: list[str] = field(default_factory=list[str])
@@ -210,17 +210,22 @@ def row(
 
 
 @contextlib.asynccontextmanager
-async def world_of(app: Any, temporal_address: str, folder: Path) -> AsyncIterator[World]:
-    """A service with a worker, and with what the other tenant has."""
+async def world_of(
+    app: Any, temporal_address: str, folder: Path, bo: Sequence[str] = ROLES
+) -> AsyncIterator[World]:
+    """A service with a worker, and with what the other tenant has, of which bo has these roles."""
     mark = uuid.uuid4().hex[:8]
     client = await Client.connect(temporal_address, task_queue=f"q-{mark}")
     path, keys = folder / "keys.json", dict[str, str]()
     for name, tenant, roles in (
         ("ana", f"acme-{mark}", ROLES),
         ("eve", "", ROLES),
-        ("bo", f"globex-{mark}", ROLES),
+        ("bo", f"globex-{mark}", bo),
         ("vi", f"acme-{mark}", ["viewer"]),
         ("una", f"acme-{mark}", ["user"]),
+        ("col", f"globex-{mark}", ["user"]),
+        ("app", f"globex-{mark}", ["approver"]),
+        ("op", f"globex-{mark}", ["operator"]),
     ):
         _, keys[name] = create_key(path, f"{name}-{mark}", tenant=tenant, roles=roles)
     issuer = Issuer()

@@ -1,0 +1,36 @@
+"""The id of a session in a path: one segment, so that no misspelt path below a session is the id of another one."""
+
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+
+from sojourn.http.problems import Problem
+
+__all__ = ["SessionId"]
+
+PREFIX = "/v1/sessions/"
+"""What the paths of sessions begin with, perhaps after that of the application."""
+
+
+def _in_one_segment(
+    request: Request, session_id: Annotated[str, Path(examples=["desk-1"], max_length=200)]
+) -> str:
+    """The id, if the path as it was sent has it in one segment: the path as it is read has a `/` for a `%2F` too.
+
+    Raises:
+        Problem: The path has more segments than its route, or fewer (404).
+    """
+    sent = bytes(request.scope.get("raw_path") or request.scope["path"].encode()).partition(b"?")[0]
+    route = str(request.scope["route"].path)
+    if sent.partition(PREFIX.encode())[2].count(b"/") != route.partition(PREFIX)[2].count("/"):
+        raise Problem(
+            404,
+            "not_found",
+            "there is no such path below a session",
+            then="The paths are in the OpenAPI document, at /openapi.json. A / of a session's id is written %2F.",
+        )
+    return session_id
+
+
+SessionId = Annotated[str, Depends(_in_one_segment)]
+"""The parameter of a route that is a session's id."""
