@@ -4,6 +4,8 @@ import asyncio
 import json
 import re
 
+from sojourn import ApprovalPolicy, ApprovalRule, Principal, RunPolicyOverride
+
 
 def unwrapped(text: str) -> str:
     """A screen without tree lines, spaces and line ends, whose places depend on the terminal's width."""
@@ -163,3 +165,36 @@ async def test_a_void_approval_that_is_not_asked_about_again_cannot_be_repeated(
         assert (void.code, "approved" in void.out) == (1, False), void.out
     assert "the approval is void: " in later.err
     assert "(the tool is gone), so that the call did not run" in later.err
+
+
+async def test_a_call_with_approvers_is_decided_as_somebody(served):
+    """Where a rule says who decides, the commands name the role, refuse a decision of nobody, and take one of `--as` with the role."""
+    rule = ApprovalRule(tools=["*"], approvers=["finance"], four_eyes=True)
+    run = await served.client.start(
+        "desk.clerk",
+        "wipe",
+        policy=RunPolicyOverride(approval=ApprovalPolicy(rules=[rule])),
+        principal=Principal(subject="ana", roles=["finance"]),
+    )
+    (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
+    shown = await served.sojourn("show", run.id)
+    assert "decided by whoever has the role finance, but not ana, who asked" in unwrapped_words(shown.out)
+    assert f"approve {run.id} {wait.id} --as SUBJECT --role finance" in unwrapped_words(shown.out)
+    for options, why in (
+        ((), "--as SUBJECT --role ROLE"),
+        (("--as", "bo", "--role", "approver"), "bo does not have the role finance"),
+        (("--as", "ana", "--role", "finance"), "ana asked for this call"),
+        (("--role", "finance"), "--role and --tenant say more of --as"),
+    ):
+        done = await served.sojourn("approve", run.id, wait.id, "--yes", *options)
+        assert done.code != 0
+        assert why in unwrapped_words(done.err), done.err
+    assert (await run.status()).awaits
+    done = await served.sojourn("approve", run.id, wait.id, "--yes", "--as", "fin", "--role", "finance")
+    assert (done.code, "by fin" in done.out) == (0, True)
+    assert (await run.result()).text == "wiped it's a"
+
+
+def unwrapped_words(text: str) -> str:
+    """A screen in one line."""
+    return " ".join(re.sub(r"[│├└─]", " ", text).split())

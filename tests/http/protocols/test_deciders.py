@@ -144,6 +144,27 @@ async def by_mcp(post: Any, who: str, session: str, asked: Any) -> Any:
     return await post(who, path, body, headers)
 
 
+async def by_ai_sdk(post: Any, who: str, session: str, asked: Any) -> Any:
+    """Approve as a page of the AI SDK, by the part that its `addToolApprovalResponse` makes."""
+    messages = [{"id": "m-0", "role": "user", "parts": [{"type": "text", "text": session}]}]
+    body: dict[str, Any] = {"id": session, "messages": messages, "trigger": "submit-message"}
+    if asked is None:
+        told = (await post(ANA, "/vercel/desk.clerk", body)).text
+        chunks = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
+        (call,) = [each for each in chunks if each["type"] == "tool-input-available"]
+        (request,) = [each for each in chunks if each["type"] == "tool-approval-request"]
+        return {**call, **request}
+    part = {
+        "type": f"tool-{asked['toolName']}",
+        "toolCallId": asked["toolCallId"],
+        "state": "approval-responded",
+        "input": asked["input"],
+        "approval": {"id": asked["approvalId"], "approved": True},
+    }
+    assistant = {"id": "answer-m-0", "role": "assistant", "parts": [part]}
+    return await post(who, "/vercel/desk.clerk", {**body, "messages": [*messages, assistant]})
+
+
 async def first_of_api(post: Any, session: str) -> Any:
     """Send the message over the API; returns the wait once it is open."""
     await post(ANA, f"/v1/sessions/desk.clerk/{session}/messages?wait=60", {"text": session})
@@ -154,6 +175,7 @@ DOORS = {
     "http": by_http,
     "console": by_console,
     "agui": by_agui,
+    "ai sdk": by_ai_sdk,
     "openai": by_openai,
     "a2a": by_a2a,
     "mcp": by_mcp,
