@@ -17,7 +17,7 @@ from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
-from sojourn.core.run.limits import caps_left, limits_of
+from sojourn.core.run.limits import caps_left, limits_of, stricter_limits
 from sojourn.core.run.session_limits import turn_policy
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
@@ -83,6 +83,9 @@ class PlanActivity:
                 else None
             )
             limits = limits_of(policy) if policy else task.limits
+            if task.forked:
+                present = self._app.policy_of(agent, task.override, is_child=False)
+                limits = stricter_limits(limits, limits_of(present))
             planning = Planning(
                 app=self._app,
                 agent=agent,

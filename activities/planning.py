@@ -26,6 +26,7 @@ from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
 from sojourn.contracts.run_policy import Caps, Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.awaits.opened import placed, question_for
@@ -56,6 +57,7 @@ from sojourn.serving.still_wanted import still_wanted
 from .dispatch import Dispatcher
 from .effects import with_effects
 from .failures import carried, notices_of
+from .forked_dispatches import ForkedDispatches
 from .overtime import is_cancellation
 from .start_check import NotWantedError
 
@@ -95,14 +97,10 @@ class Planning:
         try:
             async with clock:
                 decision = await self._decision([], None)
-                planned = await self._plan(decision)
-                made = await run_in_thread(
-                    lambda: self._shaped(planned), on=getattr(planned, "result", None) or ""
-                )
+                made = await self._requested(decision)
                 if isinstance(made, PlanOutcome):
                     return made
-                plan, external = made
-                asked = self._stamped(plan.tool_calls)
+                plan, asked, external = made
                 try:
                     read = await run_in_thread(
                         lambda: [self._read(call) for call in asked],
@@ -110,7 +108,7 @@ class Planning:
                     )
                 except (ValueError, TypeError) as error:
                     return PlanOutcome(fault=_unwritable(error), usage=plan.usage)
-                requested = [call for call in read if isinstance(call, ToolRequest)]
+                requested = [call for call in read if isinstance(call, ToolRequest) and not self._known(call)]
                 if requested and self.app.policy_engine:
                     whose = "the policy engine"
                     copies = await run_in_thread(
@@ -216,10 +214,28 @@ class Planning:
             return await planner.plan_start(PlanInput(**later))
         return await planner.plan_resume(PlanResumeInput(**later))
 
+    async def _requested(
+        self, decision: PolicyDecision | None
+    ) -> tuple[PlanResult, list[ToolRequest], AwaitExternalTools | None] | PlanOutcome:
+        """The plan, with its calls by their final ids and the external ones: the planner's, or the step of a fork; or the fault."""
+        if forked := self.task.forked:
+            return PlanResult(tool_calls=forked.calls, message=forked.message), forked.calls, None
+        planned = await self._plan(decision)
+        made = await run_in_thread(lambda: self._shaped(planned), on=getattr(planned, "result", None) or "")
+        if isinstance(made, PlanOutcome):
+            return made
+        plan, external = made
+        return plan, self._stamped(plan.tool_calls), external
+
+    def _known(self, call: ToolRequest) -> ToolResult | None:
+        """In a fork: the result that a call of the step has already; None for a call to judge."""
+        return self.task.forked.result_of(call) if self.task.forked else None
+
     def _policy_question(self) -> AwaitClarification | None:
         """The policy's question to a person about missing fields, before the planner is asked; or None."""
         task, limits = self.task, self.limits
-        may = limits.interrupts_allowed and task.finalize is None and task.unseen is None and not task.opens
+        is_first = task.unseen is None and not task.opens and task.forked is None
+        may = limits.interrupts_allowed and task.finalize is None and is_first
         if not may or limits.on_missing_fields != "await_clarification":
             return None
         question = question_for(self._results)
@@ -338,12 +354,17 @@ class Planning:
         omitted = {call.tool_call_id for call in unread if payload_fault(call)}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         caps = stricter_caps(self.caps, decision.caps if decision else None)
-        admission = admit(calls, caps, self.limits)
-        dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
-        work = [dispatcher.dispatch(*pair) for pair in list(zip(asked, read, strict=True))[: admission.count]]
-        # Concurrently, since an interceptor may have to ask somebody for each call; a single one needs no
-        # task.
-        dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
+        judged = [call for call in calls if not self._known(call)]
+        admission = admit(judged, caps, self.limits)
+        dispatches = await self._dispatches(
+            list(zip(asked, read, strict=True)),
+            judged[: admission.count],
+            external,
+            decision,
+            admission.refused,
+        )
+        if isinstance(dispatches, ToolError):
+            return PlanOutcome(failure=dispatches, decision=decision)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
         if self.task.unsettled:
@@ -372,6 +393,33 @@ class Planning:
             memory=plan.memory,
             usage=plan.usage,
         )
+
+    async def _dispatches(
+        self,
+        calls: list[tuple[ToolRequest, ToolRequest | ParseFault]],
+        admitted: list[ToolRequest],
+        external: AwaitExternalTools | None,
+        decision: PolicyDecision | None,
+        refused: str | None,
+    ) -> list[Dispatch] | ToolError:
+        """The dispatches of the admitted calls.
+
+        Concurrently, since an interceptor may have to ask somebody for each call; a single one needs no task.
+
+        Args:
+            calls: Each call as it was planned, and with its arguments parsed or why they cannot be read.
+            admitted: The calls to carry out.
+            external: Set where a program outside the run executes the calls.
+            decision: The policy engine's decision.
+            refused: The limit that stops the other calls.
+        """
+        run = self._run(decision)
+        if self.task.forked:
+            step = ForkedDispatches(self.app, run, self.limits, decision, self.task.forked, refused)
+            return await step.of(calls, {call.tool_call_id for call in admitted})
+        dispatcher = Dispatcher(self.app, run, self.limits, decision, external)
+        work = [dispatcher.dispatch(*pair) for pair in calls[: len(admitted)]]
+        return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 
     def _question(
         self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None

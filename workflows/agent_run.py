@@ -16,6 +16,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
+from sojourn.contracts.forked_step import ForkedStep
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.run_policy import Caps, Limits
@@ -102,10 +103,12 @@ class AgentRun(RunQueries, MessageHandlers):
         self._transcript, self._opening_bytes = Packed(), 0
         self._pending: Continuation | None = None
         """The wait in the middle of which the run goes on."""
+        self._forked: ForkedStep | None = None
+        """In a fork: the step that the next plan judges in place of asking the planner."""
         if isinstance(opening, Continuation):
             state, self._transcript = opening.state, Packed.unpacked(opening.transcript)
             self._opening_bytes = sum(len(data) for _, data in opening.transcript)
-            self._pending = opening
+            self._pending, self._forked = opening, opening.forked
         else:
             state = RunState.opened(
                 opening if isinstance(opening, RunInput) else RunInput(agent_id="", messages=[])
@@ -228,7 +231,8 @@ class AgentRun(RunQueries, MessageHandlers):
             return
         state = self._state.continued(workflow.info().workflow_start_time)
         progress = step and step.progress()
-        argument = written(Continuation(state, self._transcript.segments(), waits_for, since, progress))
+        segments = self._transcript.segments()
+        argument = written(Continuation(state, segments, waits_for, since, progress, self._forked))
         if argument:
             workflow.continue_as_new(
                 args=[argument],
@@ -318,7 +322,9 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _plan_once(self) -> PlanOutcome:
         stop_if_canceled()
         before = self._state
-        task = self._plan_task()
+        # Judged once: what an interruption cuts off is not carried out in the next turn.
+        forked, self._forked = self._forked, None
+        task = self._plan_task(forked)
         try:
             result = await self._planned_by(task, before)
         except ActivityError as error:
@@ -333,6 +339,7 @@ class AgentRun(RunQueries, MessageHandlers):
             failed = self._failed(cause)
             raise failed from failed.__cause__
         plan = self._taken(result)
+        self._forked = forked if plan.fault is not None else None
         before, self._state = self._state, self._state.planned(plan, workflow.now())
         if (viewers := self._state.viewers) != before.viewers:
             self.awaits.listed.show_to(viewers)
@@ -398,8 +405,12 @@ class AgentRun(RunQueries, MessageHandlers):
             return plan
         return plan.model_copy(update={"usage": usage})
 
-    def _plan_task(self) -> PlanTask:
-        """The input of the plan: only new messages, by reference when they are large."""
+    def _plan_task(self, forked: ForkedStep | None) -> PlanTask:
+        """The input of the plan: only new messages, by reference when they are large.
+
+        Args:
+            forked: The step of a fork that is judged in place of asking the planner, unless the turn is the last.
+        """
         state, run, after = self._state, self._state.opening, len(self._transcript)
         new = [*state.new, *state.resume_messages]
         size = self._transcript.extend(new)
@@ -425,7 +436,7 @@ class AgentRun(RunQueries, MessageHandlers):
             new=[] if large else new,
             until=len(self._transcript) if large else None,
             accepted_attempt=state.accepted_attempt,
-            override=None if is_known else run.policy,
+            override=None if is_known and forked is None else run.policy,
             unlimited=not (first or is_known),
             limits=state.limits if is_known else Limits(),
             caps=state.caps(workflow.now()) if is_known else Caps(),
@@ -433,6 +444,7 @@ class AgentRun(RunQueries, MessageHandlers):
             unseen=state.unseen,
             unsettled=list(state.unsettled),
             key_run_id=run.key_run_id,
+            forked=None if state.limit else forked,
             **for_task(state.memory),
         )
 

@@ -12,7 +12,7 @@ async with Client.connect() as client:
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import (
@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
 from sojourn.client.connecting import Connecting
-from sojourn.client.forking import MISSING, ForkRequest, fork_of, read_histories
+from sojourn.client.forking import MISSING, ForkRequest, decided, fork_of, read_histories
 from sojourn.client.labels import with_labels
 from sojourn.client.listing import Selection, listed
 from sojourn.client.opening import RUN_ID_RULE, as_messages, generated_id, opened
@@ -47,6 +47,9 @@ from sojourn.errors import (
 )
 from sojourn.live import LiveTransport
 from sojourn.storage import StorageDriver
+
+if TYPE_CHECKING:
+    from sojourn.authoring.app import App
 
 __all__ = ["Client", "Run"]
 
@@ -202,6 +205,7 @@ class Client(Access):
         history: str | PathLike[str] | None = None,
         new_run_id: str | None = None,
         principal: Principal | None = None,
+        app: "App | None" = None,
         wait_for_worker: bool = False,
     ) -> "Run":
         """Start a new run that goes on from a point of another, with one thing changed.
@@ -218,14 +222,17 @@ class Client(Access):
             message: A user message, which begins a new user turn; after the run's answer too.
             result: A result, as JSON or a `ToolResult`, in place of the one that the call of `at` had, or the last call.
             answer: Another answer to the planner's question at `at`.
-            approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it.
-            arguments: Arguments in place of those that the call at `at` had, or the last call: the call is carried out by them, and a
-                person is asked first where one was.
+            approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it,
+                unless the policy or the policy engine denies the call by now.
+            arguments: Arguments in place of those that the call at `at` had, or the last call. The app as it is now judges the call
+                by them, as if a planner had just planned it: it may deny it, or ask a person first. Arguments that do not fit the
+                tool's schema fail the fork.
             by: Name of the person who decides with `approve`, recorded unchecked.
             history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
             principal: Who asks for the fork; that of the origin when left out.
+            app: The app of the run's agent: `arguments` that do not fit its tool are refused before the fork starts.
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
@@ -242,7 +249,7 @@ class Client(Access):
             )
         asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve, arguments)
         exported = read_histories(run_id, history) if history else ()
-        fork = await fork_of(self.temporal, asked, exported, self.storage)
+        fork = await fork_of(self.temporal, asked, exported, self.storage, app)
         fork = fork.asked_by(principal, asked.run_id).named(new_run_id)
         new = self.get_run(new_run_id or fork.run_id)
         if not RUN_ID.match(new.id):
@@ -261,7 +268,7 @@ class Client(Access):
         except RPCError as error:
             raise translated(error, new.id) from error
         if fork.approval and approve is not None:
-            await (new.approve(fork.approval, by=by) if approve else new.deny(fork.approval, by=by))
+            await decided(new, fork.approval, approve=approve, by=by, principal=principal)
         return new
 
     async def retry(

@@ -1,12 +1,15 @@
 """Forking: what a fork begins with, from a run's history and the change that was asked for."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import StorageDriver
@@ -25,6 +28,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.principals import principal_fault
 from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
+from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation, written
 from sojourn.core.run.opening import messages_fault
 from sojourn.core.run.transcript import Packed
@@ -32,15 +36,23 @@ from sojourn.core.values.frozen import changed
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.text import is_writable
 from sojourn.core.values.wire import encode
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, NoWorker
 from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.segments import store_segment
+from sojourn.serving.off_loop import run_in_thread
 
-__all__ = ["MAX_ORIGIN", "MISSING", "Fork", "ForkRequest", "fork_of", "read_histories"]
+if TYPE_CHECKING:
+    from sojourn.authoring.app import App
+    from sojourn.client.run import Run
+
+__all__ = ["MAX_ORIGIN", "MISSING", "Fork", "ForkRequest", "decided", "fork_of", "read_histories"]
 
 MAX_ORIGIN = 150
 """Most characters of the session's id that the session's id of its fork begins with."""
+
+UNTIL_ASKED = timedelta(minutes=1)
+"""How long a decision waits until its fork asks for it."""
 
 MISSING: Any = object()
 """In place of a result that is not replaced, since a result may be None."""
@@ -181,6 +193,7 @@ async def fork_of(
     asked: ForkRequest,
     histories: Sequence[WorkflowHistory] = (),
     storage: StorageDriver | None = None,
+    app: "App | None" = None,
 ) -> Fork:
     """The fork that was asked for.
 
@@ -189,6 +202,7 @@ async def fork_of(
         asked: The run, the point and the change.
         histories: The exported histories of the run's executions, in place of those on the server.
         storage: Where the beginning of a long run's transcript is.
+        app: The app whose tools check edited arguments.
 
     Raises:
         InvalidInput: The run has no such event, or the change does not fit there.
@@ -208,7 +222,46 @@ async def fork_of(
     fork = _forked(origin, asked)
     if isinstance(fork, str):
         raise InvalidInput(fork, run_id=asked.run_id)
+    if app is not None and (fault := await _unfit(app, fork)):
+        raise InvalidInput(f"the arguments cannot be used: {fault}", run_id=asked.run_id)
     return fork
+
+
+async def _unfit(app: "App", fork: Fork) -> str | None:
+    """Why edited arguments do not fit the tool of their call; None where they do, or where the app does not know the tool."""
+    begins = fork.begins
+    if begins.forked is None:
+        return None
+    tools = app.tools_of(begins.state.opening.agent_id)
+    for call in begins.forked.calls:
+        tool = tools.get(call.name) if call.tool_call_id in begins.forked.edited else None
+        checked = await run_in_thread(partial(tool.check, call), on=call.payload) if tool else None
+        if isinstance(checked, ToolResult) and checked.error:
+            return str(checked.error)
+    return None
+
+
+async def decided(
+    run: "Run", approval: str, *, approve: bool, by: str | None, principal: Principal | None
+) -> None:
+    """Decide on the call of a fork once the fork asks about it, unless the app as it is now does not ask.
+
+    Raises:
+        ApprovalVoid: The tool was changed since it was shown.
+        NoWorker: No worker has judged the call in time.
+    """
+    try:
+        async with asyncio.timeout(UNTIL_ASKED.total_seconds()), aclosing(run.events()) as events:
+            async for event in events:
+                if event.type == "await_confirmation" and event.confirmation.id == approval:
+                    decide = run.approve if approve else run.deny
+                    await decide(event.confirmation, by=by, principal=principal)
+                    return
+                if event.type == "tool_end" and confirmation_id(event.tool_call_id) == approval:
+                    return
+    except TimeoutError as error:
+        late = f"no worker has judged the call within {UNTIL_ASKED}; decide on it once the run asks"
+        raise NoWorker(late, run_id=run.id) from error
 
 
 def _no_event(run_id: str, at: str, oldest: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch, Effect
+from sojourn.contracts.forked_step import ForkedStep
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.message import Message
 from sojourn.contracts.notice import NoticeKind
@@ -97,6 +98,8 @@ class PlanTask(Record):
     """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
     between.
     """
+    forked: ForkedStep | None = None
+    """In a fork: the step that is judged in place of asking the planner."""
 
     unsettled: list[str] = []
     """The calls whose outcome is unknown: a call of the same tool with equal arguments is the same effect."""

@@ -218,7 +218,7 @@ class ForkBody(_Body):
     approve: bool | None = None
     """Another decision on the call at `at`."""
     arguments: dict[str, Any] | None = None
-    """Other arguments of the call at `at`, by which it is carried out."""
+    """Other arguments of the call at `at`; the call is judged anew, and waits for an approver where a planner's call would."""
     run_id: Name | None = None
     """The id of the fork; made when left out."""
 

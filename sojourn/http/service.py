@@ -194,6 +194,7 @@ class Service:
             by=asking.subject,
             new_run_id=new_run_id,
             principal=asking,
+            app=self.app,
         )
 
     async def fork_once(self, asking: Principal, run: Run, body: ForkBody, *, result: Any, made: str) -> Run:

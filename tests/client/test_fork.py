@@ -1,5 +1,6 @@
 """A fork goes on from a point of another run, and executes nothing again that was executed before."""
 
+import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    ApprovalPolicy,
     AwaitClarification,
     AwaitConfirmation,
     Client,
@@ -20,8 +22,12 @@ from sojourn import (
     InvalidInput,
     NoWorker,
     PlanResult,
+    PolicyDecision,
+    PolicyInput,
+    Principal,
     Run,
     RunAlreadyExists,
+    RunCanceled,
     RunFailed,
     RunNotFound,
     RunPolicy,
@@ -33,6 +39,7 @@ from sojourn import (
     Toolset,
     Turn,
     Usage,
+    Worker,
 )
 from sojourn.testing.scripted import ScriptedPlanner
 from tests.conftest import Serve
@@ -52,7 +59,7 @@ class Shop:
 
     def __init__(self) -> None:
         self.done = Counter[str]()
-        self.keys = set[str]()
+        self.keys = set[tuple[str, str]]()
         self.is_down = False
         self.tools = Toolset("shop.tools")
 
@@ -67,8 +74,9 @@ class Shop:
             return self.count(what, meta)
 
     def count(self, what: str, meta: ToolCallMeta) -> str:
-        assert meta.idempotency_key not in self.keys, "a key is used for one call only"
-        self.keys.add(meta.idempotency_key)
+        key = (meta.run_id, meta.idempotency_key)
+        assert key not in self.keys, "in a run, a key is used for one call only"
+        self.keys.add(key)
         self.done[what] += 1
         return f"{what} for {meta.run_id}"
 
@@ -100,7 +108,7 @@ async def the_event(run: Run, kind: str, number: int = 0) -> Event:
 
 
 async def test_what_was_executed_is_not_executed_again(serve: Serve) -> None:
-    """A fork after the first step has its result, and executes only the later step, under another key."""
+    """A fork after the first step has its result, and executes only the later step."""
     shop = Shop()
     client = await serve(shop.planned(calls("pen"), calls("ink"), says))
     run = await ended(client, session_id="s", labels={"team": "a"})
@@ -421,7 +429,7 @@ async def test_a_call_is_carried_out_with_other_arguments(serve: Serve) -> None:
 
 
 async def test_a_person_is_asked_about_the_arguments_that_will_run(serve: Serve) -> None:
-    """Where the call needed an approval: about the new ones, without the sentence that was made of the old ones."""
+    """Where the call needs an approval: about the new ones."""
     shop = Shop()
     client = await serve(shop.planned(calls("disk", tool="wipe"), says))
     run = await client.start("shop.buyer", "go")
@@ -433,31 +441,179 @@ async def test_a_person_is_asked_about_the_arguments_that_will_run(serve: Serve)
     (asked,) = await fork.until_waiting()
     assert isinstance(first, AwaitConfirmation)
     assert isinstance(asked, AwaitConfirmation)
-    assert (asked.payload, asked.prompt) == ({"what": "tape"}, "")
+    assert (asked.payload, asked.prompt) == ({"what": "tape"}, "Run “Wipe”?")
     assert asked.payload_digest != first.payload_digest
     await fork.approve(payload_digest=asked.payload_digest, by="eve")
     await fork.result()
     assert shop.done == {"tape": 1}
 
 
-async def test_other_arguments_are_checked_as_any(serve: Serve) -> None:
-    """What the tool does not take is for the planner to repair; a message with them, no object, or no call is refused at once."""
+async def test_arguments_that_do_not_fit_are_refused(serve: Serve) -> None:
+    """With the app no fork starts; without it the fork fails, and neither the tool nor the planner gets them."""
     shop = Shop()
-    client = await serve(shop.planned(calls("pen"), says))
+    app = shop.planned(calls("pen"), says)
+    client = await serve(app)
     run = await ended(client)
     at = (await the_event(run, "tool_end")).event_id
-    fork = await client.fork(run.id, at=at, arguments={"what": 3})
-    await fork.result()
-    answered = await the_event(fork, "tool_end")
-    assert answered.type == "tool_end"
-    assert answered.error
-    assert answered.error.code == "invalid_arguments"
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"what": 3}, "`what`"),
+        ({}, "`what`"),
+        ({"what": "x", "hwat": "y"}, "`hwat`"),
+    ]
+    for arguments, name in wrong:
+        with pytest.raises(InvalidInput, match=name):
+            await client.fork(run.id, at=at, arguments=arguments, app=app)
+        fork = await client.fork(run.id, at=at, arguments=arguments)
+        with pytest.raises(RunFailed, match=name) as failed:
+            await fork.result()
+        assert failed.value.code == "invalid_arguments"
+        kinds = [event.type async for event in fork.events()]
+        assert (kinds.count("plan_started"), kinds.count("tool_start")) == (1, 0)
+    assert shop.done == {"pen": 1}
+
+
+async def test_other_arguments_are_one_object_of_one_call(serve: Serve) -> None:
+    """A message with them, no object, or no call at the event is refused."""
+    client = await serve(Shop().planned(calls("pen"), says))
+    run = await ended(client)
+    at = (await the_event(run, "tool_end")).event_id
     no_object: Any = [1]
     for arguments, message, reason in (({"what": "x"}, "more", "no message"), (no_object, None, "an object")):
         with pytest.raises(InvalidInput, match=reason):
             await client.fork(run.id, at=at, arguments=arguments, message=message)
     with pytest.raises(InvalidInput, match="has no call"):
         await client.fork(run.id, at=(await the_event(run, "run_started")).event_id, arguments={"what": "x"})
+
+
+class Limit:
+    """A policy engine that lets a purchase run, asks about a dear one, and disables purchases for a subject."""
+
+    def __init__(self) -> None:
+        self.given: list[PolicyInput] = []
+
+    async def decide(self, given: PolicyInput) -> PolicyDecision:
+        self.given.append(given)
+        dear = [call.tool_call_id for call in given.requested if call.arguments["what"] == "gold"]
+        banned = given.principal is not None and given.principal.subject == "eve"
+        disabled = ["shop.tools.*"] if banned and given.requested else []
+        cheap = [call.tool_call_id for call in given.requested if call.tool_call_id not in dear]
+        return PolicyDecision(ask=dear, approve=cheap, disable_tools=disabled)
+
+
+@pytest.mark.parametrize("tool", ["buy", "wipe"])
+async def test_the_present_engine_judges_the_call(serve: Serve, tool: str) -> None:
+    """It gets the new arguments, by which it asks; a call that it let run is nobody's approval of another one."""
+    shop, engine = Shop(), Limit()
+    planner = ScriptedPlanner([calls("pen", tool=tool), says])
+    agent = Agent("shop.buyer", planner=planner, uses=[shop.tools], policy=ASKING)
+    client = await serve(App(agents=[agent], policy_engine=engine))
+    run = await ended(client)
+    at = (await the_event(run, "tool_end")).event_id
+    engine.given.clear()
+    fork = await client.fork(run.id, at=at, arguments={"what": "gold"}, principal=Principal(subject="op"))
+    (asked,) = await fork.until_waiting()
+    assert isinstance(asked, AwaitConfirmation)
+    assert asked.payload == {"what": "gold"}
+    assert shop.done == {"pen": 1}
+    seen = engine.given[-1]
+    assert [call.arguments for call in seen.requested] == [{"what": "gold"}]
+    assert seen.principal == Principal(subject="op")
+    await fork.approve(asked, by="ana")
+    await fork.result()
+    assert shop.done == {"pen": 1, "gold": 1}
+    cheap = await client.fork(run.id, at=at, arguments={"what": "cap"})
+    await cheap.result()
+    assert shop.done == {"pen": 1, "gold": 1, "cap": 1}
+
+
+async def test_the_present_engine_disables_the_call(serve: Serve) -> None:
+    """What it disables for the principal of the fork does not run, with other arguments or with another decision."""
+    shop, engine = Shop(), Limit()
+    planner = ScriptedPlanner([calls("gold"), says])
+    agent = Agent("shop.buyer", planner=planner, uses=[shop.tools], policy=ASKING)
+    client = await serve(App(agents=[agent], policy_engine=engine))
+    run = await client.start("shop.buyer", "go")
+    await run.until_waiting()
+    await run.deny(None, by="ana")
+    await run.result()
+    at, eve = (await the_event(run, "await_confirmation")).event_id, Principal(subject="eve")
+    for change in ({"arguments": {"what": "pen"}}, {"approve": True}):
+        fork = await client.fork(run.id, at=at, principal=eve, by="eve", **change)
+        await fork.result()
+        end = await the_event(fork, "tool_end")
+        assert end.type == "tool_end"
+        assert end.retry_hint
+        assert end.retry_hint.reason == "tool_unavailable"
+    assert not shop.done
+
+
+@pytest.mark.parametrize(
+    "change", [{"arguments": {"what": "ink"}}, {"approve": True}], ids=["arguments", "approve"]
+)
+async def test_the_present_policy_judges_the_call(temporal_address: str, change: dict[str, Any]) -> None:
+    """A tool that the agent's policy denies or asks about by now is denied or asked about in the fork of an older run."""
+    shop = Shop()
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    old = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy.supervised())
+    async with Worker(shop.planned(calls("pen"), says, policy=old), client):
+        run = await client.start("shop.buyer", "go")
+        await run.until_waiting()
+        await run.approve(by="ana")
+        await run.result()
+    at = (await the_event(run, "await_confirmation")).event_id
+    denied = ApprovalPolicy(denied_tools=["shop.tools.buy"])
+    policy = RunPolicy(interrupts_allowed=True, approval=denied)
+    async with Worker(shop.planned(calls("pen"), says, policy=policy), client):
+        fork = await client.fork(run.id, at=at, by="ana", **change)
+        await fork.result()
+        end = await the_event(fork, "tool_end")
+        assert end.type == "tool_end"
+        assert end.error
+        assert end.error.code == "denied"
+    assert shop.done == {"pen": 1}
+
+
+async def test_the_results_of_the_other_calls_stay(serve: Serve) -> None:
+    """A step's other calls keep their results, are not shown to the engine, and do not run again."""
+    shop, engine = Shop(), Limit()
+    planner = ScriptedPlanner([calls("pen", "cap"), says])
+    agent = Agent("shop.buyer", planner=planner, uses=[shop.tools], policy=ASKING)
+    client = await serve(App(agents=[agent], policy_engine=engine))
+    run = await ended(client)
+    last = await the_event(run, "tool_end", 1)
+    engine.given.clear()
+    fork = await client.fork(run.id, at=last.event_id, arguments={"what": "ink"})
+    output = await fork.result()
+    assert shop.done == {"pen": 1, "cap": 1, "ink": 1}
+    assert sum(len(given.requested) for given in engine.given) == 1
+    assert output.text.count(run.id) == 1
+    assert output.text.count(fork.id) == 1
+    again = await client.fork(fork.id, at=(await the_event(fork, "run_started")).event_id)
+    await again.result()
+
+
+async def test_a_fork_that_is_canceled_before_it_is_judged_runs_nothing(serve: Serve) -> None:
+    """An engine that does not answer keeps the call from running, and a cancellation ends the fork."""
+    shop, asked = Shop(), asyncio.Event()
+
+    class Hangs:
+        async def decide(self, given: PolicyInput) -> PolicyDecision:
+            if given.run.run_id.endswith("-slow"):
+                asked.set()
+                await asyncio.Event().wait()
+            return PolicyDecision()
+
+    planner = ScriptedPlanner([calls("pen"), says])
+    agent = Agent("shop.buyer", planner=planner, uses=[shop.tools], policy=ASKING)
+    client = await serve(App(agents=[agent], policy_engine=Hangs()))
+    run = await ended(client)
+    at = (await the_event(run, "tool_end")).event_id
+    fork = await client.fork(run.id, at=at, arguments={"what": "ink"}, new_run_id=f"{run.id}-slow")
+    await asked.wait()
+    await fork.cancel("never mind")
+    with pytest.raises(RunCanceled):
+        await fork.result()
+    assert shop.done == {"pen": 1}
 
 
 async def _calls_of(run: Run) -> list[str]:

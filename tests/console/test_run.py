@@ -323,6 +323,19 @@ async def test_two_quick_clicks_start_one_fork(desk, visit):
     await expect(page.get_by_role("button", name="Start the fork")).to_be_enabled()
 
 
+async def test_the_form_of_a_call_without_a_result_chooses_no_result(desk):
+    """Of a call that failed or was denied, nothing is changed unless somebody says so, and no result is written there."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    await run.deny(None, "no", by="ben")
+    async with sender(desk) as http:
+        (end, *_) = [
+            each async for each in run.events() if each.type == "tool_end" and each.result.error is not None
+        ]
+        form = (await http.get(f"/runs/{run.id}/fork", params={"at": end.event_id})).text
+    assert re.search(r'id="change-nothing" checked', form)
+    assert re.search(r'<textarea id="result"[^>]*>\s*</textarea>', form)
+
+
 async def test_what_cannot_be_forked_is_told_in_the_form(desk):
     """A mistake is told at its field, with all that was typed, and starts nothing."""
     run = await desk.ended(WHY)
@@ -331,6 +344,7 @@ async def test_what_cannot_be_forked_is_told_in_the_form(desk):
         for change, text, told in (
             ("arguments", '{"device": <b>', "no JSON"),
             ("arguments", "[1]", "the arguments are an object"),
+            ("arguments", '{"device": 3}', "`device`"),
             ("result", "[" * 100_000, "no JSON"),
             ("message", " ", "the message is empty"),
         ):

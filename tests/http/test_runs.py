@@ -250,6 +250,24 @@ async def test_a_run_is_forked(served):
     assert status["forked_from"]["run_id"] == run_id
 
 
+async def test_a_fork_with_other_arguments_is_judged(served):
+    """Arguments that do not fit the tool are 422, with the field; a call that a person decides on waits in the fork."""
+    run_id = await served.start("wipe")
+    run = served.client.get_run(run_id)
+    (wait,) = await run.until_waiting()
+    await run.approve(wait, by="ana")
+    await served.output(run_id)
+    ends = [event async for event in run.events() if event.type == "tool_end"]
+    asked = {"at": ends[0].event_id}
+    for arguments in ({"disk": 1}, {}, {"disk": "b", "force": True}):
+        refused = await served.post(f"/v1/runs/{run_id}/fork", {**asked, "arguments": arguments})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+        assert ("`force`" if len(arguments) == 2 else "`disk`") in refused.json()["detail"]
+    fork = await served.post(f"/v1/runs/{run_id}/fork", {**asked, "arguments": {"disk": "b"}})
+    (again,) = await served.client.get_run(fork.json()["run_id"]).until_waiting()
+    assert (again.prompt, again.payload) == ("Wipe disk b?", {"disk": "b"})
+
+
 @pytest.mark.parametrize(
     ("body", "place"),
     [

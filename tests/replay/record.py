@@ -6,6 +6,7 @@ and that belong to a machine: stack traces are left out, and the client and work
 
 A history once released stays: what later changes in the workflow must still replay it. Only before
 the first release may all be recorded anew; after it, name the scenarios: `record.py plain_calls ...`.
+`forked_call__unjudged.json` stays as it is: only an earlier version makes such forks, which begin with a step that nobody judges.
 """
 
 import asyncio
@@ -115,6 +116,10 @@ async def record(client: Client, name: str, scenario: Scenario) -> None:
         if event.type == "agent_run_started":
             await settled(client.get_run(event.run_link.run_id))
             await store(client, event.run_link.run_id)
+    if scenario.fork:
+        fork = await scenario.fork(run)
+        await settled(fork)
+        await store(client, fork.id)
 
 
 async def started(client: Client, name: str, scenario: Scenario) -> Run:

@@ -78,6 +78,8 @@ class Scenario:
     """The time-out of a conversation's workflow tasks; with a short one a message reaches the run under a local plan."""
     principal: Principal | None = None
     """Who asks for the run."""
+    fork: Callable[[Run], Awaitable[Run]] | None = None
+    """Forks the run once it has ended; the fork is stored too."""
 
 
 # Tools.
@@ -550,6 +552,21 @@ async def talk_and_interrupt(run: Run) -> None:
     await run.close("done")
 
 
+async def approve_one(run: Run) -> None:
+    """Approve the one call that waits."""
+    await run.until_waiting()
+    await run.approve(by="ana")
+
+
+async def fork_with_other_arguments(run: Run) -> Run:
+    """Wipe another disk, which a person approves."""
+    ends = [event async for event in run.events() if event.type == "tool_end"]
+    at = next(event.event_id for event in ends if event.tool_call_id == "w1")
+    fork = await run.client.fork(run.id, at=at, arguments={"disk": "b"}, new_run_id=f"{run.id}__fork")
+    await approve_one(fork)
+    return fork
+
+
 async def talk_by_two(run: Run) -> None:
     """Send messages of two people: while a turn of the first one is under way, both steer, and it goes on after a pause."""
     ana, eve = (Principal(subject=each, tenant="acme", roles=["user", each]) for each in ("ana", "eve"))
@@ -750,6 +767,12 @@ SCENARIOS = {
         ),
         deed=be_noticed,
         conversation=True,
+    ),
+    "forked_call": Scenario(
+        [calls(call("wipe", "w1", disk="a"), call("add", "c1", a=1, b=2)), FINAL],
+        policy=ASKING,
+        deed=approve_one,
+        fork=fork_with_other_arguments,
     ),
     "conversation_of_two": Scenario(
         [

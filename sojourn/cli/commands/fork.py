@@ -1,6 +1,7 @@
 """`sojourn fork` and `sojourn retry`: a new run that goes on from a point of another."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -9,7 +10,17 @@ import typer
 
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import By, Deltas, Detach, Json, RunId, Verbose, connected, connection_options
+from sojourn.cli.options import (
+    By,
+    Deltas,
+    Detach,
+    Json,
+    RunId,
+    Verbose,
+    connected,
+    connection_options,
+    load_app,
+)
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput
 
@@ -58,7 +69,7 @@ def fork(
         typer.Option(
             "--arguments",
             metavar="JSON",
-            help="Other arguments of the call that ended, or was asked about, at the event; it is carried out with them.",
+            help="Other arguments of the call that ended, or was asked about, at the event; it is judged anew, and carried out with them.",
         ),
     ] = None,
     history: Annotated[
@@ -93,6 +104,8 @@ def fork(
     given: dict[str, Any] = {} if result is None else {"result": _json("--result", result)}
     if arguments is not None:
         given["arguments"] = _object("--arguments", arguments)
+        if target := os.environ.get("SOJOURN_APP"):
+            given["app"] = load_app(target)  # its tools check them before the fork starts
 
     async def start(client: "Client") -> int:
         new = await client.fork(

@@ -18,7 +18,9 @@ from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.awaits.deciding import may_decide
+from sojourn.core.payload.boundary import parsed_call
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.locks.audit import about
@@ -101,14 +103,17 @@ async def _form(
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
     event = await event_at(visit.service, run.id, at) if at else None
     texts = {"message": ""}
+    is_failed = isinstance(event, ToolEndEvent) and not event.result.ok
     if isinstance(event, ToolEndEvent):
-        texts["result"] = json_text(event.result.result)
+        texts["result"] = "" if is_failed else json_text(event.result.result)
     if isinstance(event, AwaitClarificationEvent):
         texts["answer"] = ""
     if arguments := await _arguments(visit, watched, event):
         texts["arguments"] = arguments
     is_decided = isinstance(event, AwaitConfirmationEvent) and may_decide(event.confirmation, visit.asking)
-    first = next((each for each in ("result", "answer") if each in texts), "message")
+    first = (
+        "nothing" if is_failed else next((each for each in ("result", "answer") if each in texts), "message")
+    )
     change = (given.text("change") if given else "") or ("approve" if is_decided else first)
     links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
@@ -132,7 +137,8 @@ async def _arguments(visit: Visit, watched: WatchedRun, event: Event | None) -> 
         return ""
     call_id = event.tool_call_id if isinstance(event, ToolEndEvent) else event.confirmation.tool_call_id
     call = await call_of(visit, watched, call_id, event.event_id)
-    return "" if call is None or call.child else json_text(call.call.payload)
+    read = None if call is None or call.child else parsed_call(call.call)
+    return json_text(read.payload) if isinstance(read, ToolRequest) else ""
 
 
 @pages.post("/runs/{run_id:path}/fork", role="operator")

@@ -7,13 +7,13 @@ pause and open approvals stay there.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.fork import ForkedFrom
+from sojourn.contracts.forked_step import ForkedStep
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tasks import PlanOutcome
@@ -26,7 +26,7 @@ from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.active_time import ActiveTime
-from sojourn.core.run.approval import about_payload
+from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.inbox import Sent
 from sojourn.core.run.outcomes import failed
@@ -66,12 +66,12 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
     """
     state, waits_for = point.state, point.waits_for
     messages = point.transcript
-    if point.step and (again := change.asks or next(iter(change.arguments), None)):
-        step = point.step
-        if change.arguments:
-            step = replace(step, plan=_edited(step.plan, again, change.arguments[again]))
-        state, waits_for = _unsettled(step.state, step, {again}), _reopened_step(step, again, origin.run_id)
-        messages = messages[:-1]  # the step adds the plan's message itself
+    again = point.step and _judged_again(point.step, change, origin.run_id)
+    if point.step and again:
+        state = _unsettled(point.step.state, point.step, {again.call_id})
+        # The messages that were new to the planner are new to the policy engine.
+        state = changed(state, unseen=state.planned_from)
+        messages = messages[:-1]  # the plan's message, which comes again once the calls are judged
     elif point.step:
         state = _settled(point.step, change.results, origin.run_id, now)
     elif waits_for and waits_for.await_ and change.answer is not None:
@@ -83,7 +83,7 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
         if waits_for.wait_ is None:
             return "the planner waits for the answer to a question here; give an answer in place of a message"
         state, waits_for = state.slept(waits_for.wait_, now, is_over=False), None
-    state = _as_begun(state, origin, waits_for)
+    state = _as_begun(state, origin, waits_for, again)
     if change.message is not None and state.is_idle:
         state = _received(state, Message.user(change.message))
     elif change.message is not None:
@@ -92,7 +92,7 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
     packed = Packed()
     packed.extend(messages)
     return Continuation(
-        state, packed.segments(), waits_for, now if waits_for and not waits_for.calls else None
+        state, packed.segments(), waits_for, now if waits_for else None, forked=again and again.step
     )
 
 
@@ -119,39 +119,54 @@ def cannot_edit(step: StepSoFar, call_id: str) -> str | None:
     return "the call was not carried out by a worker, so that other arguments change nothing"
 
 
-def _edited(plan: PlanOutcome, call_id: str, arguments: Mapping[str, Any]) -> PlanOutcome:
-    """A plan in which a call has other arguments; a person who is asked about it is shown them."""
-    payload = dict(arguments)
-    calls = [
-        call.model_copy(update={"payload": payload, "raw": None}) if call.tool_call_id == call_id else call
-        for call in plan.calls
-    ]
-    dispatches = [
-        dispatch.model_copy(update={"confirm": about_payload(dispatch.confirm, payload)})
-        if dispatch.confirm and call.tool_call_id == call_id
-        else dispatch
-        for call, dispatch in zip(plan.calls, plan.dispatches, strict=False)
-    ]
-    message = plan.message
-    if message is not None:
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A call that is carried out again, in the step that it belongs to."""
+
+    call_id: str
+    step: ForkedStep
+
+
+def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None:
+    """The step with the call that the change is about, and the results of its other calls; None for another change."""
+    call_id = change.asks or next(iter(change.arguments), None)
+    if call_id is None:
+        return None
+    message = step.plan.message or Message.calls(step.plan.calls)
+    arguments = change.arguments.get(call_id)
+    if arguments is not None:
+        edited = {"payload": dict(arguments), "raw": None}
         parts = [
-            part.model_copy(update={"payload": payload, "raw": None})
+            part.model_copy(update=edited)
             if isinstance(part, ToolCallPart) and part.tool_call_id == call_id
             else part
             for part in message.parts
         ]
         message = message.model_copy(update={"parts": parts})
-    return plan.model_copy(update={"calls": calls, "dispatches": dispatches, "message": message})
+    results = [
+        step.results.get(call.tool_call_id) or _not_executed(call, run_id)
+        for call in step.plan.calls
+        if call.tool_call_id != call_id
+    ]
+    forked_step = ForkedStep(
+        message=message,
+        results=results,
+        edited=[] if arguments is None else [call_id],
+        asks=reopened(step, call_id) if change.asks else None,
+    )
+    return _Again(call_id, forked_step)
 
 
-def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None) -> RunState:
+def _as_begun(
+    state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None, again: _Again | None
+) -> RunState:
     """The state of a run that begins: it has counted nothing yet, and nobody has decided anything in it."""
     is_stopped = state.safeguards.finalize() is not None
     limit = state.limit if is_stopped else None
     notice = Message.system(state.limit.notice) if state.limit and not is_stopped else None
     is_asked = waits_for is not None and waits_for.await_ is not None
     waits = state.waits
-    asked_again = {id for id in waits.answers if waits_for and waits_for.calls and id in _asked_by(waits_for)}
+    asked_again = confirmation_id(again.call_id) if again else None
     return RunState(
         opening=state.opening.model_copy(
             update={
@@ -176,7 +191,7 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
         active=ActiveTime(budget=state.active.budget),
         waits=Waits(
             open=waits.open if is_asked else {},
-            answers={id: digest for id, digest in waits.answers.items() if id not in asked_again},
+            answers={id: digest for id, digest in waits.answers.items() if id != asked_again},
             payloads=waits.payloads,
         ),
         limit=limit,
@@ -193,15 +208,11 @@ def _as_begun(state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None
 
 
 def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> str:
-    if waits_for and not waits_for.calls:
+    if waits_for:
         return "waiting"
     if is_last:
         return "finalizing"
     return "idle" if state.is_idle else "planning"
-
-
-def _asked_by(plan: PlanOutcome) -> set[str]:
-    return {dispatch.confirm.id for dispatch in plan.dispatches if dispatch.confirm}
 
 
 def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any]) -> RunState | str:
@@ -237,20 +248,6 @@ def _unsettled(state: RunState, step: StepSoFar, known: Collection[str]) -> RunS
         and call.tool_call_id not in known
     ]
     return changed(state, unsettled=(*state.unsettled, *unsettled)) if unsettled else state
-
-
-def _reopened_step(step: StepSoFar, call_id: str, run_id: str) -> PlanOutcome:
-    """The plan of a step in which one call is asked about again, and the others have their results."""
-    dispatches = [
-        dispatch
-        if call.tool_call_id == call_id
-        else Dispatch(
-            kind="answered", result=step.results.get(call.tool_call_id) or _not_executed(call, run_id)
-        )
-        for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False)
-    ]
-    taken_over: dict[str, Any] = {"usage": None, "decision": None, "notes": [], "policy": None}
-    return step.plan.model_copy(update={"dispatches": dispatches, "external": None, **taken_over})
 
 
 def _not_executed(call: ToolRequest, run_id: str) -> ToolResult:

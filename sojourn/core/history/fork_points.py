@@ -9,6 +9,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
+from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.state import RunState
 
 __all__ = ["ForkPoint", "ForkPoints"]
@@ -75,9 +76,9 @@ class ForkPoints:
         elif isinstance(record.value, PlanOutcome) and record.value.final and not self.fold.state.phase:
             self.answered = self._point()
         else:
-            self._take_point()
+            self._take_point(record)
 
-    def _take_point(self) -> None:
+    def _take_point(self, record: HistoryRecord) -> None:
         state, step = self.fold.state, self.fold.step
         if step.plan.calls and step.plan is not self._plan:
             self._plan, self._results, self._is_in_step = step.plan, 0, True
@@ -87,7 +88,7 @@ class ForkPoints:
                 self.last = self._point(waits_for=self.fold.waits_for)
             if self.fold.waits_for.await_:
                 self.asked = self.last
-        elif state.is_idle:
+        elif state.is_idle or (isinstance(record.value, Continuation) and record.value.forked):
             self.last = self._point()
         elif state.new:
             if self._is_in_step:

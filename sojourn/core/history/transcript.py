@@ -68,11 +68,14 @@ class TranscriptProjection:
     def _go_on(self, continuation: Continuation) -> None:
         plan, step = continuation.waits_for, continuation.step
         self.messages = [*self.stored, *Packed.unpacked(continuation.transcript).messages()]
-        self._calls, self._results = [], {}
+        self._calls, told, self._results = [], self._results, {}
         if plan and plan.calls and step:  # a run that goes on while the calls of a step wait
             self._calls = plan.calls
             self._results = {id: call.result for id, call in step.calls.items() if call.result}
-        elif plan and plan.calls:  # a fork that begins with a step
+        elif (
+            plan and plan.calls
+        ):  # a fork by an earlier version, which begins with a step: its start tells results
+            self._results = told
             self._planned(plan)
 
     def _plan(self, task: PlanTask) -> None:

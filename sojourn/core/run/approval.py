@@ -25,9 +25,9 @@ __all__ = [
     "APPROVE",
     "NO_APPROVER",
     "Verdict",
-    "about_payload",
     "approvers_of",
     "asking",
+    "confirmation_id",
     "confirmation_of",
     "is_marked",
     "judge",
@@ -159,7 +159,7 @@ def confirmation_of(
     """
     rules = approval.rules_for(spec.id, spec.tags)
     return AwaitConfirmation(
-        id=f"confirm-{call.tool_call_id}",
+        id=confirmation_id(call.tool_call_id),
         tool_call_id=call.tool_call_id,
         tool=spec.id,
         tags=spec.tags,
@@ -183,9 +183,9 @@ def confirmation_of(
     )
 
 
-def about_payload(confirm: AwaitConfirmation, payload: dict[str, Any]) -> AwaitConfirmation:
-    """The confirmation of the same call with another payload; without its sentence, which was made of the first one."""
-    return confirm.model_copy(update={"payload": {}, "payload_digest": _digest(payload), "prompt": ""})
+def confirmation_id(call_id: str) -> str:
+    """The id of the first confirmation of a call."""
+    return f"confirm-{call_id}"
 
 
 def _digest(payload: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from sojourn.contracts.forked_step import ForkedStep
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.state import RunState
 from sojourn.core.run.step_progress import StepProgress
@@ -39,6 +40,8 @@ class Continuation:
     """When that question or sleep began, or since when a conversation is idle."""
     step: StepProgress | None = None
     """How far those calls are."""
+    forked: ForkedStep | None = None
+    """In a fork: the step that the next plan judges in place of asking the planner."""
 
 
 _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from sojourn.contracts.plan import Finalize, Usage
-from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
+from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, stricter
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.opened import lacks_fields
@@ -20,6 +20,7 @@ __all__ = [
     "limits_of",
     "lowered",
     "stricter_caps",
+    "stricter_limits",
     "used_up",
 ]
 
@@ -87,6 +88,13 @@ def caps_after(caps: Caps, usage: Usage | None) -> Caps:
 
 def _left(most: int | None, used: int) -> int | None:
     return None if most is None else max(most - used, 0)
+
+
+def stricter_limits(limits: Limits, other: Limits) -> Limits:
+    """The stricter of two limits for one plan, field by field."""
+    return Limits(
+        **{name: stricter(name, getattr(limits, name), getattr(other, name)) for name in Limits.model_fields}
+    )
 
 
 def limits_of(policy: RunPolicy) -> Limits:

@@ -130,3 +130,10 @@ async def test_a_call_is_carried_out_with_other_arguments(served):
         done = await served.sojourn("fork", run.id, "--at", at, "--arguments", given)
         assert (done.code, done.out) == (2, "")
         assert sentence in done.err
+    wrong = ("fork", run.id, "--at", end.event_id, "--arguments", '{"a": "many", "b": 2}')
+    done = await served.sojourn(*wrong, "--app", "tests.cli.desk_app:app")
+    assert (done.code, done.out) == (2, "")
+    assert "the arguments cannot be used: invalid arguments for desk.tools.add: `a`" in done.err
+    done = await served.sojourn(*wrong)
+    assert done.code == 1
+    assert "the arguments that the fork gives desk.tools.add cannot be used" in done.out + done.err
