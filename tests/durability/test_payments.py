@@ -108,10 +108,9 @@ class Payments:
             again = await self._patiently(lambda: self.stage.client.retry(run.id))
             answers.append(await self._end_of(again))
         if agent in FORKED and dice.random() < 0.2:
-            events = [event async for event in run.events()]
-            at = dice.choice(
-                [e.event_id for e in events if e.type in ("run_start", "tool_start", "tool_end")]
-            )
+            # A fork from before the payment, planned by the other version, would pay with other arguments: another effect.
+            kinds = ("tool_start", "tool_end") if agent == "code" else ("tool_end",)
+            at = dice.choice([event.event_id async for event in run.events() if event.type in kinds])
             self.figures["forks"] += 1
             fork = await self._patiently(lambda: self.stage.client.fork(run.id, at=at))
             answers.append(await self._end_of(fork))
