@@ -22,6 +22,9 @@ __all__ = ["Part", "archived_events", "load_part", "store_part"]
 MAX_PARTS = 1_000
 """Most parts that are read of one run."""
 
+MAX_PART_BYTES = 100_000_000
+"""Largest part, in bytes of JSON: the events of one execution, or of several if an earlier part could not be stored."""
+
 _EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 
 
@@ -39,7 +42,7 @@ class Part:
 
     def events(self) -> list[Event]:
         """The part's events."""
-        return _EVENTS.validate_json(decompressed(self.archive))
+        return _EVENTS.validate_json(decompressed(self.archive, MAX_PART_BYTES))
 
 
 _PART = TypeAdapter(Part)
@@ -56,6 +59,8 @@ async def store_part(
 ) -> Claim:
     """Store the next part of a run's archive, and return its claim; errors of the driver and the codec are raised too."""
     data = _EVENTS.dump_json([*events], exclude_defaults=True)
+    if len(data) > MAX_PART_BYTES:
+        raise ValueError(f"the events have {len(data):,} bytes, and a part has at most {MAX_PART_BYTES:,}")
     part = Part(run_id, chain, before, await compressed(data))
     codec = codec_for(client.data_converter, client.namespace, run_id)
     return await store(driver, _PART.dump_json(part), of_run(client, run_id), codec)

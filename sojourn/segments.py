@@ -16,7 +16,8 @@ from temporalio.converter import StorageDriver, StorageDriverStoreContext, Stora
 
 from sojourn.contracts.message import Message
 from sojourn.core.run.transcript import Claim
-from sojourn.core.values.wire import decode_messages
+from sojourn.core.values.inflate import inflate
+from sojourn.core.values.wire import decode_messages, encode
 from sojourn.storage import codec_for, load, store
 
 __all__ = ["compressed", "decompressed", "load_segments", "of_run", "store_segment"]
@@ -33,6 +34,9 @@ class _Segment:
 
 _SEGMENT = TypeAdapter(_Segment)
 
+MAX_SEGMENT_BYTES = 100_000_000
+"""Largest segment, in bytes of JSON. An execution has a history of at most 50 MB, which a codec may compress."""
+
 _PRESET = 1
 """Of LZMA: a third smaller than zlib, for 9 MB of memory and 5 ms a megabyte of what is compressed."""
 
@@ -46,6 +50,10 @@ async def store_segment(client: Client, driver: StorageDriver, run_id: str, mess
         run_id: The run.
         messages: A JSON array of messages.
     """
+    if len(messages) > MAX_SEGMENT_BYTES:
+        raise ValueError(
+            f"the messages have {len(messages):,} bytes, and a segment has at most {MAX_SEGMENT_BYTES:,}"
+        )
     codec = codec_for(client.data_converter, client.namespace, run_id)
     segment = _Segment(run_id, await compressed(messages))
     return await store(driver, _SEGMENT.dump_json(segment), of_run(client, run_id), codec)
@@ -56,9 +64,17 @@ async def compressed(data: bytes) -> str:
     return b64encode(await asyncio.to_thread(lzma.compress, data, preset=_PRESET)).decode()
 
 
-def decompressed(text: str) -> bytes:
-    """Return data that was compressed."""
-    return lzma.decompress(b64decode(text))
+def decompressed(text: str, most: int) -> bytes:
+    """Return data that was compressed.
+
+    Args:
+        text: The data, in Base64.
+        most: Most bytes of the result.
+
+    Raises:
+        ValueError: The data is damaged, or larger.
+    """
+    return inflate(b64decode(text), most)
 
 
 def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
@@ -88,6 +104,8 @@ async def load_segments(
             "the beginning of its transcript is in external storage, and none is set here: App(storage=...), "
             "Client.connect(storage=...), --app MODULE:APP"
         )
+    if len({encode(claim) for claim in claims}) < len(claims):
+        raise ValueError("a segment of its transcript is named twice")
     codec = codec_for(client.data_converter, client.namespace, run_id)
     messages: list[Message] = []
     for claim in claims:
@@ -100,4 +118,4 @@ def _read(data: bytes, run_id: str) -> list[Message]:
     segment = _SEGMENT.validate_json(data)
     if segment.run_id != run_id:
         raise ValueError(f"the segment is of run {segment.run_id}, not of {run_id}")
-    return decode_messages(decompressed(segment.messages))
+    return decode_messages(decompressed(segment.messages, MAX_SEGMENT_BYTES))

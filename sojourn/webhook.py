@@ -73,8 +73,12 @@ class Webhook:
             "webhook-timestamp": str(int(now.timestamp())),
             "webhook-signature": self._signer.sign(message_id, now, body.decode()),
         }
-        async with http_client(timeout=_TIMEOUT) as client:
-            answer = await client.post(self._url, content=body, headers=headers)
+        # The body of the answer is not read: nobody needs it, and it may have any size.
+        async with (
+            http_client(timeout=_TIMEOUT) as client,
+            client.stream("POST", self._url, content=body, headers=headers) as answer,
+        ):
+            pass
         if not answer.is_success:
             raise ApplicationError(
                 f"the webhook at {self._host} answered {answer.status_code}",

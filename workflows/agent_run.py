@@ -32,7 +32,7 @@ from sojourn.core.awaits.waits import Released
 from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
-from sojourn.core.run.continuation import Continuation, read_continuation, written
+from sojourn.core.run.continuation import Continuation, read_continuation, transcript_fault, written
 from sojourn.core.run.memory import for_task
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
@@ -625,8 +625,12 @@ def _opened(values: Sequence[Any]) -> RunInput | Continuation | Exception:
     if isinstance(opening, Refused):
         return _invalid(f"AgentRun takes one RunInput: {opening.reason}")
     continuation = read_continuation(opening[0]) if len(opening) == 1 else None
+    if isinstance(continuation, Continuation):
+        # A run that goes on has written it itself.
+        fault = None if workflow.info().continued_run_id else transcript_fault(continuation)
+        return _invalid(fault) if fault and workflow.patched("transcript-read") else continuation
     if continuation is not None:
-        return continuation if isinstance(continuation, Continuation) else _invalid(continuation)
+        return _invalid(continuation)
     run = read_run_input(opening[0] if len(opening) == 1 else opening)
     if isinstance(run, str):
         return _invalid(run)

@@ -14,7 +14,13 @@ from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.transcript import Packed
 from sojourn.events.history import HistoryReader
-from sojourn.events.one_run import first_execution, present_execution, records_of, stored_messages
+from sojourn.events.one_run import (
+    first_execution,
+    present_execution,
+    readable_transcript,
+    records_of,
+    stored_messages,
+)
 
 __all__ = ["ForkOrigin", "origin_in_file", "origin_on_server"]
 
@@ -124,7 +130,8 @@ async def _exported(
 async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
     """Read up to the history event that has the event asked for."""
     async for record, events in records:
-        origin.points.feed(record, events)
+        with readable_transcript(origin.points.fold.run_id):
+            origin.points.feed(record, events)
         for event in events:
             origin.oldest = origin.oldest or event.event_id
             if event.type == "tool_end":

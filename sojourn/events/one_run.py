@@ -1,6 +1,7 @@
 """The events of one run, through restarts of the server, resets and continued executions."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
@@ -37,6 +38,7 @@ __all__ = [
     "memory_in_history",
     "policy_in_history",
     "present_execution",
+    "readable_transcript",
     "records_of",
     "status_in_history",
     "stored_messages",
@@ -127,10 +129,25 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
         ):
             if isinstance(record.value, Continuation):
                 projection.stored = await stored_messages(client, storage, run_id, record.value)
-            projection.feed(record, events)
+            with readable_transcript(run_id):
+                projection.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
     return projection.messages_so_far()
+
+
+@contextmanager
+def readable_transcript(run_id: str) -> Generator[None]:
+    """Translate the error of a transcript in a run's state, which anybody may have made up.
+
+    Raises:
+        RunUnreadable: It is damaged, too large, or has no messages.
+    """
+    try:
+        yield
+    except ValueError as error:
+        why = ToolError.from_error(error).message
+        raise RunUnreadable(f"the transcript of run {run_id} cannot be read: {why}", run_id=run_id) from error
 
 
 async def stored_messages(

@@ -320,3 +320,13 @@ async def test_large_integers_are_told_as_text_too(served):
         ]
         assert (asked["payload"], asked.get("payload_text", "")) == ({"disk": disk}, text)
         assert (wait["payload"], wait.get("payload_text", "")) == ({"disk": disk}, text)
+
+
+async def test_a_transcript_that_somebody_made_up_is_a_502(served):
+    """A transcript that cannot be read says so, and is no fault of the service."""
+    run_id, client = uuid.uuid4().hex, served.client.temporal
+    state = {"opening": {"agent_id": "shop.clerk", "messages": []}}
+    made_up = {"continued": {"state": state, "transcript": [[1, "bm90IGNvbXByZXNzZWQ="]]}}
+    await client.start_workflow("AgentRun", args=[made_up], id=run_id, task_queue=served.client.task_queue)
+    answer = await served.http.get(f"/v1/runs/{run_id}/transcript")
+    assert (answer.status_code, answer.json()["code"]) == (502, "run_unreadable")

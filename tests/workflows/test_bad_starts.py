@@ -1,6 +1,9 @@
 """Starts by hand: whatever input a plain Temporal client gives to `AgentRun`, the run fails with a reason or completes."""
 
+import lzma
 import uuid
+from base64 import b64encode
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -9,7 +12,8 @@ from temporalio.client import WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from sojourn import PlanResult, RunFailed
+from sojourn import Message, PlanResult, RunFailed, RunUnreadable
+from sojourn.core.values.wire import encode
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -105,3 +109,63 @@ async def test_a_plain_client_reads_a_run(serve, temporal_address):
     plain = await TemporalClient.connect(temporal_address)
     answer = await plain.execute_workflow("AgentRun", GOOD, id=uuid.uuid4().hex, task_queue=client.task_queue)
     assert answer["final"]["parts"] == [{"type": "text", "text": "done"}]
+
+
+def made_up(*segments: Any, **state: Any) -> dict[str, Any]:
+    """A state that somebody has made up, with a transcript of these segments."""
+    opening = {"agent_id": "test.agent", "messages": []}
+    return {"continued": {"state": {"opening": opening, **state}, "transcript": list(segments)}}
+
+
+def packed(data: bytes, count: int = 1) -> list[Any]:
+    return [count, b64encode(lzma.compress(data, preset=1)).decode()]
+
+
+LINE = encode(Message.user("go"))
+
+BOMBS = [
+    pytest.param(made_up(packed(bytes(200_000_000))), id="a bomb"),
+    pytest.param(made_up(*[packed(LINE + b" " * 9_000_000)] * 20), id="a bomb in parts"),
+    pytest.param(made_up([1, b64encode(b"no such thing").decode()]), id="not compressed"),
+    pytest.param(made_up(packed(LINE, 5)), id="another number of messages"),
+]
+
+
+@pytest.mark.parametrize("state", BOMBS)
+async def test_a_made_up_transcript_fails_the_run_at_once(serve, temporal_address, traces, state):
+    """A state whose transcript cannot be read within its bound fails the run; nobody decompresses it whole."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    plain = await TemporalClient.connect(temporal_address)
+    run_id = uuid.uuid4().hex
+    await plain.start_workflow("AgentRun", args=[state], id=run_id, task_queue=client.task_queue)
+    run = client.get_run(run_id)
+    with pytest.raises(RunFailed, match=r"continued\.transcript") as refused:
+        await run.result()
+    assert refused.value.code == "InvalidInput"
+    assert await traces(run).failed_tasks() == []
+    assert (await run.status()).status == "failed"
+    assert [event.type async for event in run.events()][-2:] == ["run_failed", "run_stream_end"]
+
+
+@pytest.mark.parametrize("state", [*BOMBS[:3], pytest.param(made_up(packed(b"{}")), id="no message")])
+async def test_a_transcript_that_cannot_be_read_says_so(serve, temporal_address, state):
+    """Who reads or forks a run with such a transcript is told that it is unreadable."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    plain = await TemporalClient.connect(temporal_address)
+    run_id = uuid.uuid4().hex
+    await plain.start_workflow("AgentRun", args=[state], id=run_id, task_queue=client.task_queue)
+    run = client.get_run(run_id)
+    with pytest.raises(RunUnreadable, match="transcript of run"):
+        await run.transcript()
+    with pytest.raises(RunUnreadable, match="transcript of run"):
+        await client.fork(run_id, message="go on")
+
+
+async def test_a_made_up_state_with_a_good_transcript_runs(serve, temporal_address):
+    """A state that fits is one that a fork could have begun with."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    plain = await TemporalClient.connect(temporal_address)
+    run_id = uuid.uuid4().hex
+    state = made_up(packed(LINE), new=[{"role": "user", "parts": [{"type": "text", "text": "more"}]}])
+    await plain.start_workflow("AgentRun", args=[state], id=run_id, task_queue=client.task_queue)
+    assert (await client.get_run(run_id).result()).text == "done"

@@ -18,7 +18,7 @@ from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.transcript import Packed, Segments
 from sojourn.core.values.wire import size_of
 
-__all__ = ["KEY", "Continuation", "read_continuation", "written"]
+__all__ = ["KEY", "Continuation", "read_continuation", "transcript_fault", "written"]
 
 KEY = "continued"
 """The only field of the argument of an execution that continues another."""
@@ -50,7 +50,15 @@ _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)
 def written(continuation: Continuation) -> dict[str, Any] | None:
     """The argument of the next execution; None for a continuation that is too large for one payload."""
     fields = _CONTINUATION.dump_python(continuation, mode="json", exclude_defaults=True)
-    return {KEY: fields} if size_of(fields) <= MAX_BYTES else None
+    if size_of(fields) > MAX_BYTES or transcript_fault(continuation):
+        return None
+    return {KEY: fields}
+
+
+def transcript_fault(continuation: Continuation) -> str | None:
+    """Why the transcript cannot be read, or is too large once it is decompressed; None for a good one."""
+    fault = Packed.unpacked(continuation.transcript).fault()
+    return fault and f"AgentRun takes one RunInput; {KEY}.transcript: {fault}"
 
 
 def read_continuation(value: Any) -> Continuation | str | None:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from typing_extensions import TypeIs
 
 from sojourn.contracts.ids import place_in
+from sojourn.core.values.inflate import inflate
 
 __all__ = ["ANSWER", "digest_of", "packed", "unpacked"]
 
@@ -90,10 +91,7 @@ def _numbers(place: Any) -> tuple[int, int, int, bool]:
 
 
 def _inflated(data: bytes) -> str:
-    try:
-        return zlib.decompressobj().decompress(data, MOST_BYTES).decode()
-    except zlib.error as error:
-        raise ValueError(f"the places of known messages are damaged: {error}") from None
+    return inflate(data, MOST_BYTES).decode()
 
 
 def _of(digests: bytes, size: int, places: Sequence[str]) -> dict[str, str]:

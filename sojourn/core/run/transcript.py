@@ -9,6 +9,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.values.inflate import MAX_TRANSCRIPT_BYTES, inflate
 from sojourn.core.values.sizes import MAX_SLICE_BYTES
 from sojourn.core.values.wire import decode_messages, encode
 
@@ -137,6 +138,19 @@ class Packed:
             *((count, b64encode(data).decode()) for count, data in self._segments),
         )
 
+    def fault(self) -> str | None:
+        """Why the segments of earlier executions cannot be read; None if they can be."""
+        left = MAX_TRANSCRIPT_BYTES
+        for count, data in self._segments:
+            try:
+                lines = inflate(data, left)
+            except ValueError as error:
+                return str(error)
+            left -= len(lines)
+            if (found := lines.count(b"\n") + 1) != count:
+                return f"a segment has {found} messages, and names {count}"
+        return None
+
     def append(self, message: Message) -> int:
         """Add a message; returns its size on the wire, in bytes."""
         data = encode(message)
@@ -182,9 +196,16 @@ class Packed:
         return sum(len(data) for _, data in (*self._segments, *self._blocks)) + self._open_bytes
 
     def __iter__(self) -> Iterator[bytes]:
-        """Iterate over the messages that are not in external storage, each as JSON."""
+        """Iterate over the messages that are not in external storage, each as JSON.
+
+        Raises:
+            ValueError: The segments of earlier executions, which anybody may have made up, are damaged, or too large together.
+        """
+        left = MAX_TRANSCRIPT_BYTES
         for _, data in self._segments:
-            yield from lzma.decompress(data).split(b"\n")
+            lines = inflate(data, left)
+            left -= len(lines)
+            yield from lines.split(b"\n")
         for _, data in self._blocks:
             yield from zlib.decompress(data).split(b"\n")
         yield from self._open

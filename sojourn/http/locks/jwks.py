@@ -33,6 +33,9 @@ MAX_BYTES = 1_000_000
 MAX_KEYS = 100
 
 _PATIENCE = 10.0
+_PLAIN = {"accept-encoding": "identity"}
+"""The size of an answer is counted as received, so compression would evade the limit."""
+
 _log = structlog.get_logger("sojourn.http")
 
 
@@ -124,9 +127,9 @@ async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
         ValueError: It is none, or too large.
     """
     data = bytearray()
-    async with asyncio.timeout(_PATIENCE), client.stream("GET", url) as answer:
+    async with asyncio.timeout(_PATIENCE), client.stream("GET", url, headers=_PLAIN) as answer:
         answer.raise_for_status()
-        async for part in answer.aiter_bytes():
+        async for part in answer.aiter_raw():
             data += part
             if len(data) > MAX_BYTES:
                 raise ValueError(f"{url} has more than {MAX_BYTES:,} bytes")
