@@ -6,7 +6,15 @@ from typing import Any, Final
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import plain
 
-__all__ = ["error_excerpt"]
+__all__ = ["error_excerpt", "is_content_filter"]
+
+_FILTERS: Final = {
+    "content_filter",
+    "content_policy_violation",
+    "data_inspection_failed",
+    "responsibleaipolicyviolation",
+}
+"""Codes of content filters: of OpenAI and Azure, of OpenAI's images, of Alibaba, and Azure's inner one."""
 
 _MAX_TEXT = 160
 
@@ -34,6 +42,16 @@ def error_excerpt(error: BaseException) -> str:
     for pattern, shown in _SECRETS:
         text = pattern.sub(shown, text)
     return plain(text.strip(), _MAX_TEXT).rstrip(" .,;:")
+
+
+def is_content_filter(error: BaseException) -> bool:
+    """Whether the error's body, or its `error` object, has the code or the type of a content filter."""
+    body = getattr(error, "body", None)
+    for each in (body.get("error"), body) if is_object(body) else ():
+        found = (each.get("code"), each.get("type")) if is_object(each) else ()
+        if any(isinstance(code, str) and code.lower() in _FILTERS for code in found):
+            return True
+    return False
 
 
 def _message(body: Any) -> str:

@@ -24,6 +24,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.run.refused import without_refused
 from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
@@ -176,6 +177,7 @@ class ModelPlanner:
             self.__dict__.update(own)
 
     async def _plan(self, turn: PlanInput) -> PlanResult:
+        turn = turn.model_copy(update={"messages": without_refused(turn.messages)})
         expected = Expected(turn.run.answer) if turn.run.answer else self._expected
         parameters = await self._parameters(turn, expected)
         settings = self._settings_of(turn, typed=expected is not None)

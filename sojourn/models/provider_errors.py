@@ -34,7 +34,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.core.values.text import plain
-from sojourn.models.error_excerpt import error_excerpt
+from sojourn.models.error_excerpt import error_excerpt, is_content_filter
 from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
 
 __all__ = [
@@ -253,6 +253,11 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
             verdict = (
                 "ContentFiltered",
                 f"The content filter of {who} refused the request; change what is asked.",
+            )
+        case raised.ModelHTTPError() if is_content_filter(error):
+            verdict = (
+                "ContentFiltered",
+                f"The content filter of {who} refused the request{answer}; change what is asked.",
             )
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
             verdict = "ModelRejected", f"{who} refused the request{answer}{because}"

@@ -478,3 +478,37 @@ async def test_tokens_are_a_limit(decided, standin):
         standin.requests[0].body.get(name)
         for name in ("max_tokens", "max_output_tokens", "max_completion_tokens")
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "protocol"),
+    [
+        ("content_filter", "ContentFiltered", "openai-chat"),
+        ("image", "ModelRejected", "openai-chat"),
+        ("image", "ModelRejected", "anthropic"),
+    ],
+)
+async def test_a_conversation_goes_on_after_a_message_that_its_provider_refuses(
+    unsteady, serve, error, code, protocol
+):
+    """The turn of the refused message fails; later turns are planned without its content, and know that it was left out."""
+
+    def answer(request):
+        return HttpError(error=error) if "poison" in json.dumps(request.body) else says("fine")
+
+    unsteady.script = answer
+    client = await serve(make_app(unsteady.model(protocol)))
+    session = client.session("test.agent", f"s-{uuid.uuid4().hex[:8]}")
+    assert (await (await session.send("hello")).result()).text == "fine"
+    with pytest.raises(RunFailed) as failed:
+        await (await session.send("poison")).result()
+    assert failed.value.code == code
+    for _ in range(2):
+        assert (await (await session.send("and now?")).result()).text == "fine"
+    told = json.dumps(unsteady.requests[-1].body)
+    assert "hello" in told
+    assert "A message was left out here" in told
+    assert "poison" in [message.text for message in await session.transcript()]
+    fork = await client.fork(session.run.id, message="and in a fork?")
+    turn = client.session("test.agent", (await fork.status()).session_id)
+    assert (await (await turn.send("still?")).result()).text == "fine"

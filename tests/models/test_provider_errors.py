@@ -71,6 +71,17 @@ PERMANENT = [
     (http(raised.ModelContextWindowExceededError, 400), "ContextWindowExceeded", "larger context window"),
     (raised.ContentFilterError("filtered"), "ContentFiltered", "content filter of OpenAI"),
     (
+        http(raised.ModelRequestRejectedError, 400, body={"error": {"code": "content_filter"}}),
+        "ContentFiltered",
+        "content filter of OpenAI refused the request (HTTP 400 Bad Request)",
+    ),
+    (http(None, 400, body={"code": "data_inspection_failed"}), "ContentFiltered", "content filter"),
+    (
+        http(raised.ModelRequestRejectedError, 400, body={"error": {"code": ["content_filter"]}}),
+        "ModelRejected",
+        "refused the request",
+    ),
+    (
         http(raised.ModelRequestRejectedError, 400),
         "ModelRejected",
         "refused the request (HTTP 400 Bad Request).",

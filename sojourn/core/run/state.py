@@ -35,6 +35,7 @@ from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
 from sojourn.core.run.memory import MemoryChange, changes_by
 from sojourn.core.run.opening import labelled, turn_start_of
+from sojourn.core.run.refused import failure_notice
 from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_policy
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
@@ -536,9 +537,7 @@ class RunState:
 
     def turn_ended(self, failure: ToolError | None = None) -> "RunState":
         """End a turn; the planner of the next one learns why it failed, and gets what it has not seen of an interrupted one."""
-        told = (
-            () if failure is None else (Message.system(f"The last turn failed: {failure.message[:2_000]}"),)
-        )
+        told = () if failure is None else (failure_notice(failure),)
         unseen = None
         if self.interrupted is not None:
             notice = self.limit and Message.system(self.limit.notice)

@@ -164,6 +164,8 @@ def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
             "invalid_request_error",
             "prompt is too long: 208310 tokens > 200000 maximum",
         ),
+        "content_filter": (400, "invalid_request_error", "Output blocked by content filtering policy"),
+        "image": (400, "invalid_request_error", "messages.0.content.1.image.source: Could not process image"),
         "forbidden": (403, "permission_error", "Your API key does not have permission to use the resource."),
         "overloaded": (529, "overloaded_error", "Overloaded"),
         "quota": (

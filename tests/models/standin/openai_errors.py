@@ -12,6 +12,18 @@ def error_of(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
     """Return the status, and the `error` of the body."""
     status, kind_of_error, code, message = {
         "bad_request": (400, "invalid_request_error", None, "Invalid value for 'temperature'."),
+        "content_filter": (
+            400,
+            "invalid_request_error",
+            "content_filter",
+            "The response was filtered due to the prompt triggering our content management policy.",
+        ),
+        "image": (
+            400,
+            "invalid_request_error",
+            "invalid_image_format",
+            "You uploaded an unsupported image. Please make sure your image has of one the following formats: png.",
+        ),
         "context_length": (
             400,
             "invalid_request_error",

@@ -11,8 +11,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 
 ErrorKind = Literal[
     "bad_request",
+    "content_filter",
     "context_length",
     "forbidden",
+    "image",
     "overloaded",
     "quota",
     "rate_limit",
