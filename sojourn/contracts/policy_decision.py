@@ -35,7 +35,11 @@ class PolicyInput(Record):
 
 
 class PolicyDecision(Input):
-    """What a policy engine changes; it may tighten, never loosen. An empty decision changes nothing."""
+    """What a policy engine changes. An empty decision changes nothing.
+
+    It tightens limits and tools. Of approvals it also loosens: `approve` lets a call run unasked that a rule of the policy would
+    ask about.
+    """
 
     allowed_tools: list[str] | None = None
     """Only these tools are offered and run in this turn; a tool's id, or a toolset as `ops.devices.*`."""

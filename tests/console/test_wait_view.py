@@ -1,13 +1,23 @@
 """The view of a wait: what is long is shown, and what is too long says so."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from sojourn import AwaitClarification
+from sojourn import AwaitClarification, Principal
+from sojourn.console.page import Links, Visit
+from sojourn.console.templating import _templates as templates
+from sojourn.console.templating import render
 from sojourn.console.views.around import Around
+from sojourn.console.views.entries import Call
+from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.views.wait_view import MAX_TEXT, wait_view
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import Annotations
 
 
@@ -53,3 +63,31 @@ def test_a_call_that_may_have_taken_effect_says_so(is_known):
     assert not any("earlier attempt" in text for text in first)
     assert ("Repeating it changes nothing more." in first) is is_known
     assert "Repeating it changes nothing more." not in again
+
+
+@pytest.mark.parametrize("is_unknown", [True, False])
+def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(is_unknown):
+    """What decides on a repetition, and the failed call itself, say that an earlier attempt may have taken effect; nothing says then that repeating is harmless."""
+    tool = ShownTool(annotations=Annotations(destructive=True, idempotent=True))
+    call = {"id": "w", "tool_call_id": "c", "tool": "a.b.pay", "payload": {"to": "x"}, "payload_digest": "d"}
+    wait = AwaitConfirmation(**call, shown=tool, outcome_unknown=is_unknown)
+    visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
+    source = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(wait, view, "/here", visit) }}'
+    in_place = templates().from_string(source).render(wait=wait, view=view_of(wait), visit=visit)
+    told = {each.text for each in view_of(wait).consequences}
+    assert ("Repeating it changes nothing more." in told) is not is_unknown
+    assert ("An earlier attempt may have taken effect; its outcome is unknown." in told) is is_unknown
+    error = ToolError(message="the bank is away", outcome_unknown=is_unknown)
+    entry = Call(
+        key="call-c",
+        event_id="0-000001-00000",
+        at=datetime.now(UTC),
+        call=ToolRequest(name="a.b.pay", payload={}, tool_call_id="c"),
+        result=ToolResult(name="a.b.pay", tool_call_id="c", error=error),
+        state="failed",
+    )
+    shown = {"value": shown_value, "line": line_of}
+    in_tree = render("entry.html", run_id="r", entry=entry, shown=shown, visit=visit, url=Links(""))
+    for html in (in_place, in_tree):
+        assert ("An earlier attempt may have taken effect" in html) is is_unknown
+    assert ("Outcome unknown:" in in_tree) is is_unknown

@@ -82,7 +82,7 @@ def dev(
             os.environ["TEMPORAL_ADDRESS"] = server.address
             at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere" if ui else "no UI"
             was = (
-                ", which was running: it has runs of its own, and its data is not in this folder"
+                ", which was running already: it may have other runs, and its data is where it was started"
                 if server.attached
                 else ""
             )

@@ -1,6 +1,7 @@
 """Arguments as a table: a row for each value, with what differs from another call."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +23,9 @@ MAX_VALUE = 100_000
 
 MAX_NAME = 200
 """Characters from which a name is folded."""
+
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
+"""What `shown` writes in place of a character that is not plainly visible."""
 
 _ABSENT = object()
 _PLAIN = {"", "true", "false", "null", "none"}
@@ -156,8 +160,8 @@ def _text(value: Any) -> str:
 
 
 def _could_be_another(text: str) -> bool:
-    """Whether a text looks like a number, or has spaces at its ends that nobody would see."""
-    if text.strip() != text or text.lower() in _PLAIN:
+    """Whether a text looks like a number, like one with an escaped character, or has spaces at its ends that nobody would see."""
+    if text.strip() != text or text.lower() in _PLAIN or _ESCAPE.search(text):
         return True
     try:
         float(text)

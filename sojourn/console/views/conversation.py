@@ -457,7 +457,10 @@ def _settle(call: Call, result: ToolResult) -> None:
         hint = result.retry_hint
         call.hint = hint.message or hint.clarifying_question or hint.reason.replace("_", " ")
     if result.error is not None:
-        call.error = str(result.error)
+        is_unknown = result.error.outcome_unknown or bool(
+            result.retry_hint and result.retry_hint.outcome_unknown
+        )
+        call.error = f"{'Outcome unknown: ' if is_unknown else ''}{result.error}"
         code = result.error.code or ""
         call.state = "denied" if code == "denied" else "not_executed" if code in _NOT_EXECUTED else "failed"
         return

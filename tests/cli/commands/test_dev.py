@@ -207,7 +207,7 @@ async def test_a_server_that_was_running_is_told(here, start_command, temporal_a
     dev.kill()
     await dev.communicate()
     assert (
-        f"Temporal server {temporal_address}, which was running: it has runs of its own, and its data is not in"
+        f"Temporal server {temporal_address}, which was running already: it may have other runs, and its data is where"
         in first
     )
 

@@ -1,0 +1,95 @@
+"""The approver's view: what a page shows of a call's arguments is what runs, whatever a model has written into them."""
+
+import httpx2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Principal
+from sojourn.console.page import Links, Visit
+from sojourn.console.templating import _templates as templates
+from sojourn.console.views.arguments import arguments_of
+from sojourn.console.views.wait_view import wait_form
+from sojourn.contracts.awaits import AwaitConfirmation
+from tests.console.approver import PAYLOADS, json_shown, leaves, table_shown
+from tests.console.office import office
+
+__all__ = ["office"]
+
+TABLE = '{% from "arguments.html" import arguments_table %}{{ arguments_table(arguments) }}'
+PLACE = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(wait, view, "/here", visit) }}'
+
+
+def same(value, other) -> bool:
+    """Whether two values are equal and of one type, all the way down."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(same(value[name], other[name]) for name in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(same, value, other))
+    return type(value) is type(other) and value == other
+
+
+@given(PAYLOADS)
+def test_the_table_of_arguments_shows_what_runs(payload):
+    """Every value is read back from the page as it is, with its path: hidden characters, escapes, numbers of 64 bits, texts that look like numbers."""
+    html = templates().from_string(TABLE).render(arguments=arguments_of(payload))
+    shown, expected = table_shown(html), dict(leaves(payload))
+    assert shown.keys() == expected.keys()
+    for path, value in expected.items():
+        assert same(shown[path], value), path
+
+
+@given(PAYLOADS.filter(bool))
+def test_the_arguments_beside_other_things_show_what_runs(payload):
+    """On the page of a run and in a conversation the JSON of the arguments is that of the call."""
+    wait = AwaitConfirmation(id="w", tool_call_id="c", tool="a.b.c", payload=payload, payload_digest="d")
+    visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
+    html = (
+        templates()
+        .from_string(PLACE)
+        .render(wait=wait, view=wait_form(wait, "r", lambda _: None), visit=visit)
+    )
+    if "too long" not in html:
+        assert same(json_shown(html), payload)
+
+
+@given(PAYLOADS, st.randoms())
+def test_two_calls_that_differ_look_different(payload, random):
+    """No change of a value, not even of an invisible character or of a type, leaves the page as it was."""
+    changed = {
+        **payload,
+        "extra": random.choice(
+            ["1", 1, "\\u202e", "\u202e", "a\u200b", "a", True, "true", None, "null", 2**53, 2**53 + 1]
+        ),
+    }
+    other = {
+        **payload,
+        "extra": random.choice(
+            ["1", 1, "\\u202e", "\u202e", "a\u200b", "a", True, "true", None, "null", 2**53, 2**53 + 1]
+        ),
+    }
+    one, two = (
+        templates().from_string(TABLE).render(arguments=arguments_of(each)) for each in (changed, other)
+    )
+    assert (one == two) == same(changed, other)
+
+
+async def test_the_receipt_shows_what_was_approved(office):
+    """The page of a decided call has the arguments that ran, read back from its table."""
+    texts = ["\u202egnp.exe\u202c", "\\u202e", "1e3", "<b>x</b>", "a\u200bb", " "]
+    asked = [await office.asks(f"hostile {text}") for text in texts]
+
+    async def decide(http, run, wait) -> None:
+        at = f"/inbox/{run.id}/{wait.id}"
+        shown = await http.get(at)
+        receipt = await http.post(
+            at, data={"do": "approve", "digest": wait.payload_digest}, follow_redirects=True
+        )
+        assert 'id="fate" class="fate is-closed receipt"' in receipt.text
+        for page in (shown.text, receipt.text):
+            assert table_shown(page.partition('class="arguments"')[2].partition("</section>")[0]) == {
+                (name,): value for name, value in wait.payload.items()
+            }
+
+    async with httpx2.AsyncClient(base_url=office.url, headers={"Origin": office.url}, timeout=60) as http:
+        for run, wait in asked:
+            await decide(http, run, wait)
