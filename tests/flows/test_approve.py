@@ -12,9 +12,11 @@ from sojourn import (
     Principal,
     RunFailed,
     RunPolicy,
+    ToolRequest,
     approvals,
     flow,
 )
+from sojourn.core.run.approval import confirmation_of
 
 ANA = Principal(subject="ana", roles=["user", "finance", "approver"])
 FIN = Principal(subject="fin", roles=["finance"])
@@ -120,3 +122,14 @@ async def test_a_flow_that_can_ask_nobody_fails(client, agent, why):
     """Where the run may not ask, or the agent lacks the toolset, the run fails with what to do: nothing is taken for a yes."""
     with pytest.raises(RunFailed, match=why):
         await client.execute(agent, "go")
+
+
+def test_the_question_of_a_flow_is_one_plain_line():
+    """What the flow asks is shown without quotes, on one line, with the signs of markup written out."""
+    spec = approvals.tools["approve"].spec
+    payload = {"question": "Pay **bob**\nnow?"}
+    wait = confirmation_of(spec, ToolRequest(name=spec.id, payload=payload), payload, ApprovalPolicy())
+    assert "\n" not in wait.prompt
+    assert "**" not in wait.prompt
+    assert wait.prompt.startswith("Pay ")
+    assert wait.prompt.endswith("now?")

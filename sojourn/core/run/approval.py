@@ -193,7 +193,12 @@ def _digest(payload: dict[str, Any]) -> str:
 
 
 def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:
+    if spec.id == APPROVE:  # the flow's own sentence, which is all that is asked
+        return _cut(inert(" ".join(str(payload.get("question", "")).split())))
     if not spec.confirmation:
         return f"Run “{inert(spec.title)}”?"  # a server of MCP may have written it
-    text = asked(spec.confirmation, spec.payload.json_schema, payload)
+    return _cut(asked(spec.confirmation, spec.payload.json_schema, payload))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= MAX_PROMPT else text[: MAX_PROMPT - 1] + "…"
