@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,8 +50,8 @@ MAX_KNOWN = 100_000
 READINGS = 8
 """Most requests at once that read much: histories, lists by labels, transcripts, artifacts."""
 
-READINGS_OF_ONE = 2
-"""Most of one principal."""
+READINGS_OF_ONE = 1
+"""Most of one principal: they share one processor with all others."""
 
 PATIENCE = 10.0
 """Seconds for which such a request waits for its turn."""
@@ -254,18 +254,31 @@ def charge(scope: Scope, cost: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def reading() -> AsyncGenerator[None]:
+async def reading(*, begins_free: bool = False) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
     """Let few requests read much at once, of each principal and of all; the others wait for their turn.
 
     What a request reads within its turn is part of it. Who is at the machine has as many as he likes.
+
+    Args:
+        begins_free: Whether the request reads without a turn until it calls what this yields, once it has read much.
 
     Raises:
         Problem: The turn does not come in time (429, or 503 if it is all that read too much).
     """
     lasting = _answered.get()
-    if lasting is None or lasting.is_reading:
-        yield
-        return
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def take() -> None:
+            if lasting is not None and not lasting.is_reading:
+                await stack.enter_async_context(_turn(lasting))
+
+        if not begins_free:
+            await take()
+        yield take
+
+
+@contextlib.asynccontextmanager
+async def _turn(lasting: _Lasting) -> AsyncGenerator[None]:
     async with lasting.reading():
         begin, lasting.is_reading = time.monotonic(), True
         try:

@@ -16,7 +16,11 @@ from sojourn.http.service import Service
 from sojourn.http.shown import shown
 from sojourn.http.stream import HEARTBEAT
 
-__all__ = ["Told", "cursor_of", "follow", "read", "read_to_end", "recorded"]
+__all__ = ["FREE", "Told", "cursor_of", "follow", "read", "read_to_end", "recorded"]
+
+
+FREE = 200
+"""Events that are read before a request needs a turn among those that read much."""
 
 
 class Told(NamedTuple):
@@ -68,8 +72,11 @@ async def read_to_end(service: Service, reading: Reading) -> None:
 async def read(service: Service, place: Place, *, is_task: bool = False) -> Reading:
     """What the histories have of a reply, or of a task; raises as `follow`."""
     reading = Reading(place, is_task=is_task)
-    async with turn_to_read(), aclosing(recorded(service, place)) as events:
+    async with turn_to_read(begins_free=True) as take_turn, aclosing(recorded(service, place)) as events:
+        count = 0
         async for event, cursor in events:
+            if (count := count + 1) == FREE:
+                await take_turn()
             reading.take(event, cursor)
             if reading.state not in ("open", "asked" if is_task else "open"):
                 break

@@ -13,7 +13,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.http.locks.limits import reading
 from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.following import recorded
+from sojourn.http.protocols.following import FREE, recorded
 from sojourn.http.protocols.place import Place
 from sojourn.http.service import Service
 
@@ -52,8 +52,11 @@ async def past_of(service: Service, run_id: str) -> Past:
         SojournError: The events cannot be read.
     """
     past, after = Past(), Place(run_id)
-    async with reading(), aclosing(recorded(service, after)) as events:
+    async with reading(begins_free=True) as take_turn, aclosing(recorded(service, after)) as events:
+        count = 0
         async for event, cursor in events:
+            if (count := count + 1) == FREE:
+                await take_turn()
             before, after = after, Place(run_id, cursor)
             if isinstance(event, MessageReceivedEvent) and event.run_id == run_id:
                 place = Place(run_id, before.after, event.message_id)

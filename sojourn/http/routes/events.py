@@ -1,5 +1,6 @@
 """The events of a run, as an array or as a stream: the same for `/v1/runs` and for `/v1/sessions`."""
 
+import asyncio
 from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -22,6 +23,9 @@ __all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
 
 MAX_BYTES = 4_000_000
 """Bytes after which an array of events ends, whatever its limit; the next one goes on from its cursor."""
+
+FREE = 100
+"""Events that are read before a request needs a turn among those that read much; another task has the loop after as many."""
 
 After = Annotated[
     str | None,
@@ -84,11 +88,16 @@ async def events_answer(
     if wants_stream(request.headers.get("accept")):
         cursor = await cursor_at(run, place)
         return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
-    async with reading():
+    read = 0
+    async with reading(begins_free=True) as take_turn:
         cursor = await cursor_at(run, place) if children else _plain(run, place)
         lines, size = list[bytes](), 0
         async with aclosing(run.events(after=place, follow=False, children=children)) as events:
             async for event in events:
+                read += 1
+                if not read % FREE:
+                    await take_turn()
+                    await asyncio.sleep(0)
                 line = event_line(shown(event)).encode()
                 size += len(line) + 1
                 if lines and (size > MAX_BYTES or not fits(request.scope, len(line) + 1)):
