@@ -138,6 +138,7 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
         messages=[] if scenario.conversation else [Message.user(f"play {name}")],
         conversation=scenario.conversation,
         principal=scenario.principal,
+        visibility=scenario.visibility,
     )
     if scenario.first:
         update = ("send", {"text": scenario.first, "message_id": scenario.first})

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -80,6 +80,8 @@ class Scenario:
     """Who asks for the run."""
     fork: Callable[[Run], Awaitable[Run]] | None = None
     """Forks the run once it has ended; the fork is stored too."""
+    visibility: Literal["tenant", "subject"] = "tenant"
+    """Who sees a conversation over HTTP."""
 
 
 # Tools.
@@ -581,6 +583,15 @@ async def talk_by_two(run: Run) -> None:
     await run.close("done")
 
 
+async def talk_in_private(run: Run) -> None:
+    """Send messages of two people to a conversation that only they may see."""
+    for number, who in enumerate(("ana", "eve", "ana")):
+        principal = Principal(subject=who, tenant="acme", roles=["user"])
+        message = {"text": f"from {who}", "message_id": f"m{number}"}
+        await SessionTurn(run, await run.send(message, principal=principal)).result()
+    await run.close("done")
+
+
 async def interrupt(run: Run) -> None:
     """Interrupt turns: of a call that waits for approval, of a question, and, without a message, of a call that was just begun."""
     for word, mode in (("first", "queue"), ("second", "interrupt"), ("third", "interrupt")):
@@ -786,6 +797,19 @@ SCENARIOS = {
         deed=talk_by_two,
         conversation=True,
         principal=Principal(subject="boss", tenant="acme", roles=["user", "approver"]),
+    ),
+    "private_conversation": Scenario(
+        [
+            calls(ToolRequest(name="replay.helpers.ask", payload={"topic": "x"}, tool_call_id="c1")),
+            PlanResult.final("the first"),
+            calls(ToolRequest(name="replay.helpers.ask", payload={"topic": "y"}, tool_call_id="c2")),
+            PlanResult.final("the one from eve"),
+            PlanResult.final("the last"),
+        ],
+        deed=talk_in_private,
+        conversation=True,
+        principal=Principal(subject="ana", tenant="acme", roles=["user"]),
+        visibility="subject",
     ),
     "interrupted_conversation": Scenario(
         [
