@@ -63,7 +63,7 @@ async def test_the_demo_shows_what_it_promises():
     for sign in (
         r"error: invalid arguments for ops\.devices\.get_time_series",
         r"· repaired ops\.devices\.get_time_series",
-        r"\? Register Mara Lindt \(mara\.lindt@example\.org\) as operations contact of s-7\?",
+        r'\? Register "Mara Lindt" \(mara\.lindt@example\.org\) as operations contact of s-7\?',
         r"! approved by demo",
         r"Mara Lindt \(mara\.lindt@example\.org\) is registered as operations contact",
         r"ops\.work_orders is an MCP server",
