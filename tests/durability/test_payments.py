@@ -108,9 +108,8 @@ class Payments:
             again = await self._patiently(lambda: self.stage.client.retry(run.id))
             answers.append(await self._end_of(again))
         if agent in FORKED and dice.random() < 0.2:
-            # A fork from before the payment, planned by the other version, would pay with other arguments: another effect.
-            kinds = ("tool_start", "tool_end") if agent == "code" else ("tool_end",)
-            at = dice.choice([event.event_id async for event in run.events() if event.type in kinds])
+            # A fork from before a payment may come to it by another step, or with other arguments: another effect.
+            at = [event.event_id async for event in run.events() if event.type == "tool_end"][-1]
             self.figures["forks"] += 1
             fork = await self._patiently(lambda: self.stage.client.fork(run.id, at=at))
             answers.append(await self._end_of(fork))
