@@ -71,10 +71,10 @@ _BY_NAME = {
 
 _MARKUP = re.compile(
     r"[`*<>\[\]|~#$]"  # anywhere
-    r"|&(?=[#\w]+;)"  # a character by its name
+    r"|&(?=[#\w]+;|[#\w]*\Z)"  # a character by its name, whose end may follow the text
     r"|!(?=\[)"
     r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis, but not the one in `a_b`
-    r"|\\(?=[!-/:-@\[-`{-~])"  # an escape
+    r"|\\(?=[!-/:-@\[-`{-~]|\Z)"  # an escape, perhaps of what follows the text
     r"|^(?:[-+=](?=[-+=\s]|$)|\d{1,9}(?=[.)](?:\s|$)))"  # a list, a heading or a rule at the beginning of a line
 )
 """What Markdown or HTML reads as markup."""

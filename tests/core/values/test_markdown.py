@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -51,16 +51,18 @@ MARKUP = st.text(alphabet="`*_<>[]()&#;!|~\\\\$=-+1. \naé\u200b\u202e") | st.te
 
 
 @given(MARKUP)
+@example("\\")
+@example("a&lt")
 def test_an_inert_text_is_itself_on_a_page_of_markdown(text: str) -> None:
     """Rendered as Markdown with HTML, what is seen of the text are its characters, on one line, and no element."""
     shown = inert(text)
     assert "\n" not in shown
     assert inert(shown) == shown
     tokens = (
-        MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(f"Run {shown}?")
+        MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(f"Run {shown};?")
     )
     assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
-    assert [(part.type, part.content) for part in tokens[1].children or []] == [("text", f"Run {shown}?")]
+    assert [(part.type, part.content) for part in tokens[1].children or []] == [("text", f"Run {shown};?")]
 
 
 @given(MARKUP)
