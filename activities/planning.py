@@ -367,11 +367,12 @@ class Planning:
             return PlanOutcome(failure=dispatches, decision=decision)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
-        if self.task.unsettled:
+        if self.task.unsettled or self.task.carried:
             dispatches = with_effects(
                 asked,
                 dispatches,
                 unsettled=self.task.unsettled,
+                carried=self.task.carried,
                 messages=self.messages,
                 tools=self.app.tools_of(self.task.agent_id),
                 run_id=self.task.key_run_id or self.run_id,

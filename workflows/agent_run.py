@@ -443,6 +443,7 @@ class AgentRun(RunQueries, MessageHandlers):
             finalize=state.limit,
             unseen=state.unseen,
             unsettled=list(state.unsettled),
+            carried=list(state.carried),
             key_run_id=run.key_run_id,
             forked=None if state.limit else forked,
             **for_task(state.memory),

@@ -28,6 +28,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.principals import principal_fault
 from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation, written
 from sojourn.core.run.opening import messages_fault
@@ -202,7 +203,7 @@ async def fork_of(
         asked: The run, the point and the change.
         histories: The exported histories of the run's executions, in place of those on the server.
         storage: Where the beginning of a long run's transcript is.
-        app: The app whose tools check edited arguments.
+        app: The app whose tools check edited arguments, and say which of them only read.
 
     Raises:
         InvalidInput: The run has no such event, or the change does not fit there.
@@ -219,6 +220,10 @@ async def fork_of(
         raise translated(error, asked.run_id) from error
     if asked.at and not origin.event:
         raise InvalidInput(_no_event(asked.run_id, asked.at, origin.oldest), run_id=asked.run_id)
+    if app is not None:
+        agent_id = origin.points.fold.state.opening.agent_id
+        tools = app.tools_of(agent_id).values()
+        origin.points.effects.reads = {tool.spec.id for tool in tools if changes_nothing(tool.spec)}
     fork = _forked(origin, asked)
     if isinstance(fork, str):
         raise InvalidInput(fork, run_id=asked.run_id)
@@ -282,7 +287,7 @@ def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
     link = ForkedFrom(
         run_id=asked.run_id, event_id=point.event_id, execution=origin.execution, at=asked.at or ""
     )
-    begins = forked(point, change, link, datetime.now(UTC))
+    begins = forked(point, change, link, datetime.now(UTC), origin.points.effects)
     return begins if isinstance(begins, str) else Fork(begins, origin.task_queue, approval)
 
 

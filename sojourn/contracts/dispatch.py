@@ -50,6 +50,8 @@ class Effect(Record):
     """The first call with this effect."""
     idempotency_key: str
     """The key of that call, which the repetition has too."""
+    carried: int | None = None
+    """In a fork: the effect's index among those that the origin had after the fork's point; None for one of the run's own."""
 
 
 class Dispatch(Record):

@@ -9,6 +9,7 @@ from typing import Any, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.forked_step import ForkedStep
 from sojourn.contracts.input_required import ToolInput
@@ -103,6 +104,8 @@ class PlanTask(Record):
 
     unsettled: list[str] = []
     """The calls whose outcome is unknown: a call of the same tool with equal arguments is the same effect."""
+    carried: list[CarriedEffect] = []
+    """In a fork: the effects that the origin had after the fork's point, and that the fork has not come to."""
     key_run_id: str = ""
     """In a fork: the run by whose id idempotency keys are made, and ids of calls derived."""
 

@@ -13,6 +13,7 @@ from sojourn.core.history.fork_points import ForkPoints
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.transcript import Packed
+from sojourn.errors import RunUnreadable
 from sojourn.events.history import HistoryReader
 from sojourn.events.one_run import (
     first_execution,
@@ -75,7 +76,7 @@ async def _with_stored(
     """The records of an execution and of those that continue it, once the messages are loaded that they have in storage."""
     fold = origin.points.fold
     async for record, events in records_of(client, fold, execution, follow=False):
-        if isinstance(record.value, Continuation):
+        if isinstance(record.value, Continuation) and not origin.event:
             stored = await stored_messages(client, storage, fold.run_id, record.value)
             origin.points.transcript.stored = stored
         yield record, events
@@ -117,7 +118,7 @@ async def _exported(
             record = await reader.record(event)
             if reader.unreadable or reader.opening_unreadable:
                 raise unreadable(history.workflow_id, reader.unreadable or reader.opening_unreadable)
-            if record and isinstance(record.value, Continuation):
+            if record and isinstance(record.value, Continuation) and not origin.event:
                 transcript.stored = (
                     transcript.messages[: Packed.unpacked(record.value.transcript).stored_count]
                     if number
@@ -128,8 +129,20 @@ async def _exported(
 
 
 async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
-    """Read up to the history event that has the event asked for."""
+    """Read the run: its points up to the history event that has the event asked for, and what it did after it."""
+    try:
+        await _read_all(origin, records, at)
+    except RunUnreadable:
+        # A fork from before what nobody can read is the way around it; what is not read is not known.
+        if not origin.event:
+            raise
+
+
+async def _read_all(origin: ForkOrigin, records: Records, at: str | None) -> None:
     async for record, events in records:
+        if origin.event:
+            origin.points.effects.feed(events)
+            continue
         with readable_transcript(origin.points.fold.run_id):
             origin.points.feed(record, events)
         for event in events:
@@ -140,7 +153,5 @@ async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
                 origin.last_wait = event.confirmation.id
             if event.event_id == at:
                 origin.event = event
-        if origin.event:
-            return
-        if record.kind == "continued":
+        if not origin.event and record.kind == "continued":
             origin.execution = record.name

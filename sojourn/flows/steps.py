@@ -18,10 +18,13 @@ from pydantic_core import to_jsonable_python
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.run.approval import APPROVE
 
-__all__ = ["ChangedFlowError", "Recorded", "Step", "Steps", "differing_fields", "id_of"]
+__all__ = ["ChangedFlowError", "Recorded", "Step", "Steps", "differing_fields", "id_of", "is_named"]
 
 _STEP_ID = re.compile(r"[A-Za-z0-9_-]+-s[0-9a-f]{8}")
 """The id of a step; ids of earlier versions end otherwise."""
+
+_MAX_NUMBERED = 300
+"""Most calls of one tool that are known by their number."""
 
 
 class ChangedFlowError(Exception):
@@ -175,6 +178,19 @@ def id_of(name: str) -> str:
     """The id of a step, at most 54 characters, so that a repair can add its number."""
     slug = re.sub(r"[^A-Za-z0-9_-]", "-", name.rsplit(".", 1)[-1])[:30]
     return f"{slug}-s{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def is_named(call_id: str, tool: str) -> bool:
+    """Whether an id is that of a step that its flow names itself.
+
+    Args:
+        call_id: The id.
+        tool: The tool of the step's call.
+    """
+    if not _STEP_ID.fullmatch(call_id):
+        return False
+    defaults = (default_name(tool, number) for number in range(1, _MAX_NUMBERED + 1))
+    return all(call_id not in (id_of(name), id_of(f"{name}~2"), id_of(f"{name}~3")) for name in defaults)
 
 
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from sojourn import (
     Case,
     PlanResult,
     Retry,
+    RunFailed,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -34,7 +35,7 @@ def payments(bank: Bank, *, local: bool = False, **options) -> Toolset:
     tools = Toolset("desk.bank")
 
     @tools.tool(retry=Retry(max_attempts=3, initial_interval=timedelta(seconds=0.05)), local=local, **options)
-    async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
+    async def pay(payment: str, amount: float, meta: ToolCallMeta, purpose: str = "") -> str:
         """Pay."""
         with network_faults("The bank"):
             async with http_client(timeout=2) as client:
@@ -62,6 +63,7 @@ def results_of(messages):
 
 
 ALONE = RunPolicy(approval=ApprovalPolicy.unattended())
+ASKING = RunPolicy(approval=ApprovalPolicy.unattended(), interrupts_allowed=True)
 
 
 @flow
@@ -247,3 +249,260 @@ async def test_a_fork_with_other_arguments_has_another_effect(serve):
         await same.result()
         first, edited, again = bank.requests["p"]
         assert first == again != edited
+
+
+class Newly(Persistent):
+    """A planner whose calls have another id each time, as a model's have; it pays until it is paid."""
+
+    def __init__(self, *asked: ToolRequest) -> None:
+        self.asked, self.number = asked or (call(30),), 0
+
+    async def plan_start(self, turn) -> PlanResult:
+        return self.pay()
+
+    async def plan_resume(self, turn) -> PlanResult:
+        paid = [r for message in turn.messages for r in message.tool_results if r.ok]
+        return PlanResult.final(paid[0].result) if paid else self.pay()
+
+    def pay(self) -> PlanResult:
+        self.number += 1
+        request = self.asked[(self.number - 1) % len(self.asked)]
+        return PlanResult.calls(request.model_copy(update={"tool_call_id": f"call_{self.number}"}))
+
+
+async def forked_before(client, *, at: str = "run_started", **change):
+    """A run that has ended, and the end of its fork from before all that it did."""
+    run = await client.start("test.agent", "pay")
+    await run.result()
+    fork = await client.fork(run.id, at=await event_of(run, at), **change)
+    await fork.result()
+    return run, fork
+
+
+LONG = "lunch " * 200
+
+
+@pytest.mark.parametrize("change", [{}, {"message": "Go on."}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (call(30),),
+        (written('{"payment": "p", "amount": 30}'), written('{"amount": 30.0, "payment": "p"}')),
+        tuple(
+            ToolRequest(name="desk.bank.pay", payload={"payment": "p", "amount": amount, "purpose": LONG})
+            for amount in (30, 30.0)
+        ),
+    ],
+    ids=["by code", "by a model", "large"],
+)
+async def test_a_fork_from_before_a_payment_knows_that_its_origin_made_it(serve, asked, change):
+    """Whatever id and spelling the call has in the fork, it has the origin's key; so it has in a fork of that fork."""
+    async with Bank.of() as bank:
+        client = await serve(planner=Newly(*asked), uses=(payments(bank, idempotent=True),), policy=ALONE)
+        _, fork = await forked_before(client, **change)
+        third = await client.fork(fork.id, at=await event_of(fork, "run_started"), message="Again.")
+        assert (await third.result()).text == "receipt-1"
+        assert len(bank.requests["p"]) == 3
+        assert bank.counts == {"p": 1}
+
+
+async def test_a_fork_pays_again_what_its_origin_paid_twice(serve):
+    """Each effect of the origin is one of the fork: two payments stay two, and a third is a new one."""
+    planner = Newly()
+
+    async def thrice(turn):
+        done = len([message for message in turn.messages if message.tool_results])
+        return planner.pay() if done < (2 if planner.number < 3 else 3) else PlanResult.final("done")
+
+    planner.plan_resume = thrice
+    async with Bank.of() as bank:
+        client = await serve(planner=planner, uses=(payments(bank, idempotent=True),), policy=ALONE)
+        await forked_before(client)
+        keys = bank.requests["p"]
+        assert keys[:2] == keys[2:4]
+        assert len(set(keys)) == bank.counts["p"] == 3
+
+
+class Later(Persistent):
+    """A planner in code that first asks for a note, unless somebody has told it not to."""
+
+    async def plan_start(self, turn) -> PlanResult:
+        if len([message for message in turn.messages if message.role == "user"]) > 1:
+            return PlanResult.calls(call(30))
+        return PlanResult.calls(ToolRequest(name="desk.bank.note", payload={}))
+
+    async def plan_resume(self, turn) -> PlanResult:
+        paid = [
+            r for message in turn.messages for r in message.tool_results if r.ok and r.name.endswith("pay")
+        ]
+        return PlanResult.final(paid[0].result) if paid else PlanResult.calls(call(30))
+
+
+async def test_a_planner_in_code_comes_to_the_payment_in_another_plan(serve):
+    """A payment that the origin made in its second plan, and the fork in its first, is one payment."""
+    async with Bank.of() as bank:
+        tools = payments(bank, idempotent=True)
+
+        @tools.tool(read_only=True)
+        async def note() -> str:
+            """Note."""
+            return "noted"
+
+        client = await serve(planner=Later(), uses=(tools,), policy=ALONE)
+        _, fork = await forked_before(client, message="Pay at once.")
+        assert results_of(await fork.transcript())[0].result == "receipt-1"
+        assert len(bank.requests["p"]) == 2
+        assert bank.counts == {"p": 1}
+
+
+async def test_a_fork_finds_the_repair_that_paid(serve):
+    """Of a call that was refused for certain and of the repair that paid, a fork repeats the second."""
+    async with Bank.of(p=["503", "429", "503:2"]) as bank:
+        client = await serve(planner=clerk, uses=(payments(bank, idempotent=True),), policy=ALONE)
+        await forked_before(client)
+        assert len(bank.requests["p"]) == 5
+        assert bank.counts == {"p": 1}
+
+
+async def test_a_fork_from_within_the_step_knows_what_its_call_came_to(serve):
+    """A call that was open at the point, and refused later, is not what a fork repeats: its repair is."""
+    async with Bank.of(p=["503", "503", "503:2"]) as bank:
+        tools, planner = payments(bank, idempotent=True), Newly()
+
+        @tools.tool
+        async def first() -> str:
+            """End at once."""
+            return "first"
+
+        planner.pay_alone = planner.pay
+
+        def both() -> PlanResult:
+            plan = planner.pay_alone()
+            if planner.number > 1:
+                return plan
+            return PlanResult.calls(ToolRequest(name="desk.bank.first"), *plan.tool_calls)
+
+        async def until_paid(turn):
+            paid = [r for r in results_of(turn.messages) if r.ok and r.name.endswith("pay")]
+            return PlanResult.final(paid[0].result) if paid else planner.pay()
+
+        planner.pay, planner.plan_resume = both, until_paid
+        client = await serve(planner=planner, uses=(tools,), policy=ALONE)
+        _, fork = await forked_before(client, at="tool_end")
+        assert (await fork.result()).text == "receipt-1"
+        assert len(bank.requests["p"]) == 5
+        assert bank.counts == {"p": 1}
+
+
+def reworded(name: str | None, words: list[str]):
+    """A flow that pays, each time that it is run from the start with the next word as the purpose."""
+
+    @flow
+    def paying(case: Case) -> str:
+        case.call("desk.bank.note")
+        return case.call("desk.bank.pay", payment="p", amount=30, purpose=words[0], step=name)
+
+    return paying
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "count"), [("pay", {}, 1), (None, {}, 2), ("pay", {"result": "other"}, 2)]
+)
+async def test_a_reworded_flow_comes_to_the_step(serve, name, change, count):
+    """A named step keeps its payment in a fork, whatever its arguments are by then, unless the fork was told something else."""
+    words = ["lunch"]
+    async with Bank.of() as bank:
+        tools = payments(bank, idempotent=True)
+
+        @tools.tool
+        async def note() -> str:
+            """Note."""
+            return "noted"
+
+        client = await serve(planner=reworded(name, words), uses=(tools,), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        await run.result()
+        words[0] = "Lunch"
+        fork = await client.fork(run.id, at=await event_of(run, "tool_end"), **change)
+        await fork.result()
+        assert len(bank.requests["p"]) == 2
+        assert bank.counts["p"] == count
+
+
+async def test_a_step_that_a_person_answered_otherwise_is_another_effect(serve, status_when):
+    """A fork from before a question may be told another amount: then its step is another payment."""
+
+    @flow
+    def asking(case: Case) -> str:
+        amount = case.ask("How much?")
+        return case.call("desk.bank.pay", payment="p", amount=int(amount), step="pay")
+
+    async with Bank.of() as bank:
+        client = await serve(planner=asking, uses=(payments(bank, idempotent=True),), policy=ASKING)
+        answers = iter(("30", "31", "30"))
+
+        async def answered(run):
+            open_wait = (await status_when(run, lambda status: status.awaits)).awaits[0]
+            await run.answer(open_wait.id, next(answers))
+            await run.result()
+            return run
+
+        run = await answered(await client.start("test.agent", "pay"))
+        at = await event_of(run, "await_clarification")
+        await answered(await client.fork(run.id, at=at))
+        await answered(await client.fork(run.id, at=at))
+        first, other, same = bank.requests["p"]
+        assert first == same != other
+
+
+async def test_a_fork_asks_first_and_says_that_its_origin_may_have_paid(serve, status_when):
+    """Who is asked about a payment of the origin reads so first, and approves the same effect."""
+    async with Bank.of() as bank:
+        tools = payments(bank, idempotent=True, confirmation="Pay {amount}?")
+        client = await serve(planner=Newly(), uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
+
+        async def approved(run):
+            wait = (await status_when(run, lambda status: status.awaits)).awaits[0]
+            await run.approve(wait.id)
+            await run.result()
+            return wait
+
+        run = await client.start("test.agent", "pay")
+        assert (await approved(run)).prompt == "Pay 30?"
+        fork = await client.fork(run.id, at=await event_of(run, "run_started"))
+        wait = await approved(fork)
+        assert (
+            wait.prompt
+            == "The run from which this one was forked may have carried out this call already. Pay 30?"
+        )
+        assert wait.outcome_unknown
+        assert bank.counts == {"p": 1}
+
+
+async def test_a_fork_carries_out_a_tool_that_must_not_be_repeated(serve):
+    """A fork is a person's decision: the call runs, and its key tells the tool that it is the origin's effect."""
+    async with Bank.of() as bank:
+        client = await serve(planner=Newly(), uses=(payments(bank, idempotent=False),), policy=ALONE)
+        await forked_before(client)
+        assert len(bank.requests["p"]) == 2
+        assert bank.counts == {"p": 1}
+
+
+async def test_a_retry_of_a_failed_run_knows_of_its_payments(serve):
+    """A fork from before a payment that is still open, or that failed with its run, has its key."""
+    planner = Newly()
+
+    async def fails(turn):
+        raise TypeError("broken")
+
+    later, planner.plan_resume = planner.plan_resume, fails
+    async with Bank.of(p=["lost", "503:2"]) as bank:
+        client = await serve(planner=planner, uses=(payments(bank, idempotent=True),), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        with pytest.raises(RunFailed):
+            await run.result()
+        planner.plan_resume = later
+        fork = await client.fork(run.id, at=await event_of(run, "run_started"))
+        again = await client.retry(run.id)
+        assert (await fork.result()).text == (await again.result()).text == "receipt-1"
+        assert bank.counts == {"p": 1}

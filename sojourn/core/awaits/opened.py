@@ -25,6 +25,7 @@ __all__ = [
     "EARLIER",
     "MAX_ASKED_AGAIN",
     "MAX_INPUT_ROUNDS",
+    "ORIGIN",
     "about_unknown",
     "approval_by_release",
     "approval_of",
@@ -40,6 +41,9 @@ __all__ = [
 
 EARLIER = "An earlier attempt of this call may have taken effect; its outcome is unknown."
 """What a person reads first who is asked about a call that repeats one whose outcome is unknown."""
+
+ORIGIN = "The run from which this one was forked may have carried out this call already."
+"""What a person reads first who is asked about a call that the fork's origin made after the fork's point."""
 
 MAX_ASKED_AGAIN = 3
 """Most times that a person is asked again about one call, because its tool was changed."""
@@ -59,12 +63,18 @@ def asked_about_again(confirm: AwaitConfirmation, first: AwaitConfirmation) -> A
         name: getattr(first, name) for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by")
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
-    return about_unknown(again) if first.outcome_unknown else again
+    by_origin = first.prompt.startswith(ORIGIN)
+    return about_unknown(again, by_origin=by_origin) if first.outcome_unknown else again
 
 
-def about_unknown(confirm: AwaitConfirmation) -> AwaitConfirmation:
-    """The confirmation of a call that repeats one whose outcome is unknown; the person is told first."""
-    prompt = f"{EARLIER} {confirm.prompt}".strip()
+def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
+    """The confirmation of a call that repeats one whose outcome is unknown; the person is told first.
+
+    Args:
+        confirm: The confirmation.
+        by_origin: Whether a fork's origin made the call, after the fork's point.
+    """
+    prompt = f"{ORIGIN if by_origin else EARLIER} {confirm.prompt}".strip()
     return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
 
 

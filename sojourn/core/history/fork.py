@@ -23,11 +23,13 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import Waits
+from sojourn.core.history.effects_made import EffectsMade
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.effects import has_effect, without_steps
 from sojourn.core.run.inbox import Sent
 from sojourn.core.run.outcomes import failed
 from sojourn.core.run.state import RunState
@@ -55,7 +57,9 @@ class Change:
     """Arguments in place of those that a call of the last step had, by call id; the call is carried out by them."""
 
 
-def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) -> Continuation | str:
+def forked(
+    point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime, effects: EffectsMade
+) -> Continuation | str:
     """What the fork begins with, or why the change does not fit the point.
 
     Args:
@@ -63,17 +67,18 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
         change: What is different.
         origin: The link to the origin.
         now: The time; an open question, or a sleep, begins anew.
+        effects: What the origin has done, also after the point.
     """
     state, waits_for = point.state, point.waits_for
     messages = point.transcript
     again = point.step and _judged_again(point.step, change, origin.run_id)
     if point.step and again:
-        state = _unsettled(point.step.state, point.step, {again.call_id})
+        state = _unsettled(point.step.state, point.step, {again.call_id}, effects)
         # The messages that were new to the planner are new to the policy engine.
         state = changed(state, unseen=state.planned_from)
         messages = messages[:-1]  # the plan's message, which comes again once the calls are judged
     elif point.step:
-        state = _settled(point.step, change.results, origin.run_id, now)
+        state = _settled(point.step, change.results, origin.run_id, now, effects)
     elif waits_for and waits_for.await_ and change.answer is not None:
         answered = _answered(state, waits_for, change.answer)
         if isinstance(answered, str):
@@ -83,6 +88,7 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
         if waits_for.wait_ is None:
             return "the planner waits for the answer to a question here; give an answer in place of a message"
         state, waits_for = state.slept(waits_for.wait_, now, is_over=False), None
+    state = _with_carried(state, point, change, effects, {again.call_id} if again else (), origin.run_id)
     state = _as_begun(state, origin, waits_for, again)
     if change.message is not None and state.is_idle:
         state = _received(state, Message.user(change.message))
@@ -94,6 +100,24 @@ def forked(point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime) 
     return Continuation(
         state, packed.segments(), waits_for, now if waits_for else None, forked=again and again.step
     )
+
+
+def _with_carried(
+    state: RunState,
+    point: ForkPoint,
+    change: Change,
+    effects: EffectsMade,
+    again: Collection[str],
+    run_id: str,
+) -> RunState:
+    """The state with the effects that the origin had after the point."""
+    key_run_id = state.opening.key_run_id or run_id
+    carried = effects.after(
+        point.steps, again=again, unsettled=state.unsettled, carried=state.carried, key_run_id=key_run_id
+    )
+    # What was changed, or what a conversation is told next, may be why a step has other arguments: it is another effect.
+    is_same = change == Change() and not state.opening.conversation
+    return changed(state, carried=carried if is_same else without_steps(carried)) if carried else state
 
 
 def _received(state: RunState, message: Message) -> RunState:
@@ -203,6 +227,7 @@ def _as_begun(
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,
         unsettled=state.unsettled,
+        carried=state.carried,
         memory=state.memory,
     )
 
@@ -226,7 +251,9 @@ def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any
     return changed(state, waits=state.waits.closed(await_id, read)).answered(plan, read)
 
 
-def _settled(step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, now: datetime) -> RunState:
+def _settled(
+    step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, now: datetime, effects: EffectsMade
+) -> RunState:
     """The state after a step: answered calls keep their results, and the others are answered as not executed."""
     executed = [
         replaced.get(call.tool_call_id) or step.results.get(call.tool_call_id) or _not_executed(call, run_id)
@@ -235,15 +262,17 @@ def _settled(step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, n
     active = ActiveTime(budget=step.state.active.budget)
     state = changed(step.state, limit=None, active=active, totals=RunTotals())
     safeguards = state.safeguards.settle(step.plan.calls, executed, now)
-    return _unsettled(state.settled(step.plan, executed, safeguards, now), step, replaced)
+    return _unsettled(state.settled(step.plan, executed, safeguards, now), step, replaced, effects)
 
 
-def _unsettled(state: RunState, step: StepSoFar, known: Collection[str]) -> RunState:
+def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade) -> RunState:
     """The state with the calls of a step that have no result: the origin may have carried them out, or may do so yet."""
     unsettled = [
         call.tool_call_id
         for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False)
-        if dispatch.kind in ("activity", "local")
+        if has_effect(dispatch)
+        and dispatch.effect is None
+        and (call.tool_call_id not in effects.results or effects.may_have_acted(call.tool_call_id))
         and call.tool_call_id not in step.results
         and call.tool_call_id not in known
     ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.core.history.effects_made import EffectsMade
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.record import HistoryRecord
@@ -28,6 +29,8 @@ class ForkPoint:
     """The plan whose question or sleep the run waited for."""
     step: StepSoFar | None = None
     """The step of which some calls were answered, where the point is not between a step and a plan."""
+    steps: int = 0
+    """Number of steps that were read up to this point, that step included."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class ForkPoints:
     calls: dict[str, str] = field(default_factory=dict[str, str])
     """The call that each wait for an approval is about, by the id of the wait."""
     transcript: TranscriptProjection = field(init=False)
+    effects: EffectsMade = field(init=False)
+    """The calls with an effect, also those after the points."""
     _plan: PlanOutcome | None = None
     """The last plan with calls."""
     _is_in_step: bool = False
@@ -59,9 +64,11 @@ class ForkPoints:
 
     def __post_init__(self) -> None:
         self.transcript = TranscriptProjection(self.fold)
+        self.effects = EffectsMade(self.fold)
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
         """Take in the next record."""
+        self.effects.feed(events)
         self.transcript.feed(record, events)
         self._event_id = events[-1].event_id if events else self._event_id or self.fold.place_of(record)
         for event in events:
@@ -99,4 +106,5 @@ class ForkPoints:
             self.last = self.step
 
     def _point(self, *, waits_for: PlanOutcome | None = None, step: StepSoFar | None = None) -> ForkPoint:
-        return ForkPoint(self._event_id, self.fold.state, tuple(self.transcript.messages), waits_for, step)
+        messages = tuple(self.transcript.messages)
+        return ForkPoint(self._event_id, self.fold.state, messages, waits_for, step, self.effects.steps)

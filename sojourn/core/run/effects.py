@@ -7,12 +7,13 @@ of the first one, so that a service can refuse the repetition.
 
 from collections.abc import Iterable, Sequence
 
+from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["MAX_UNSETTLED", "is_settled", "unsettled_after"]
+__all__ = ["MAX_UNSETTLED", "carried_after", "has_effect", "is_settled", "unsettled_after", "without_steps"]
 
 MAX_UNSETTLED = 100
 """Most calls of a run whose outcome is unknown that are remembered; the oldest are forgotten first."""
@@ -58,7 +59,7 @@ def unsettled_after(
     """
     after = dict.fromkeys(unsettled)
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        if not _has_effect(dispatch):
+        if not has_effect(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
             continue
         first = dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id
         settled = is_settled(result)
@@ -69,5 +70,31 @@ def unsettled_after(
     return tuple(after)[-MAX_UNSETTLED:] if after else ()
 
 
-def _has_effect(dispatch: Dispatch) -> bool:
+def carried_after(
+    carried: tuple[CarriedEffect, ...], plan: PlanOutcome, executed: Iterable[ToolResult]
+) -> tuple[CarriedEffect, ...]:
+    """The effects of a fork's origin that are not settled after a step.
+
+    Args:
+        carried: Those before the step.
+        plan: The plan of the step.
+        executed: The results of its admitted calls, in call order.
+    """
+    if not carried:
+        return ()
+    settled = {
+        dispatch.effect.carried
+        for dispatch, result in zip(plan.dispatches, executed, strict=False)
+        if dispatch.effect and is_settled(result)
+    }
+    return tuple(each for index, each in enumerate(carried) if index not in settled)
+
+
+def without_steps(carried: tuple[CarriedEffect, ...]) -> tuple[CarriedEffect, ...]:
+    """The effects of a fork's origin, once a person has told the fork something: a step with other arguments is another effect."""
+    return tuple(each.model_copy(update={"step": False}) if each.step else each for each in carried)
+
+
+def has_effect(dispatch: Dispatch) -> bool:
+    """Whether the call may have an effect: a worker carries it out."""
     return dispatch.kind in ("activity", "local")

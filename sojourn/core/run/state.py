@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.notice import NoticeKind
@@ -29,7 +30,7 @@ from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
-from sojourn.core.run.effects import unsettled_after
+from sojourn.core.run.effects import carried_after, unsettled_after, without_steps
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
@@ -137,6 +138,8 @@ class RunState:
     artifacts: tuple[Artifact, ...] = ()
     unsettled: tuple[str, ...] = ()
     """The calls that may have taken effect although they failed, and whose effect no later call has settled."""
+    carried: tuple[CarriedEffect, ...] = ()
+    """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the run knows beside its transcript."""
     executions: int = 0
@@ -358,6 +361,7 @@ class RunState:
             safeguards=safeguards,
             artifacts=(*self.artifacts, *made)[-MAX_ARTIFACTS:],
             unsettled=unsettled_after(self.unsettled, plan, executed),
+            carried=carried_after(self.carried, plan, executed),
             new=(results, *notices),
         )
         if state.active.is_used_up(now):
@@ -407,7 +411,8 @@ class RunState:
     def answered(self, plan: PlanOutcome, answer: Clarified | None) -> "RunState":
         """Take in the answer to a planner's question, which begins a new user turn, or its expiry."""
         assert plan.await_
-        state = changed(self, unseen=self.planned_from if plan.asked_by_policy else None)
+        unseen = self.planned_from if plan.asked_by_policy else None
+        state = changed(self, unseen=unseen, carried=without_steps(self.carried))
         if answer is None:
             nobody = Message.system(f"Nobody answered within {plan.await_.expires_after}.")
             return changed(state, new=(reply(plan, nobody),))
