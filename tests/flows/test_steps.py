@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from sojourn import Case, DefinitionError, RunFailed, RunPolicy, ToolFailed, ToolRequest, Toolset, flow
 from sojourn.core.run.approval import APPROVE
-from sojourn.flows.steps import ChangedFlowError, Recorded, Steps, id_of
+from sojourn.flows.steps import ChangedFlowError, Recorded, Steps, id_of, is_named
 
 paid: list[tuple[str, object]] = []
 bank = Toolset("steps.bank")
@@ -286,3 +286,11 @@ def test_a_new_step_never_has_the_id_of_a_recorded_one():
     assert first.recorded
     assert second.recorded is None
     assert first.call.tool_call_id != second.call.tool_call_id
+
+
+def test_what_has_only_a_number_is_no_named_step():
+    """The ids that follow from a tool and its number, and those of other planners, are not those of named steps."""
+    tool = "desk.bank.pay_with_a_name_of_over_thirty_characters"
+    assert is_named(id_of("pay"), tool)
+    assert not any(is_named(id_of(name), tool) for name in (f"{tool}#1", f"{tool}#12", f"{tool}#1~2"))
+    assert not is_named("call_1", tool)

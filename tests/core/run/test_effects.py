@@ -3,9 +3,10 @@
 import pytest
 
 from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.effects import MAX_UNSETTLED, is_settled, unsettled_after
+from sojourn.core.run.effects import MAX_UNSETTLED, carried_after, is_settled, unsettled_after
 
 UNKNOWN = ToolError(message="no answer", outcome_unknown=True)
 
@@ -66,3 +67,16 @@ def test_the_newest_are_remembered() -> None:
     ids = [f"c{n}" for n in range(MAX_UNSETTLED + 5)]
     after = unsettled_after((), step(*ids), [ToolResult(error=UNKNOWN)] * len(ids))
     assert after == tuple(ids[5:])
+
+
+def test_an_effect_of_the_origin_is_settled_by_its_place() -> None:
+    """A call of a fork settles the one effect that it has, also where two have the same id, and opens none of its own."""
+    carried = tuple(
+        CarriedEffect(call=ToolRequest(name="a.b.c", tool_call_id="c1"), idempotency_key=key) for key in "kl"
+    )
+    second = step("x", effect=Effect(tool_call_id="c1", idempotency_key="l", carried=1))
+    for result in (ToolResult(error=UNKNOWN), failed("rate_limited")):
+        assert carried_after(carried, second, [result]) == carried
+        assert unsettled_after((), second, [result]) == ()
+    assert carried_after(carried, second, [ToolResult(result=1)]) == carried[:1]
+    assert carried_after(carried, step("c1"), [ToolResult(result=1)]) == carried

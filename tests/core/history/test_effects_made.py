@@ -1,0 +1,83 @@
+"""EffectsMade: which calls of its origin a fork carries, and with which key."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn import ToolError, ToolRequest, ToolResult
+from sojourn.contracts.carried_effect import CarriedEffect
+from sojourn.contracts.dispatch import Dispatch, Effect
+from sojourn.contracts.tool_call import ToolCallMeta
+from sojourn.core.history.effects_made import EffectsMade, MadeCall, arguments_digest
+from sojourn.core.history.fold import Fold
+from sojourn.core.run.effects import MAX_UNSETTLED
+
+DONE, REFUSED = ToolResult(result=1), ToolResult(error=ToolError(message="no"))
+
+
+def made(
+    *calls: tuple[str, ToolResult | None, Dispatch], payload: Mapping[str, Any] | None = None
+) -> EffectsMade:
+    """The effects of a run that made these calls, each in a step of its own."""
+    effects = EffectsMade(Fold("run"), reads=("a.b.read",))
+    for number, (call_id, result, dispatch) in enumerate(calls, 1):
+        tool, _, _ = call_id.partition("-")
+        call = ToolRequest(name=f"a.b.{tool}", payload=dict(payload or {}), tool_call_id=call_id)
+        effects.made[call_id] = MadeCall(call, dispatch, number)
+        if result:
+            effects.results[call_id] = result
+    return effects
+
+
+def after(effects: EffectsMade, steps: int = 0, **options: Any) -> tuple[CarriedEffect, ...]:
+    known: dict[str, Any] = {"again": (), "unsettled": (), "carried": (), "key_run_id": "run"} | options
+    return effects.after(steps, **known)
+
+
+def ids(carried: tuple[CarriedEffect, ...]) -> list[str]:
+    return [each.call.tool_call_id for each in carried]
+
+
+def test_what_was_refused_or_only_reads_or_never_began_is_not_carried() -> None:
+    """Of the calls after the point, those that may have had an effect are carried, and those that are carried out again."""
+    effects = made(
+        ("pay-1", DONE, Dispatch()),
+        ("pay-2", REFUSED, Dispatch()),
+        ("read-3", DONE, Dispatch()),
+        ("pay-4", None, Dispatch()),
+        ("pay-5", DONE, Dispatch(kind="local")),
+    )
+    assert ids(after(effects)) == ["pay-1", "pay-5"]
+    assert ids(after(effects, 1)) == ["pay-5"]
+    assert ids(after(effects, 1, again=("pay-1",))) == ["pay-1", "pay-5"]
+
+
+def test_a_repetition_is_carried_once() -> None:
+    """A call that repeats an effect is that effect: of the run's own, of one before the point, or of its own origin."""
+    again = Dispatch(effect=Effect(tool_call_id="pay-1", idempotency_key="k"))
+    of_origin = Dispatch(effect=Effect(tool_call_id="x", idempotency_key="l", carried=0))
+    unknown = ToolResult(error=ToolError(message="lost", outcome_unknown=True))
+    effects = made(
+        ("pay-1", unknown, Dispatch()),
+        ("pay-2", unknown, again),
+        ("pay-3", DONE, again),
+        ("pay-4", DONE, of_origin),
+    )
+    carried = CarriedEffect(call=ToolRequest(name="a.b.pay", tool_call_id="x"), idempotency_key="l")
+    assert ids(after(effects, carried=(carried,))) == ["x", "pay-1"]
+    assert ids(after(effects, 1, unsettled=("pay-1",))) == []
+    settled = after(effects, 1)
+    assert ids(settled) == ["pay-2"]
+    assert settled[0].idempotency_key == "k"
+
+
+def test_what_is_carried_is_bounded() -> None:
+    """The newest effects are carried; large arguments only by their digest and key, in which equal numbers are equal."""
+    effects = made(*((f"pay-{n}", DONE, Dispatch()) for n in range(MAX_UNSETTLED + 5)))
+    assert ids(after(effects))[0] == "pay-5"
+    payload = {"amount": 30, "text": "x" * 100_000, "list": [{"n": 1.5}]}
+    (large,) = after(made(("pay-1", DONE, Dispatch()), payload=payload))
+    assert large.call.payload == {}
+    assert large.digest == arguments_digest(payload | {"amount": 30.0})
+    assert large.digest != arguments_digest(payload | {"amount": 31})
+    call = ToolRequest(name="a.b.pay", payload=payload, tool_call_id="pay-1")
+    assert large.idempotency_key == ToolCallMeta.key_of("run", call)
