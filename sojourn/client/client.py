@@ -232,7 +232,8 @@ class Client(Access):
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
             principal: Who asks for the fork; that of the origin when left out.
-            app: The app of the run's agent: `arguments` that do not fit its tool are refused before the fork starts.
+            app: The app of the run's agent: `arguments` that do not fit its tool are refused before the fork starts, and calls of tools
+                that only read are left out of what the fork knows of its origin.
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:

@@ -1,6 +1,8 @@
 """A fork goes on from a point of another run, and executes nothing again that was executed before."""
 
 import asyncio
+import base64
+import json
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -32,6 +34,7 @@ from sojourn import (
     RunNotFound,
     RunPolicy,
     RunPolicyOverride,
+    RunUnreadable,
     ToolCallMeta,
     ToolError,
     ToolRequest,
@@ -620,3 +623,20 @@ async def _calls_of(run: Run) -> list[str]:
     """What the calls in a run's transcript are about."""
     messages = await run.transcript()
     return [part.payload["what"] for each in messages for part in each.parts if part.type == "tool_call"]
+
+
+async def test_a_run_is_forked_from_before_what_cannot_be_read(serve: Serve, tmp_path: Path) -> None:
+    """A record that nobody can decode ends what a fork knows of its origin, and keeps nobody from a fork before it."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("pen"), says))
+    run = await ended(client)
+    file, at = tmp_path / "history.json", (await the_event(run, "tool_end")).event_id
+    history = (await client.temporal.get_workflow_handle(run.id).fetch_history()).to_json_dict()
+    key = "activityTaskCompletedEventAttributes"
+    last = next(event for event in reversed(history["events"]) if key in event)
+    last[key]["result"]["payloads"][0]["metadata"]["encoding"] = base64.b64encode(b"binary/secret").decode()
+    file.write_text(json.dumps(history))
+    with pytest.raises(RunUnreadable):
+        await client.fork(run.id, history=file)
+    fork = await client.fork(run.id, at=at, history=file)
+    assert (await fork.result()).text == f"go; pen for {run.id}"
