@@ -29,7 +29,7 @@ from sojourn.core.awaits.principals import principal_fault
 from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.run.approval import confirmation_id
+from sojourn.core.run.approval import APPROVE, confirmation_id
 from sojourn.core.run.continuation import Continuation, written
 from sojourn.core.run.opening import messages_fault
 from sojourn.core.run.transcript import Packed
@@ -343,9 +343,24 @@ def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str
     known = {call.tool_call_id for call in point.step.plan.calls} if point and point.step else set[str]()
     if not (point and point.step and call_id in known):
         return f"run {asked.run_id} has no call {where}; name the event tool_end, or await_confirmation, of the call with at"
-    if fault := cannot_edit(point.step, call_id) or _arguments_fault(asked.arguments):
+    if (
+        fault := _approval_fault(point)
+        or cannot_edit(point.step, call_id)
+        or _arguments_fault(asked.arguments)
+    ):
         return fault
     return point, Change(arguments={call_id: asked.arguments or {}}), None
+
+
+def _approval_fault(point: ForkPoint) -> str | None:
+    """Why the calls of a step keep their arguments and results: a flow had them approved, which no rule of the tools knows."""
+    turn = point.transcript[point.state.turn_start :]
+    if any(result.name == APPROVE for message in turn for result in message.tool_results):
+        return (
+            "a person decided in this turn on what the flow does, so its calls keep their arguments and results; fork at that "
+            "decision, or before it"
+        )
+    return None
 
 
 def _arguments_fault(given: Any) -> str | None:
@@ -361,6 +376,10 @@ def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | s
     known = point.step.results.get(call_id) if point and point.step else None
     if not (point and known):
         return f"run {asked.run_id} has no result to replace {where}; name the event tool_end of the call with at"
+    if known.name == APPROVE:
+        return "what a person decided cannot be replaced by a result; fork with approve, so that a person decides again"
+    if fault := _approval_fault(point):
+        return fault
     result = _result(known, asked.result)
     return result if isinstance(result, str) else (point, Change(asked.message, {call_id: result}), None)
 

@@ -1,7 +1,7 @@
 """ApprovalPolicy: which calls run, which a person is asked about, and which are denied."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -10,6 +10,8 @@ from sojourn.contracts.declaration import Declaration
 from sojourn.contracts.ids import matches_any
 
 __all__ = ["ApprovalPolicy", "ApprovalRule", "Asks", "StopAsking", "in_both"]
+
+T = TypeVar("T")
 
 Asks = Literal["nothing", "marked", "changes", "everything"]
 """How many calls a person is asked about, from the fewest to all."""
@@ -34,6 +36,8 @@ class ApprovalRule(Declaration):
     """Roles of which whoever decides needs one; empty leaves it to the tool, else to the role `approver`."""
     four_eyes: bool = False
     """Whether whoever asked for a call may not approve it."""
+    narrows: bool = False
+    """Whether the rule comes from an override, so that its roles only narrow who may decide without it."""
 
     def fits(self, tool: str, tags: Collection[str]) -> bool:
         """Whether the rule is about a tool."""
@@ -111,9 +115,13 @@ class ApprovalPolicy(Declaration):
             else self.asks_for,
             asks=self.asks and other.asks,
             expires_after=min(limits, default=None),
-            rules=[*self.rules, *(rule for rule in other.rules if rule not in self.rules)],
+            rules=_union(self.rules, [self._narrowing(rule) for rule in other.rules]),
             stop_asking=min(self.stop_asking, other.stop_asking, key=_PATIENCE.__getitem__),
         )
+
+    def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:
+        """A rule of an override; one that this policy has itself is its own."""
+        return rule if rule in self.rules else rule.model_copy(update={"narrows": True})
 
     def rules_for(self, tool: str, tags: Collection[str]) -> list[ApprovalRule]:
         """The rules that are about a tool."""
@@ -133,5 +141,8 @@ def _covered(pattern: str, by: Sequence[str]) -> bool:
     )
 
 
-def _union(left: list[str], right: list[str]) -> list[str]:
-    return list(dict.fromkeys([*left, *right]))
+def _union(left: list[T], right: list[T]) -> list[T]:
+    return [
+        *left,
+        *(each for place, each in enumerate(right) if each not in left and each not in right[:place]),
+    ]

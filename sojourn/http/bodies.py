@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from sojourn.contracts.message import Message, Part
@@ -116,7 +116,7 @@ class AnswerBody(_Body):
     """The wait."""
     answer: str | dict[str, Any] | None = None
     """A text, or values by field."""
-    declined: bool = False
+    declined: StrictBool = False
     """Whether the question is declined; then there is no answer."""
     reason: Reason = ""
     """Why it is declined."""
@@ -135,7 +135,7 @@ class ApprovalBody(_Body):
 
     await_id: Name
     """The wait."""
-    approved: bool
+    approved: StrictBool
     """Whether the call may run."""
     digest: Name | None = None
     """The digest of the call that the person has seen; an approval needs it."""

@@ -19,7 +19,7 @@ async def test_the_list_says_what_each_agent_may_do_and_who_serves_it(console, v
     page = await visit(f"{console.url}/agents", size=size, script=script)
     card = page.locator(".card", has=page.get_by_role("link", name="shop.clerk"))
     await expect(card).to_contain_text("Does what the first word says.")
-    await expect(card).to_contain_text("7 tools, 1 asks a person")
+    await expect(card).to_contain_text("8 tools, 2 ask a person")
     await expect(card.get_by_role("link", name="shop.helper")).to_be_visible()
     await expect(card).to_contain_text("worker")
     queue = page.get_by_role("region", name=f"Task queue {console.client.task_queue}")

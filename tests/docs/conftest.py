@@ -28,6 +28,11 @@ def blocks_of(page: str, language: str = "python") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
+def named_blocks_of(page: str, name: str) -> list[str]:
+    """The Python blocks of a page whose fence has this name."""
+    return re.findall(rf"^```python {name}\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
 @pytest.fixture
 def blocks() -> Callable[..., list[str]]:
     """The blocks of a page: `blocks("errors.md", "json")`."""
@@ -50,14 +55,26 @@ def rows() -> Callable[..., list[list[str]]]:
 
 @pytest.fixture
 def module_of(tmp_path, monkeypatch) -> Callable[..., ModuleType]:
-    """The Python blocks of a page, imported as one module from a new folder: `module_of("tools.md", "plant")`."""
+    """The Python blocks of a page, and further ones, imported as one module from a new folder: `module_of("tools.md", "plant")`."""
 
-    def load(page: str, name: str) -> ModuleType:
-        (tmp_path / f"{name}.py").write_text("\n\n".join(blocks_of(page)))
+    def load(page: str, name: str, *more: str) -> ModuleType:
+        (tmp_path / f"{name}.py").write_text("\n\n".join([*blocks_of(page), *more]))
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, name, raising=False)
         return importlib.import_module(name)
+
+    return load
+
+
+@pytest.fixture
+def shop_of(module_of) -> Callable[[str], ModuleType]:
+    """A module with the agents of flows.md, in which `shop.desk` is that of protocols.md, which asks the person who talks to it."""
+
+    def load(name: str) -> ModuleType:
+        (desk,) = named_blocks_of("protocols.md", "desk.py")
+        both = 'app = App(agents=[shop_desk, Agent("shop.compare", planner=compare, uses=[orders])])'
+        return module_of("flows.md", name, desk, both)
 
     return load
 

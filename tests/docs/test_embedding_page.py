@@ -25,9 +25,9 @@ def block(name: str) -> str:
 
 
 @pytest.fixture
-async def shop(serve, module_of, temporal_address, monkeypatch):
-    """A client of the app of flows.md, whose settings the page's programs find in the environment."""
-    client = await serve(module_of("flows.md", "desk").app)
+async def shop(serve, shop_of, temporal_address, monkeypatch):
+    """A client of the shop's app, whose settings the page's programs find in the environment."""
+    client = await serve(shop_of("desk").app)
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
     monkeypatch.setenv("SOJOURN_TASK_QUEUE", client.task_queue)
     return client

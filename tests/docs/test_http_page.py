@@ -23,9 +23,9 @@ PAGE = (ROOT / "docs" / "http.md").read_text()
 
 
 @pytest.fixture
-async def shop(serve, module_of):
-    """The module of flows.md, and a client of its worker."""
-    module = module_of("flows.md", "shop")
+async def shop(serve, shop_of):
+    """The module of the page's agents, and a client of its worker."""
+    module = shop_of("shop")
     return module, await serve(module.app)
 
 

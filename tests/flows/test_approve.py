@@ -8,11 +8,13 @@ from sojourn import (
     ApprovalPolicy,
     ApprovalRule,
     Case,
+    InvalidInput,
     NotApprover,
     Principal,
     RunFailed,
     RunPolicy,
     ToolRequest,
+    Toolset,
     approvals,
     flow,
 )
@@ -41,6 +43,23 @@ def plain(case: Case) -> str:
     return "yes" if case.approve("Go?") else "no"
 
 
+till = Toolset("till.drawer")
+
+
+@till.tool
+async def pay(amount: int) -> int:
+    """Pay."""
+    return amount
+
+
+@flow
+def payer(case: Case) -> str:
+    """Pay what finance has approved."""
+    if case.approve(f"Pay {case.text} EUR?", approvers=["finance"]) is None:
+        return "not approved"
+    return f"paid {case.call(pay, amount=int(case.text))}"
+
+
 def agent(name: str, planner, uses=(approvals,), asks=True, **approval) -> Agent:
     policy = RunPolicy(interrupts_allowed=asks, approval=ApprovalPolicy(**approval))
     return Agent(f"till.{name}", planner=planner, uses=list(uses), policy=policy)
@@ -50,6 +69,7 @@ everything = {"run_tools": ["*"], "asks_for": "nothing"}
 app = App(
     agents=[
         agent("clerk", refund),
+        agent("payer", payer, uses=(approvals, till)),
         agent("plain", plain, **everything),
         agent("alone", plain, uses=(), asks=False),
         agent("bare", plain, uses=()),
@@ -122,6 +142,22 @@ async def test_a_flow_that_can_ask_nobody_fails(client, agent, why):
     """Where the run may not ask, or the agent lacks the toolset, the run fails with what to do: nothing is taken for a yes."""
     with pytest.raises(RunFailed, match=why):
         await client.execute(agent, "go")
+
+
+async def test_no_fork_decides_or_changes_what_was_decided_on(client, status_when):
+    """A fork replaces neither a decision by a result, nor what a flow does after one; a fork at the decision asks again."""
+    run = await client.start("till.payer", "30", principal=ANA)
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    await run.approve(wait, principal=FIN)
+    assert (await run.result()).text == "paid 30"
+    decided, paid = [event.event_id async for event in run.events() if event.type == "tool_end"]
+    for at, change, why in [
+        (decided, {"result": {"await_id": "a", "subject": "fin"}}, "cannot be replaced by a result"),
+        (paid, {"arguments": {"amount": 9_999}}, "keep their arguments"),
+        (paid, {"result": 9_999}, "keep their arguments"),
+    ]:
+        with pytest.raises(InvalidInput, match=why):
+            await client.fork(run.id, at=at, **change)
 
 
 def test_the_question_of_a_flow_is_one_plain_line():

@@ -188,8 +188,8 @@ async def test_a_trusted_servers_annotations_count(desk):
     ("agent", "prompt"),
     [
         ("confirmed-delete", "Delete /tmp/x?"),
-        ("confirmed-touch", 'Change /tmp/x with {"a": [1]}?'),
-        ("confirmed-read", 'Change /tmp/x with {"a": [1]}?'),
+        ("confirmed-touch", r'Change /tmp/x with "{\u0022a\u0022: \u005b1\u005d}"?'),
+        ("confirmed-read", r'Change /tmp/x with "{\u0022a\u0022: \u005b1\u005d}"?'),
     ],
 )
 async def test_the_apps_own_sentence_is_asked(agent, prompt, desk, asked, shared_asking):

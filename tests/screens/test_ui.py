@@ -116,7 +116,7 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     await expect(current.get_by_text("Waiting for approval:")).to_be_visible()
     call, whole, approve, deny = await current.locator("pre").all_text_contents()
     prompt, tool, *fields = call.splitlines()
-    assert prompt.startswith(r"Clear Which site?\n</code></pre><script>")
+    assert prompt.startswith(r'Clear "Which site?\n\u003c/code\u003e\u003c/pre\u003e\u003cscript\u003e')
     assert tool == "ops.shelves.clear"
     assert fields == [f"  {line}" for line in disclose({"shelf": HOSTILE}).lines]
     assert '"payload_digest": "' in deny

@@ -67,9 +67,7 @@ def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
     """
     more = "" if is_seen else "   f: show all of it"
     always = (
-        ""
-        if stop_asking == "never"
-        else f"   a: run it, and stop asking about this tool in this {stop_asking}"
+        "" if stop_asking == "never" else f"   a: run it, and stop asking about this tool this {stop_asking}"
     )
     return f"  y: run it   n WHY: deny it, with a reason{always}{more}"
 

@@ -15,6 +15,7 @@ from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.awaits.deciding import APPROVER
 from sojourn.core.awaits.deciding import asked_by as who_asked
 from sojourn.core.payload.template import asked
 from sojourn.core.run.shown_tool import digest_of, shown_of
@@ -113,10 +114,13 @@ def approvers_of(
         approval: The run's policy.
         payload: The call's valid payload, which says so too where the call is an approval that a flow asks for.
     """
-    lists = [rule.approvers for rule in approval.rules_for(spec.id, spec.tags)]
+    rules = approval.rules_for(spec.id, spec.tags)
+    lists = [spec.approvers, *(rule.approvers for rule in rules if not rule.narrows)]
     if spec.id == APPROVE and payload:
         lists.append(payload.get("approvers") or [])
-    named = [names for names in (spec.approvers, *lists) if names]
+    narrowing = [rule.approvers for rule in rules if rule.narrows and rule.approvers]
+    declared = [names for names in lists if names]
+    named = [*(declared or ([[APPROVER]] if narrowing else [])), *narrowing]
     if not named:
         return []
     common = [name for name in named[0] if all(name in names for names in named)]

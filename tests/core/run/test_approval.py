@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, PolicyDecision, ToolRequest, ToolSpec, TypeSpec
+from sojourn import ApprovalPolicy, ApprovalRule, PolicyDecision, ToolRequest, ToolSpec, TypeSpec
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.opened import with_payload
-from sojourn.core.run.approval import Verdict, confirmation_of, judge
+from sojourn.core.run.approval import Verdict, approvers_of, confirmation_of, judge
 from sojourn.core.run.shown_tool import changes, digest_of, shown_of
 
 SCHEMA = {
@@ -265,3 +265,24 @@ def test_an_approval_by_an_earlier_version_binds_the_whole_declaration(changed: 
     assert changes(None, digest_of(tool()), tool()) == []
     assert changes(None, digest_of(tool()), changed) == ["its declaration"]
     assert changes(None, None, changed) == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "rules", "given", "roles"),
+    [
+        ([], [], ["user"], None),
+        ([], [], ["user", "approver"], ["approver"]),
+        (["finance"], [], ["user"], None),
+        (["finance", "boss"], [], ["finance", "user"], ["finance"]),
+        ([], ["finance"], ["user"], None),
+        ([], ["finance"], ["finance"], ["finance"]),
+        ([], ["finance"], [], ["finance"]),
+    ],
+)
+def test_the_rules_of_an_override_only_narrow_who_may_decide(declared, rules, given, roles) -> None:
+    """Whoever starts a run names nobody who may not decide without it: the role `approver` is one of the roles too."""
+    ours = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=rules)] if rules else [])
+    theirs = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=given)])
+    spec = tool(approvers=declared, confirmation="Really?")
+    for policy_of_run in (ours.tightened(theirs), ours.tightened(theirs).tightened(theirs)):
+        assert approvers_of(spec, policy_of_run) == roles

@@ -161,17 +161,18 @@ async def _(world: World) -> Answer:
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body=body.encode())
 
 
-@story("a message again", 200)
+@story("a message again, with another text", 409, "message_edited")
 async def _(world: World) -> Answer:
-    """It is delivered once, and what is sent under its id again is not read."""
+    """It is delivered once; what is sent under its id again gets its answer only if it is the same."""
     path, id = f"/v1/sessions/shop.clerk/{uuid.uuid4().hex}/messages", uuid.uuid4().hex
     first = {"text": "hello", "message_id": id}
     sent = await world.send("POST", path, first, query={"wait": "20"})
-    again = await world.send("POST", path, {**first, "text": "other"}, query={"wait": "20"})
+    again = await world.send("POST", path, first, query={"wait": "20"})
     assert again.value["output"]["final"] == sent.value["output"]["final"]
+    other = await world.send("POST", path, {**first, "text": "other"}, query={"wait": "20"})
     events = await world.events_of(sent.value["run_id"])
     assert len([each for each in events if each.type == "message_received"]) == 1
-    return again
+    return other
 
 
 @story("a start again", 200)
@@ -229,7 +230,7 @@ async def _resume(world: World, thread: dict[str, Any], payload: Any, who: str =
     status = await world.send("GET", f"/v1/sessions/shop.clerk/{thread['threadId']}")
     (wait,) = status.value["awaits"] or [None]
     thread.setdefault("interrupt", wait and f"{wait['id']}#{wait['payload_digest']}")
-    resume = [{"interruptId": thread["interrupt"], "status": "resolved", "payload": payload, **FORGED}]
+    resume = [{"interruptId": thread["interrupt"], "status": "resolved", "payload": payload}]
     return await world.send("POST", "/agui/shop.clerk", {**thread, "messages": [], "resume": resume}, who=who)
 
 
@@ -238,13 +239,20 @@ async def _(world: World) -> Answer:
     """Who has sent the message, and who has approved, is who asked."""
     thread = _thread()
     assert (await world.send("POST", "/agui/shop.clerk", thread)).status == 200
-    answer = await _resume(world, thread, {"approved": True, "by": "bo"})
+    answer = await _resume(world, thread, {"approved": True})
     run_id = world.filled(f"shop.clerk:acme-$mark@{thread['threadId']}")
     events = [
         each for each in await world.events_of(run_id) if each.type in ("message_received", "await_answered")
     ]
     assert [each.by for each in events] == [world.filled("ana-$mark")] * 2
     return answer
+
+
+@story("agui: an approval in the name of another", 422, "invalid_input")
+async def _(world: World) -> Answer:
+    thread = _thread()
+    assert (await world.send("POST", "/agui/shop.clerk", thread)).status == 200
+    return await _resume(world, thread, {"approved": True, **FORGED})
 
 
 @story("agui: an approval by a user", 403, "forbidden")
