@@ -91,6 +91,7 @@ _UNSTEADY = (
         r"\g<1>1.2.3",
     ),
     ("[\u2801-\u28ff]", "⠋"),
+    (r"· cookies: (?:[^\n]*\n)+? +→ [^\n]*\n", ""),  # an older Python
     (r", temporal-python 1\.2\.3\)", ")"),  # the server learns a worker's SDK some seconds later
     (r": \d open, none", ": 1 open, none"),  # visibility lags
 )
