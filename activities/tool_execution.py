@@ -102,7 +102,7 @@ class ToolExecution:
         self._is_decided = False
         """Whether the tool itself has said what became of the call."""
         self._is_its_own = False
-        """Whether the result is the tool's own; examples of the boundary's results are known to fit."""
+        """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit."""
 
     async def answer(self) -> ToolResult:
         """The call's result, without any injected value."""
@@ -255,7 +255,11 @@ class ToolExecution:
         if fault and fault.outcome_unknown and not changes_nothing(self._spec):
             self._may_have_acted = True
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
-        return refusal(self._call, (self._tool_error(error), None))
+        told = self._tool_error(error)
+        if self._is_its_own and fault is None and not changes_nothing(self._spec):
+            # The tool may have sent its request before it raised, as where it cannot read the service's answer.
+            told = told.model_copy(update={"outcome_unknown": True})
+        return refusal(self._call, (told, None))
 
     def _timed_out(self) -> ToolResult:
         message = f"{self._spec.id} did not answer within {self._limit}"

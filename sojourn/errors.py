@@ -150,12 +150,15 @@ class CallFailed(SojournError):
     Args:
         message: The tool's id and the error with its causes.
         result: The failed result, with its error and its hint.
+        outcome_unknown: Whether the call may have taken effect although it failed: its outcome is unknown, or it was
+            cut off when its turn was interrupted, its run canceled or its time used up.
     """
 
-    def __init__(self, message: str, *, result: "ToolResult") -> None:
+    def __init__(self, message: str, *, result: "ToolResult", outcome_unknown: bool = False) -> None:
         super().__init__(message)
         self.result = result
         self.error = result.error
+        self.outcome_unknown = outcome_unknown
 
 
 class ServerNotFound(SojournError):

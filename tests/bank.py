@@ -22,6 +22,12 @@ LOST = "lost"
 """The bank pays, and closes the connection without an answer."""
 HANGS = "hangs"
 """The bank pays, and never answers."""
+HTML = "html"
+"""The bank pays, and a proxy answers 200 with a page."""
+OTHER = "other"
+"""The bank pays, and answers 200 with JSON that is no receipt."""
+PAID = "paid-"
+"""The bank pays, and answers with the status that follows, such as `paid-409`."""
 RUDE = "rude"
 """The bank closes the connection and does not pay."""
 
@@ -30,8 +36,8 @@ class Bank:
     """A bank that listens on a port of this machine.
 
     Args:
-        mishap: What becomes of the nth request, from 0, about a payment: `ok`, `lost`, `hangs`, `rude`, or a status with
-            perhaps the seconds of `Retry-After`, such as `503:31`.
+        mishap: What becomes of the nth request, from 0, about a payment: `ok`, `lost`, `hangs`, `rude`, `html`, `other`,
+            `paid-409`, or a status with perhaps the seconds of `Retry-After`, such as `503:31`.
         ledger: The file with the payments that were made; it is read at the start.
     """
 
@@ -98,7 +104,7 @@ class Bank:
         self.requests[payment].append(key)
         if mishap == RUDE:
             return
-        if mishap in (OK, LOST, HANGS):
+        if mishap in (OK, LOST, HANGS, HTML, OTHER) or mishap.startswith(PAID):
             receipt = self._pay(payment, key)
             if mishap == LOST:
                 return
@@ -106,6 +112,13 @@ class Bank:
                 await reader.read()  # until the client gives up
                 return
             answer, status, extra = json.dumps({"receipt": receipt}), "200 OK", ""
+            if mishap == HTML:
+                answer = "<html>Welcome</html>"
+            elif mishap == OTHER:
+                answer = json.dumps({"status": "accepted"})
+            elif mishap.startswith(PAID):
+                answer, status = json.dumps({"why": "busy"}), f"{mishap.removeprefix(PAID)} No"
+                extra = "Location: /elsewhere\r\n"
         else:
             code, _, after = mishap.partition(":")
             answer, status = json.dumps({"why": "not enough money"}), f"{code} No"

@@ -181,7 +181,8 @@ class Case:
         if self.finalize and result.retry_hint and place == self._done.newest:
             self._leave(PlanResult.calls())  # its repair is not made in the last turn
         if result.error:
-            raise CallFailed(f"{result.name}: {result.error}", result=result)
+            unknown = is_settled(result) is False and not self._changes_nothing(result.name)
+            raise CallFailed(f"{result.name}: {result.error}", result=result, outcome_unknown=unknown)
         return result
 
     def fail(self, result: ToolResult) -> None:
@@ -199,8 +200,11 @@ class Case:
         return [each for each in self.steps.unclaimed() if self._had_effect(each)]
 
     def _had_effect(self, recorded: Recorded) -> bool:
-        spec = next((spec for spec in self.turn.tools if spec.id == recorded.tool), None)
-        return not (spec and changes_nothing(spec)) and self._stands(recorded)
+        return not self._changes_nothing(recorded.tool) and self._stands(recorded)
+
+    def _changes_nothing(self, tool: str) -> bool:
+        spec = next((spec for spec in self.turn.tools if spec.id == tool), None)
+        return spec is not None and changes_nothing(spec)
 
     def _stands(self, recorded: Recorded) -> bool:
         """Whether a recorded call succeeded, or may have taken effect."""

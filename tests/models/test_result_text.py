@@ -147,3 +147,17 @@ def test_only_whole_ids_are_renamed():
     assert (
         "see shop.orders.place2, xshop.orders.place and shop.orders.place/x; or shop__orders__cancel." in text
     )
+
+
+def test_a_model_reads_that_a_failed_call_may_have_taken_effect():
+    """A tool's exception has no hint, so the text says it; a hint that says it is not repeated."""
+    error = ToolError(message="no receipt", code="KeyError", outcome_unknown=True)
+    text = result_text(ToolResult(name="a.b.c", error=error), NAMES)
+    assert text.splitlines()[1:] == [
+        "no receipt",
+        "The call may have taken effect: check what happened before you make it again.",
+    ]
+    known = error.model_copy(update={"outcome_unknown": False})
+    assert "taken effect" not in result_text(ToolResult(name="a.b.c", error=known), NAMES)
+    error, hint = hints.malformed_response(place.spec, "not a receipt")
+    assert result_text(ToolResult(error=error, retry_hint=hint), NAMES).count("taken effect") == 1

@@ -1,5 +1,6 @@
 """One effect has one idempotency key: a bank that loses answers pays once, whoever plans."""
 
+import asyncio
 from collections import Counter
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from sojourn import (
     RunFailed,
     RunPolicy,
     ToolCallMeta,
+    ToolFailed,
     ToolRequest,
     Toolset,
     flow,
@@ -506,3 +508,88 @@ async def test_a_retry_of_a_failed_run_knows_of_its_payments(serve):
         again = await client.retry(run.id)
         assert (await fork.result()).text == (await again.result()).text == "receipt-1"
         assert bank.counts == {"p": 1}
+
+
+async def test_an_exception_that_says_nothing_leaves_the_outcome_unknown(serve):
+    """The bank pays and answers with a page: the tool raises, and an equal call repeats the payment under the same key."""
+    caught = []
+
+    @flow
+    def twice(case: Case) -> str:
+        try:
+            return case.call("desk.bank.pay", payment="p", amount=30)
+        except CallFailed as failed:
+            caught.append((failed.outcome_unknown, failed.error))
+        return case.call("desk.bank.pay", payment="p", amount=30)
+
+    async with Bank.of(p=["html"]) as bank:
+        client = await serve(planner=twice, uses=(payments(bank, idempotent=True),), policy=ALONE)
+        assert (await (await client.start("test.agent", "pay")).result()).text == "receipt-1"
+        assert len(set(bank.requests["p"])) == 1
+        assert len(bank.requests["p"]) == 2
+        assert bank.counts == {"p": 1}
+    unknown, error = caught[0]
+    assert unknown
+    assert error.outcome_unknown
+    assert error.code == "JSONDecodeError"
+
+
+async def test_what_a_tool_raises_says_whether_it_may_have_acted(serve):
+    """A tool's own mistake may follow its effect; a refused connection, a definite answer and a read-only tool had none."""
+    tools = Toolset("desk.bank")
+    told = {}
+
+    @tools.tool
+    async def slips() -> str:
+        raise KeyError("receipt")
+
+    @tools.tool(read_only=True)
+    async def reads() -> str:
+        raise KeyError("receipt")
+
+    @tools.tool(retry=Retry(max_attempts=1))
+    async def refused() -> str:
+        raise ConnectionRefusedError
+
+    @tools.tool
+    async def decides() -> str:
+        raise ToolFailed("no money")
+
+    @tools.tool
+    async def misfits() -> int:
+        return "no number"
+
+    @flow
+    def each(case: Case) -> str:
+        names = ("slips", "reads", "refused", "decides", "misfits")
+        for name, begun in [(name, case.begin(f"desk.bank.{name}")) for name in names]:
+            try:
+                begun.result()
+            except CallFailed as failed:
+                told[name] = failed.outcome_unknown
+        return "done"
+
+    client = await serve(planner=each, uses=(tools,), policy=ALONE)
+    assert (await client.execute("test.agent", "go")).text == "done"
+    assert told == {"slips": True, "reads": False, "refused": False, "decides": False, "misfits": True}
+
+
+async def test_a_flow_knows_that_a_call_that_was_cut_off_may_have_taken_effect(serve):
+    """The time budget ends while the tool works: the flow gets `CallFailed` with `outcome_unknown`."""
+    tools = Toolset("desk.bank")
+
+    @tools.tool
+    async def pay() -> str:
+        await asyncio.sleep(60)
+        return "paid"
+
+    @flow
+    def careful(case: Case) -> str:
+        try:
+            return case.call(pay)
+        except CallFailed as failed:
+            return f"{failed.error.code}: {failed.outcome_unknown}"
+
+    policy = RunPolicy(approval=ApprovalPolicy.unattended(), time_budget=timedelta(seconds=1))
+    client = await serve(planner=careful, uses=(tools,), policy=policy)
+    assert (await client.execute("test.agent", "pay")).text.endswith("time_budget: True")

@@ -18,6 +18,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import Judge, example_for
 from sojourn.core.payload.missing_field import with_expected
 from sojourn.core.payload.question import question_about
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.issue_text import sentence
 from sojourn.core.schema.secret_fields import is_secret
 from sojourn.core.schema.validate import Validator
@@ -198,19 +199,31 @@ def changed_since_shown(name: str, changes: Sequence[str]) -> Failure:
 
 
 def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Failure:
-    """A tool whose result does not fit its own schema, which is not the caller's fault."""
+    """A tool whose result does not fit its own schema, which is not the caller's fault.
+
+    The tool ran. So other arguments are suggested only for a tool that changes nothing: for every other tool they
+    would be a second effect.
+    """
     faults = (
         plain(detail, MAX_MESSAGE)
         if isinstance(detail, str)
         else _joined([sentence(issue) for issue in detail])
     )
-    return _failure(
+    unknown = not changes_nothing(spec)
+    advice = (
+        "It may have taken effect: check what happened before you call it again, with the same or with other arguments."
+        if unknown
+        else "Other arguments may give a good one, or use another tool."
+    )
+    error, hint = _failure(
         RetryReason.MALFORMED_RESPONSE,
         spec.id,
         error=f"{spec.id} gave a result that does not fit its own schema: {faults}",
-        message=f"{spec.id} ran, but its result cannot be used. Other arguments may give a good one, or use another tool.",
+        message=f"{spec.id} ran, but its result cannot be used. {advice}",
         issues=[] if isinstance(detail, str) else list(detail),
+        outcome_unknown=unknown,
     )
+    return (error.model_copy(update={"outcome_unknown": True}) if unknown else error), hint
 
 
 def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -> Failure:
@@ -218,13 +231,17 @@ def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -
     known = _names(spec.payload.json_schema, spec.payload.json_schema)
     narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
     how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
-    return _failure(
+    unknown = not changes_nothing(spec)
+    first = " If it changes something, check first what the call did." if unknown else ""
+    error, hint = _failure(
         RetryReason.MALFORMED_RESPONSE,
         spec.id,
         error=f"the result of {spec.id} has {size:,} bytes, more than the {limit:,} allowed",
-        message=f"{spec.id} ran, but its result of {size:,} bytes is more than the {limit:,} allowed. {how} and call it again.",
+        message=f"{spec.id} ran, but its result of {size:,} bytes is more than the {limit:,} allowed. {how} and call it again.{first}",
         restrict_to_tool=True,
+        outcome_unknown=unknown,
     )
+    return (error.model_copy(update={"outcome_unknown": True}) if unknown else error), hint
 
 
 _PARSE_MENDS = {

@@ -318,6 +318,21 @@ def test_a_malformed_response_blames_the_tool() -> None:
     assert hint.issues == [issue]
 
 
+@pytest.mark.parametrize("read_only", [True, False, None])
+def test_a_malformed_response_invites_no_second_effect(read_only: bool | None) -> None:
+    """Other arguments are suggested only for a tool that changes nothing; any other one may have taken effect."""
+    spec = SPEC.model_copy(
+        update={"annotations": SPEC.annotations.model_copy(update={"read_only": read_only})}
+    )
+    error, hint = hints.malformed_response(spec, "not a receipt")
+    assert error.outcome_unknown is hint.outcome_unknown is (not read_only)
+    assert ("Other arguments may" in hint.message) is bool(read_only)
+    assert ("It may have taken effect" in hint.message) is not read_only
+    error, hint = hints.oversized_result(spec, 2_000_000)
+    assert error.outcome_unknown is hint.outcome_unknown is (not read_only)
+    assert ("check first what the call did" in hint.message) is not read_only
+
+
 def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
     """The hint has the reason `malformed_response`, and names the tool's fields that limit a result."""
     error, hint = hints.oversized_result(SPEC, 2_000_000)
