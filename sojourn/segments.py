@@ -106,7 +106,8 @@ async def load_segments(
         )
     codec = codec_for(client.data_converter, client.namespace, run_id)
     messages: list[Message] = []
-    known: dict[bytes, list[Message]] = {}  # equal segments have equal claims, such as those of a run that only sleeps
+    # Equal segments have equal claims, such as those of a run that only sleeps.
+    known: dict[bytes, list[Message]] = {}
     for claim in claims:
         assert driver is not None
         name = encode(claim)
