@@ -195,6 +195,17 @@ class Inbox:
             sum(run_id not in self._known for run_id in runs if run_id not in listed.others),
         )
 
+    async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
+        """How many of these runs have a wait that is shown, as far as they are known within so many seconds.
+
+        Raises:
+            ServerUnavailable: The server does not answer.
+        """
+        new = self._new(listed.runs, listed.runs, 0.0)
+        await self._compare(new, listed.runs, time.monotonic() + patience)
+        self._sweep(listed.runs)
+        return len({each.run_id for each in self._found(listed.runs) if listed.shows(each)})
+
     def forget(self, run_id: str) -> None:
         """Read a run anew, since something was sent to it."""
         self._known.pop(run_id, None)

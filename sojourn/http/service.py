@@ -48,6 +48,9 @@ PAGE = 1_000
 MAX_WAITING = 5_000
 """Most waiting runs that are looked at."""
 
+COUNTING = 1.0
+"""Seconds for which a count waits for what it does not know of the runs it counts; the next one has the rest."""
+
 CALL = "confirm-"
 """With what the id of a call begins that waits for an approval."""
 
@@ -383,11 +386,18 @@ class Service:
         return max(0, waiting - paused) + calls
 
     async def _count_calls(self, asking: Principal, selection: Selection) -> int:
-        """The number of further runs of the tenant that wait for an approval first, which the principal may perhaps give."""
+        """The number of further runs of the tenant that wait for an approval first on which the principal may decide.
+
+        The store knows no roles. It says whether there are such runs; which of them the principal sees, their waits say.
+        """
         calls = replace(selection, status="waiting", awaits=CALL)
         every = self._seen(calls, View(asking.tenant))
         both = await asyncio.gather(count_of(self.client.temporal, every), self.count(asking, calls))
-        return max(0, both[0] - both[1])
+        if both[0] <= both[1]:
+            return 0
+        runs = await self.waiting_runs(asking, calls)
+        others = {run_id: awaiting for run_id, awaiting in runs.runs.items() if run_id in runs.others}
+        return await self.inbox.count_runs(replace(runs, runs=others), COUNTING)
 
     def sees_deployment(self, asking: Principal) -> bool:
         """Whether the principal may see what all tenants share: the workers, the task queues, and the settings."""

@@ -103,7 +103,7 @@ async def test_lists_have_what_one_may_see(world: World, until):
 
 
 async def test_an_approver_sees_the_calls_that_wait_and_nothing_else_of_their_runs(world: World, until):
-    """The wait has its arguments; its run, its transcript and its questions do not exist; once decided, the page of the decision is left."""
+    """The wait has its arguments; its run, its transcript and its questions do not exist, and whoever decides on none counts none; once decided, the page of the decision is left."""
 
     async def calls() -> list:
         return (await world.send("GET", "/v1/waits", who="app")).value["waits"]
@@ -117,6 +117,12 @@ async def test_an_approver_sees_the_calls_that_wait_and_nothing_else_of_their_ru
     assert {each["kind"] for each in found} == {"approval"}
     (call,) = [each for each in found if each["run_id"] == run_id]
     assert call["payload"] == {"disk": "a"}
+    counts = {}
+    for role in ("approver", "auditor"):
+        mark = world.names["mark"]
+        asking = Principal(subject=f"eve-{mark}", tenant=f"globex-{mark}", roles=["viewer", role])
+        counts[role] = await world.web.state.service.count_waiting(asking, Selection())
+    assert (counts["approver"] > 0, counts["auditor"]) == (True, 0)
     questions = (await world.send("GET", "/v1/waits", who="bo")).value["waits"]
     assert {"question", "tool_results"} <= {each["kind"] for each in questions}
     for path in ("", "/transcript", "/events", "/output"):
