@@ -12,7 +12,7 @@ from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmatio
 from sojourn.contracts.tasks import ApproverTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
-from sojourn.core.awaits.deciding import NOT_APPROVER
+from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.screen import Details
@@ -304,7 +304,7 @@ class OpenAwaits:
         if (
             not isinstance(answer, Decided)
             or not isinstance(wait, AwaitConfirmation)
-            or not wait.approver_check
+            or not is_judged(wait, answer.principal, approved=answer.approved)
         ):
             return None
         if answer.principal is None:

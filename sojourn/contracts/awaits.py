@@ -93,6 +93,10 @@ class AwaitConfirmation(Record):
     """Whether `asked_by` may not approve the call; denying it is allowed."""
     asked_by: Principal | None = None
     """For whom the call is made, without roles; None where the program that started the run did not say."""
+    one_tenant: bool = False
+    """Whether a decision by a principal of another tenant than that of `asked_by` is refused."""
+    role_denies: bool = False
+    """Whether whoever has the role `approver` may deny a call whose `approver_check` judges, without being judged."""
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
 

@@ -31,6 +31,12 @@ FIN = Principal(subject="fin", tenant="acme", roles=["finance"])
 CFO = Principal(subject="cy", tenant="acme", roles=["cfo", "approver"])
 BOSS = Principal(subject="bo", tenant="acme", roles=["approver"])
 
+
+def of_tenant(principal: Principal, tenant: str) -> Principal:
+    """The principal, of another tenant."""
+    return principal.model_copy(update={"tenant": tenant})
+
+
 money = Toolset("desk.money", description="Money")
 DONE: dict[str, list[Approval | None]] = {}
 
@@ -105,13 +111,15 @@ def asked(client, status_when):
 
 
 async def test_the_run_refuses_whoever_may_not_decide(asked, status_when, traces):
-    """A wrong role, the asker and nobody in particular are refused in words, as update and as signal; the run still waits."""
+    """A wrong role, the asker, another tenant and nobody in particular are refused in words, as update and as signal; the run still waits."""
     run, wait = await asked("pay 5", principal=ANA)
     assert (wait.approvers, wait.four_eyes, wait.stop_asking) == (["finance", "cfo"], True, "turn")
     assert wait.asked_by == Principal(subject="ana", tenant="acme")
     for principal, why in (
         (BOSS, "bo does not have the role finance or cfo"),
         (ANA, "ana asked for this call"),
+        (of_tenant(FIN, "zeta"), "fin is of the tenant zeta, and the run is of the tenant acme"),
+        (of_tenant(ANA, ""), "ana is of no tenant, and the run is of the tenant acme"),
         (None, "in the console or over HTTP, or with `sojourn approve --as SUBJECT --role ROLE`"),
     ):
         with pytest.raises(NotApprover, match=why):
@@ -359,6 +367,26 @@ async def test_a_function_judges_who_decides(serve, status_when, traces):
     assert (answered.by, answered.principal, answered.approved) == ("kim", limited("kim", 60), True)
     assert answered.identity
     await traces(run).check()
+
+
+async def test_an_approver_denies_without_the_function(serve, status_when, traces):
+    """Where the function fails for everybody, an approver can still deny, as update and as signal; approving takes the function."""
+    client = await serve(gated)
+    broken = Principal(subject="broken", tenant="acme", roles=["approver"])
+    for by_signal in (False, True):
+        run = await client.start("desk.guard", "open 50", principal=limited("ana", 100))
+        (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+        with pytest.raises(NotApprover, match="that judges who may decide failed"):
+            await run.approve(wait, principal=broken)
+        if by_signal:
+            sent = {"id": wait.id, "payload_digest": wait.payload_digest, "approved": False, "reason": "no"}
+            await traces(run).handle.signal(
+                "provide_confirmation", {**sent, "principal": broken.model_dump()}
+            )
+        else:
+            await run.deny(wait, "no", principal=broken)
+        assert (await run.result()).text == "denied: no"
+        await traces(run).check()
 
 
 async def test_a_function_may_be_async_and_a_signal_may_decide(serve, status_when, traces):

@@ -17,6 +17,7 @@ from sojourn.cli.screen.text import plain, shell_word
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
+    from sojourn.contracts.awaits import AwaitConfirmation
     from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent, ToolEndEvent
     from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
@@ -50,7 +51,10 @@ AsOption = Annotated[
 RoleOption = Annotated[
     list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of --as; may be repeated.")
 ]
-TenantOption = Annotated[str, typer.Option("--tenant", metavar="TENANT", help="The tenant of --as.")]
+TenantOption = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="TENANT", help="The tenant of --as; that of the run if left out."),
+]
 WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason; the planner reads it.")]
 
 
@@ -68,7 +72,7 @@ def approve(
     by: By = None,
     subject: AsOption = None,
     role: RoleOption = None,
-    tenant: TenantOption = "",
+    tenant: TenantOption = None,
     as_json: Json = False,
 ) -> int:
     """Approve a call that waits for a person: shows it, and asks you first.
@@ -92,6 +96,7 @@ def approve(
             full=full,
             yes=yes,
             as_json=as_json,
+            has_tenant=tenant is not None,
         )
     )
 
@@ -107,7 +112,7 @@ def deny(
     by: By = None,
     subject: AsOption = None,
     role: RoleOption = None,
-    tenant: TenantOption = "",
+    tenant: TenantOption = None,
     as_json: Json = False,
 ) -> int:
     """Deny a call that waits for a person: shows it, and asks you first. The planner gets the reason.
@@ -127,6 +132,7 @@ def deny(
             full=full,
             yes=yes,
             as_json=as_json,
+            has_tenant=tenant is not None,
         )
     )
 
@@ -150,6 +156,8 @@ class Decision:
     """Whether to send the decision without asking."""
     as_json: bool
     for_run: bool = False
+    has_tenant: bool = False
+    """Whether the caller names the principal's tenant."""
 
     @property
     def verb(self) -> str:
@@ -187,6 +195,7 @@ def _decide(decision: Decision) -> int:
             )
         call = found.wait
         assert isinstance(call, AwaitConfirmation)
+        principal = _of_the_tenant(decision, call)
         digest = decision.digest or call.payload_digest
         lines, seen = call_lines(call, whole=decision.full)
         if decision.digest is None and not await _is_confirmed(
@@ -201,14 +210,14 @@ def _decide(decision: Decision) -> int:
                     call.id,
                     payload_digest=digest,
                     by=who,
-                    principal=decision.principal,
+                    principal=principal,
                     reason=decision.why,
                     for_run=decision.for_run,
                 )
             except ApprovalVoid as void:
                 raise _with_command(void, run.id) from void
         else:
-            await run.deny(call.id, decision.why, payload_digest=digest, by=who, principal=decision.principal)
+            await run.deny(call.id, decision.why, payload_digest=digest, by=who, principal=principal)
         return print_done(
             decision.done,
             run.id,
@@ -223,7 +232,15 @@ def _decide(decision: Decision) -> int:
     return with_client(send)
 
 
-def principal_of(subject: str | None, roles: list[str] | None, tenant: str) -> "Principal | None":
+def _of_the_tenant(decision: Decision, call: "AwaitConfirmation") -> "Principal | None":
+    """The principal of the decision, of the run's own tenant where the caller names none."""
+    principal, asker = decision.principal, call.asked_by
+    if principal is None or asker is None or decision.has_tenant:
+        return principal
+    return principal.model_copy(update={"tenant": asker.tenant})
+
+
+def principal_of(subject: str | None, roles: list[str] | None, tenant: str | None) -> "Principal | None":
     """The principal that the options name; None without `--as`.
 
     Raises:
@@ -233,10 +250,10 @@ def principal_of(subject: str | None, roles: list[str] | None, tenant: str) -> "
     from sojourn.core.awaits.principals import principal_fault
 
     if subject is None:
-        if roles or tenant:
+        if roles or tenant is not None:
             raise CommandError("--role and --tenant say more of --as SUBJECT; give that too", exit_code=USAGE)
         return None
-    principal = Principal(subject=subject, tenant=tenant, roles=roles or [])
+    principal = Principal(subject=subject, tenant=tenant or "", roles=roles or [])
     if fault := principal_fault(principal):
         raise CommandError(f"--as: {fault}", exit_code=USAGE)
     return principal

@@ -15,6 +15,7 @@ __all__ = [
     "UNASKED",
     "asked_by",
     "in_words",
+    "is_judged",
     "is_restricted",
     "may_decide",
     "roles_of",
@@ -42,6 +43,16 @@ def roles_of(wait: AwaitConfirmation) -> list[str]:
 def is_restricted(wait: AwaitConfirmation) -> bool:
     """Whether the tool, or a rule, says who may decide."""
     return bool(wait.approvers or wait.approver_check or wait.four_eyes)
+
+
+def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool) -> bool:
+    """Whether the tool's own function has to let a principal decide.
+
+    An approver may deny a call without it, so that a function that fails holds up no run.
+    """
+    if wait.role_denies and not approved and principal and APPROVER in principal.roles:
+        return False
+    return bool(wait.approver_check)
 
 
 def asked_by(principal: Principal | None) -> Principal | None:
@@ -84,12 +95,18 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
             f"{wait.id} is decided by {in_words(wait)}, and the decision does not say whose it is; decide in the console or "
             "over HTTP, or with `sojourn approve --as SUBJECT --role ROLE`"
         )
+    if wait.one_tenant and wait.asked_by and principal.tenant != wait.asked_by.tenant:
+        return f"{principal.subject} is of {_tenant(principal)}, and the run is of {_tenant(wait.asked_by)}"
     roles = roles_of(wait)
     if roles and not any(role in principal.roles for role in roles):
         return f"{principal.subject} does not have the role {_listed(roles)}"
     if approved and wait.four_eyes and is_same(wait.asked_by, principal):
         return f"{principal.subject} asked for this call, which takes the approval of another person"
     return None
+
+
+def _tenant(principal: Principal) -> str:
+    return f"the tenant {visible(principal.tenant)}" if principal.tenant else "no tenant"
 
 
 def _listed(roles: list[str]) -> str:

@@ -17,7 +17,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import CONFIRMATION, Decided, decided_against
-from sojourn.core.awaits.deciding import UNASKED
+from sojourn.core.awaits.deciding import UNASKED, is_judged
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, kind_named, kind_of
 from sojourn.core.awaits.sent import Refused
@@ -201,25 +201,30 @@ class WaitFold:
         sent = replace(of or record, id=record.id, time=record.time, name=CONFIRMATION, value=[task.sent])
         sent = replace(sent, judged=not task.by_signal)
         if isinstance(verdict, ApproverVerdict) and verdict.allowed:
-            yield from self._answered(sent, is_judged=True)
+            yield from self._answered(sent, was_judged=True)
         elif task.by_signal:
             is_read = isinstance(verdict, ApproverVerdict)
             why = verdict.why if is_read else UNASKED.format(task.wait.approver_check)
             yield self._note(record, f"answer refused: {why}")
 
-    def _answered(self, record: HistoryRecord, *, is_judged: bool = False) -> Iterator[Event]:
+    def _answered(self, record: HistoryRecord, *, was_judged: bool = False) -> Iterator[Event]:
         values, waits = record.value, self._step.waits
         channel = "accepted" if record.judged else "signal"
         answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
         if isinstance(answer, Refused):
-            if not (is_judged and record.judged):  # a refused update leaves no note
+            if not (was_judged and record.judged):  # a refused update leaves no note
                 yield self._note(record, f"answer refused: {answer.reason}")
             return
         if isinstance(answer, Repeated):
             self._remember(record, record.message_id)
             return
         question = waits.open.get(answer.await_id)
-        if isinstance(question, AwaitConfirmation) and question.approver_check and not is_judged:
+        if (
+            not was_judged
+            and isinstance(question, AwaitConfirmation)
+            and isinstance(answer, Decided)
+            and is_judged(question, answer.principal, approved=answer.approved)
+        ):
             self._sent.append(record)
             return
         self._remember(record, record.message_id)

@@ -1,7 +1,8 @@
 """Who decides whether a call runs: its policy, the policy engine, or a person.
 
 The rules in order, of which the first that fits decides: denied tools and tags; read-only runs; named tools
-and tags run; the policy engine; else a person, where the policy asks about such calls.
+and tags run; the policy engine, which approves no call of which the tool or a rule says who decides; else a person, where
+the policy asks about such calls.
 """
 
 import hashlib
@@ -32,6 +33,7 @@ __all__ = [
     "confirmation_of",
     "is_marked",
     "judge",
+    "says_who",
 ]
 
 APPROVE = "sojourn.approvals.approve"
@@ -83,6 +85,7 @@ def judge(
         decision
         and approval.asks
         and not must_ask
+        and not says_who(spec, approval)
         and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
     ):
         return _RUN
@@ -102,6 +105,15 @@ def judge(
 def is_marked(spec: ToolSpec) -> bool:
     """Whether the tool's own declaration has a person asked, by what it says of the question or of the approver."""
     return spec.confirmation is not None or bool(spec.approvers or spec.approver_check) or spec.four_eyes
+
+
+def says_who(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
+    """Whether the tool, or a rule, says who may decide, so that no policy engine decides in their place."""
+    return (
+        bool(spec.approvers or spec.approver_check)
+        or spec.four_eyes
+        or bool(approval.rules_for(spec.id, spec.tags))
+    )
 
 
 def approvers_of(
@@ -183,6 +195,8 @@ def confirmation_of(
         or any(rule.four_eyes for rule in rules)
         or (spec.id == APPROVE and payload.get("four_eyes") is True),
         asked_by=who_asked(asked_by),
+        one_tenant=True,
+        role_denies=bool(spec.approver_check),
         stop_asking="never" if is_always or spec.approver_check else approval.stop_asking,
     )
 

@@ -195,6 +195,30 @@ async def test_a_call_with_approvers_is_decided_as_somebody(served):
     assert (await run.result()).text == "wiped it's a"
 
 
+async def test_as_is_of_the_runs_tenant(served):
+    """The principal of `--as` has the run's tenant unless `--tenant` says another, which the run refuses; so whoever asked is known."""
+    rule = ApprovalRule(tools=["*"], approvers=["finance"], four_eyes=True)
+    run = await served.client.start(
+        "desk.clerk",
+        "wipe",
+        policy=RunPolicyOverride(approval=ApprovalPolicy(rules=[rule])),
+        principal=Principal(subject="ana", tenant="acme", roles=["finance"]),
+    )
+    (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
+    for options, why in (
+        (("--as", "ana"), "ana asked for this call"),
+        (("--as", "ana", "--tenant", ""), "ana is of no tenant, and the run is of the tenant acme"),
+        (("--as", "fin", "--tenant", "zeta"), "fin is of the tenant zeta"),
+    ):
+        done = await served.sojourn("approve", run.id, wait.id, "--yes", *options, "--role", "finance")
+        assert done.code != 0
+        assert why in unwrapped_words(done.err), done.err
+    await served.sojourn("approve", run.id, wait.id, "--yes", "--as", "fin", "--role", "finance")
+    await run.result()
+    (event,) = [each async for each in run.events(follow=False) if each.type == "await_answered"]
+    assert event.principal == Principal(subject="fin", tenant="acme", roles=["finance"])
+
+
 def unwrapped_words(text: str) -> str:
     """A screen in one line."""
     return " ".join(re.sub(r"[│├└─]", " ", text).split())

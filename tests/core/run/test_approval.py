@@ -65,6 +65,7 @@ def verdict(
     return judge(spec, CALL, approval, decision, interrupts_allowed=interrupts).kind
 
 
+RULE = ApprovalRule(tools=[RESET], approvers=["finance"])
 LAYERS = [
     # 1. Denied tools and tags are denied, whatever the other rules say.
     (READS, policy(denied_tools=[RESET]), None, "deny"),
@@ -92,6 +93,10 @@ LAYERS = [
     (DESTROYS, EVERYTHING, PolicyDecision(approve=["ops.devices.*"]), "run"),
     (DESTROYS, STANDARD, PolicyDecision(approve=["c1"]), "run"),
     (DESTROYS, STANDARD, PolicyDecision(approve=["c2", "ops.devices.list"]), "ask"),
+    (tool(approvers=["finance"]), STANDARD, PolicyDecision(approve=[RESET]), "ask"),
+    (tool(four_eyes=True), STANDARD, PolicyDecision(approve=["c1"]), "ask"),
+    (tool(approver_check="may"), STANDARD, PolicyDecision(approve=[RESET]), "ask"),
+    (PLAIN, policy(rules=[RULE]), PolicyDecision(approve=["*"]), "ask"),
     (PLAIN, STANDARD, PolicyDecision(ask=[RESET]), "ask"),
     (PLAIN, NOTHING, PolicyDecision(ask=["c1"]), "ask"),
     (PLAIN, NOTHING, PolicyDecision(ask=["c2"]), "run"),
