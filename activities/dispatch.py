@@ -49,7 +49,7 @@ class Dispatcher:
     """Set where the planner has a program outside the run execute the calls."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
-        """The dispatch of a call; an exception of foreign code (a validator, an interceptor) becomes the call's result.
+        """The dispatch of a call; if a validator or an interceptor raises, the call gets an error as its result.
 
         Args:
             call: The call as it was planned.

@@ -1,4 +1,4 @@
-"""Which calls of a plan repeat an effect whose outcome is unknown; they get the key of the call that had it first."""
+"""Find the calls that repeat an effect whose outcome is unknown, and give each the key of the first such call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ __all__ = ["with_effects"]
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An effect that may have been had already."""
+    """An effect that may have happened already."""
 
     call: ToolRequest
     carried: CarriedEffect | None = None
@@ -79,7 +79,7 @@ def with_effects(
 
 
 def _told(confirm: AwaitConfirmation | None, first: _Open, tool: AnyTool) -> AwaitConfirmation | None:
-    """The confirmation, which says first that the effect may have been had; about a call that only reads it says nothing."""
+    """Return the confirmation with a warning that the effect may have happened, unless the tool only reads."""
     by_origin = first.carried is not None
     if confirm is None or (by_origin and changes_nothing(tool.spec)):
         return confirm
@@ -87,7 +87,7 @@ def _told(confirm: AwaitConfirmation | None, first: _Open, tool: AnyTool) -> Awa
 
 
 def _recorded(call_ids: Sequence[str], messages: Sequence[Message]) -> list[ToolRequest]:
-    """The calls with these ids, from the transcript; one that is not there is left out."""
+    """Return the calls of the transcript that have these ids."""
     wanted, found = set(call_ids), dict[str, ToolRequest]()
     for message in reversed(messages):
         if len(found) == len(wanted):
