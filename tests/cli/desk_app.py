@@ -9,6 +9,8 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    ApprovalPolicy,
+    ApprovalRule,
     AwaitClarification,
     PlanResult,
     RunPolicy,
@@ -141,4 +143,11 @@ async def plan(turn: Turn) -> PlanResult | None:
 
 policy = RunPolicy(interrupts_allowed=True)
 clerk = Agent("desk.clerk", planner=plan, uses=[tools, outside, asking], policy=policy)
-app = App(agents=[clerk, asker])
+by_finance = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=["finance"], four_eyes=True)])
+treasurer = Agent(
+    "desk.treasurer",
+    planner=plan,
+    uses=[tools, outside, asking],
+    policy=RunPolicy(interrupts_allowed=True, approval=by_finance),
+)
+app = App(agents=[clerk, asker, treasurer])

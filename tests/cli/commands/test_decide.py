@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 
-from sojourn import ApprovalPolicy, ApprovalRule, Principal, RunPolicyOverride
+from sojourn import Principal
 
 
 def unwrapped(text: str) -> str:
@@ -169,12 +169,8 @@ async def test_a_void_approval_that_is_not_asked_about_again_cannot_be_repeated(
 
 async def test_a_call_with_approvers_is_decided_as_somebody(served):
     """Where a rule says who decides, the commands name the role, refuse a decision of nobody, and take one of `--as` with the role."""
-    rule = ApprovalRule(tools=["*"], approvers=["finance"], four_eyes=True)
     run = await served.client.start(
-        "desk.clerk",
-        "wipe",
-        policy=RunPolicyOverride(approval=ApprovalPolicy(rules=[rule])),
-        principal=Principal(subject="ana", roles=["finance"]),
+        "desk.treasurer", "wipe", principal=Principal(subject="ana", roles=["finance"])
     )
     (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
     shown = await served.sojourn("show", run.id)
@@ -197,12 +193,8 @@ async def test_a_call_with_approvers_is_decided_as_somebody(served):
 
 async def test_as_is_of_the_runs_tenant(served):
     """The principal of `--as` has the run's tenant unless `--tenant` says another, which the run refuses; so whoever asked is known."""
-    rule = ApprovalRule(tools=["*"], approvers=["finance"], four_eyes=True)
     run = await served.client.start(
-        "desk.clerk",
-        "wipe",
-        policy=RunPolicyOverride(approval=ApprovalPolicy(rules=[rule])),
-        principal=Principal(subject="ana", tenant="acme", roles=["finance"]),
+        "desk.treasurer", "wipe", principal=Principal(subject="ana", tenant="acme", roles=["finance"])
     )
     (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
     for options, why in (
