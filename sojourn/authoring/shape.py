@@ -1,6 +1,7 @@
 """Shape: a Python type as JSON Schema, with its decoder and encoder, made once at import."""
 
 import re
+import types
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +61,7 @@ class Shape:
         self.source = source
         self._aliases = _aliases(source)
         self.spec = TypeSpec(
-            name=name or getattr(source, "__name__", str(source)),
+            name=name or _recorded_name(source),
             json_schema=closed,
             example=example,
             field_descriptions=enforceable.field_descriptions(closed),
@@ -101,6 +102,21 @@ class Shape:
     def payload_of(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
         """The JSON payload of a typed call, by the names of the schema; not validated."""
         return as_payload(args, {self._aliases.get(name, name): value for name, value in fields.items()})
+
+
+def _recorded_name(source: Any) -> str:
+    """The name of a type in its tool's spec, equal on every Python: 3.14 names each union `Union`."""
+    if typing.get_origin(source) in (typing.Union, types.UnionType):
+        return " | ".join(_qualified(each) for each in typing.get_args(source))
+    return getattr(source, "__name__", str(source))
+
+
+def _qualified(part: Any) -> str:
+    if part is types.NoneType:
+        return "None"
+    if not isinstance(part, type) or typing.get_args(part):
+        return str(part)
+    return part.__qualname__ if part.__module__ == "builtins" else f"{part.__module__}.{part.__qualname__}"
 
 
 def type_name(source: Any) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional, Union
 from uuid import UUID
 
 import pytest
@@ -122,7 +122,9 @@ def test_a_payload_may_be_a_choice_of_objects(source: Any) -> None:
 def test_a_shape_is_named_after_its_type_or_by_its_name() -> None:
     """A generic type is named after its origin, a union by its text; `name` overrides both."""
     assert Shape(list[int], place="x", output=True).spec.name == "list"
-    assert Shape(int | None, place="x", output=True).spec.name == "int | None"
+    for union in (int | None, Optional[int], Union[int, None]):  # noqa: UP007, UP045 - until 3.14 they are other types
+        assert Shape(union, place="x", output=True).spec.name == "int | None"
+    assert Shape(list[int] | UUID, place="x", output=True).spec.name == "list[int] | uuid.UUID"
     assert Shape(int, name="Count", place="x", output=True).spec.name == "Count"
 
 
