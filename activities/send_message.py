@@ -6,7 +6,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.client.access import Access
 from sojourn.client.session import Session
 from sojourn.contracts.schedule import ScheduledMessage
-from sojourn.errors import AwaitClosed, InvalidInput
+from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 
 from .heartbeat import beating
 
@@ -21,7 +21,8 @@ class SendMessageActivity:
         """Send the message, whose id is that of the workflow; return the run of the conversation.
 
         Raises:
-            ApplicationError: `AwaitClosed`, where the conversation has ended; `InvalidInput`, where the message cannot be sent.
+            ApplicationError: `AwaitClosed`, where the conversation has ended; `InvalidInput`, where the message cannot be sent;
+                `RunNotFound`, where the principal may not see the conversation.
             SojournError: It may be sent later: 100 messages wait, or no worker accepted it.
         """
         info = activity.info()
@@ -37,7 +38,7 @@ class SendMessageActivity:
             )
             with beating(who={"agent_id": task.agent_id, "run_id": session.run.id}):
                 await session.send(task.message, message_id=info.workflow_id, by=task.by)
-        except (AwaitClosed, InvalidInput) as error:
+        except (AwaitClosed, InvalidInput, RunNotFound) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None
         finally:
             await access.close()

@@ -17,7 +17,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.core.awaits.clarification import CLARIFICATION
 from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.sent import NOT_VISIBLE, Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,
@@ -40,6 +40,7 @@ from sojourn.core.run.inbox import (
     SEND,
     Accepted,
     Closing,
+    Inbox,
     Interruption,
     Sent,
     read_close,
@@ -60,6 +61,8 @@ from .unread import as_before, taken
 _Steering = Paused | Resumed | Released | Refused
 
 _NO_CONVERSATION = Refused(NO_CONVERSATION)
+
+_HIDDEN = Refused("its sender may not see the run", NOT_VISIBLE)
 
 
 def _message_id() -> str:
@@ -165,7 +168,10 @@ class MessageHandlers(ABC):
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
-        self._check(not_understood(RESUME, values) or self._resume(values))
+        message = self._resume(values)
+        if isinstance(message, Resumed) and not self.current.state.admits(message.principal):
+            self._check(_HIDDEN)
+        self._check(not_understood(RESUME, values) or message)
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
@@ -195,6 +201,12 @@ class MessageHandlers(ABC):
 
     @send_by_update.validator
     def _check_send(self, *values: Any) -> None:
+        state = self.current.state
+        # First, and whatever the inbox says: two people may begin one conversation at the same moment, and who may not see it
+        # learns nothing of it.
+        sent = read_send(values, Inbox(), state.opening.tenant)
+        if isinstance(sent, Sent) and not sent.admits and not state.admits(sent.principal):
+            self._check(_HIDDEN)
         self._check(self._read_send(values))
 
     @workflow.signal(name=SEND, description="Send a message to a conversation.")

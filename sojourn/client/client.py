@@ -345,6 +345,7 @@ class Client(Access):
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
         visibility: Visibility = "tenant",
+        admit: bool = False,
     ) -> "Session":
         """A handle of the conversation with an agent; sends no request, and starts nothing.
 
@@ -357,6 +358,8 @@ class Client(Access):
             principal: Who asks. Its tenant says whose conversation it is: those of two tenants with one session id are
                 two. The turns that this handle's messages open act for it.
             visibility: Who sees the conversation over HTTP, where this handle's first message starts it, as for `start`.
+            admit: Let the principal take part in a conversation of the visibility `subject` that it does not see yet. Without it,
+                the conversation refuses its messages as if it did not exist, unless the principal is an operator.
 
         Raises:
             InvalidInput: An argument breaks its rule.
@@ -369,6 +372,7 @@ class Client(Access):
             policy=policy,
             principal=principal,
             visibility=visibility,
+            admit=admit,
         )
 
     def list_sessions(

@@ -609,7 +609,7 @@ class Run:
         """Send a message to a run that is a conversation; `Session.send` also starts it.
 
         Args:
-            message: `message_id`, `text`, `parts`, `mode`, `by` and `principal`, as the update `send` takes them.
+            message: `message_id`, `text`, `parts`, `mode`, `by`, `principal` and `admit`, as the update `send` takes them.
             principal: Who sends it, as the caller has found out: the turn that it opens acts for it.
 
         Raises:
@@ -617,7 +617,7 @@ class Run:
             AwaitClosed: The conversation was closed, or its run has ended.
             InvalidInput: The message is invalid, or the run is no conversation.
             NoWorker: No worker accepted the message within 30 s.
-            RunNotFound: There is no such run.
+            RunNotFound: There is no such run, or none that the principal may see.
         """
         message = {**message, PRINCIPAL: written_principal(principal)} if principal else message
         judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent

@@ -19,6 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
+from sojourn.core.awaits.sent import NOT_VISIBLE
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -26,10 +27,11 @@ from sojourn.errors import (
     NotApprover,
     NoWorker,
     RunError,
+    RunNotFound,
     SessionBusy,
 )
 
-__all__ = ["Fields", "Update", "send"]
+__all__ = ["Fields", "Update", "hidden", "send"]
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
@@ -75,7 +77,7 @@ async def send(
         AwaitClosed: The run has ended, or refuses for a reason that another attempt does not change.
         InvalidInput: The run refuses what is sent.
         NoWorker: No worker accepted it within 30 s.
-        RunNotFound: There is no such run.
+        RunNotFound: There is no such run, or none that the sender may see.
         ServerUnavailable: The server does not answer.
         SessionBusy: 100 messages wait already.
     """
@@ -140,6 +142,8 @@ def _stop_if_cancelled(error: Exception) -> None:
 
 def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str) -> RunError:
     """The error of an update that the run refuses, for a reason of this type."""
+    if refused == NOT_VISIBLE:
+        return hidden(run_id)
     message = f"{run_id}: {getattr(error.cause, 'message', error)}"
     if refused != VOID:
         return _REFUSALS.get(refused, AwaitClosed)(message, run_id=run_id)
@@ -147,6 +151,11 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str) -> Run
     return ApprovalVoid(
         message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
     )
+
+
+def hidden(run_id: str) -> RunNotFound:
+    """The error for a run that a principal may not see; the same as for a run that does not exist, so that it learns nothing."""
+    return RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
 
 
 def _may_pass(error: RPCError) -> bool:

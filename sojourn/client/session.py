@@ -29,7 +29,7 @@ from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
-from sojourn.core.run.inbox import SEND, Accepted, Mode
+from sojourn.core.run.inbox import ADMIT, SEND, Accepted, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
 from sojourn.events.one_run import accepted_before
@@ -158,6 +158,7 @@ class Session:
         principal: Who asks, and sends the messages of this handle: the turns that they open act for it. Its tenant says whose
             conversation it is.
         visibility: Who sees the conversation over HTTP, where this handle's first message starts it.
+        admit: Let the principal take part in a conversation that it does not see yet.
 
     Raises:
         InvalidInput: An id breaks its rule.
@@ -173,6 +174,7 @@ class Session:
         policy: RunPolicyOverride | None = None,
         principal: Principal | None = None,
         visibility: Visibility = "tenant",
+        admit: bool = False,
     ) -> None:
         if not AGENT_ID.match(agent_id):
             raise InvalidInput(f"agent_id {agent_id[:80]!r} has the form <service>.<agent>")
@@ -187,6 +189,7 @@ class Session:
         self.run = Run(client, conversation_id(agent_id, session_id, tenant))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
         self._sender = principal and written_principal(principal)
+        self._admit = admit
         self._kept = Kept()
         self._opening = opened(
             self.run.id,
@@ -228,6 +231,7 @@ class Session:
             SessionBusy: 100 messages wait already.
             AwaitClosed: The conversation was closed, or its run has ended.
             InvalidInput: The message is invalid; or workers of several task queues serve the agent.
+            RunNotFound: The conversation is one that the principal may not see.
             NoWorker: No worker serves the agent, or none accepted the message within 30 s.
             ServerUnavailable: The server does not answer.
         """
@@ -240,6 +244,8 @@ class Session:
                 )
             content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
         sent: Fields = {"message_id": made, **content, "mode": mode, "by": by, PRINCIPAL: self._sender}
+        if self._admit:
+            sent[ADMIT] = True
         try:
             accepted = await self.run.send(sent)
         except RunNotFound:

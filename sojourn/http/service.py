@@ -22,6 +22,7 @@ from sojourn.client.opening import as_messages
 from sojourn.client.opening import opened as opened_run
 from sojourn.client.repeated import is_start_of
 from sojourn.client.run import Run
+from sojourn.client.sending import hidden
 from sojourn.client.session import Session
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import AwaitAnsweredEvent
@@ -256,7 +257,7 @@ class Service:
         run = self.client.get_run(run_id)
         described = await self._described(run.id)
         if described is None or not await self._may_see(view_of(asking), described):
-            raise _no_run(run.id)
+            raise hidden(run.id)
         return run
 
     async def asked_run(self, asking: Principal, run_id: str, await_id: str) -> Run:
@@ -419,6 +420,9 @@ class Service:
     ) -> Session:
         """A handle to send messages with: of a conversation that the principal may see, or that does not exist yet.
 
+        Somebody else may begin it before the handle's first message arrives. The run refuses that message then. What
+        reads the run, or answers it, before a message of the principal was accepted has to ask `run` first.
+
         Raises:
             InvalidInput: An id breaks its rule.
             RunNotFound: The conversation is not the principal's.
@@ -434,10 +438,5 @@ class Service:
         )
         described = await self._described(session.run.id) if view_of(asking).viewer else None
         if described is not None and not await self._may_see(view_of(asking), described):
-            raise _no_run(session.run.id)
+            raise hidden(session.run.id)
         return session
-
-
-def _no_run(run_id: str) -> RunNotFound:
-    """The same for a run that is not there and for one that is somebody else's, so that nobody learns which it is."""
-    return RunNotFound(f"there is no run {run_id!r}", run_id=run_id)

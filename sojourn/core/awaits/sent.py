@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sojourn.core.values.text import clip, is_writable
 from sojourn.core.values.visible import visible
 
-__all__ = ["Channel", "Refused", "as_json", "by_of", "digest", "text_of"]
+__all__ = ["NOT_VISIBLE", "Channel", "Refused", "as_json", "by_of", "digest", "text_of"]
 
 Channel = Literal["update", "signal", "accepted"]
 """The channel: an update that is still to be judged, a signal, or an update that was accepted before.
@@ -20,6 +20,9 @@ Channel = Literal["update", "signal", "accepted"]
 Only a new update is held to every current rule: the other messages are in histories, which a new rule must
 not change.
 """
+
+NOT_VISIBLE = "NotVisible"
+"""The type of the error by which a run refuses a message of a principal that may not see it."""
 
 _MAX_BY_CHARS = 200
 _MAX_REASON_CHARS = 2_000
@@ -34,7 +37,8 @@ class Refused:
     """One printable line, shortened: it may repeat what was sent."""
     kind: str = "InvalidAnswer"
     """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet), `NotBound`
-    (a decision without the digest of the arguments) or `NotApprover` (a decision of somebody who may not make it).
+    (a decision without the digest of the arguments), `NotApprover` (a decision of somebody who may not make it) or
+    `NotVisible` (a message of a principal that may not see the run).
     """
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from sojourn.core.values.unread import unread_in
 from sojourn.core.values.wire import size_of
 
 __all__ = [
+    "ADMIT",
     "CLOSE",
     "INTERRUPT",
     "MAX_ID_CHARS",
@@ -71,7 +72,9 @@ MAX_ID_CHARS = 200
 """Longest id of a message, in characters."""
 
 _NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
-_FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL)
+ADMIT = "admit"
+"""The field of a message whose sender takes part in a conversation that it did not see before."""
+_FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL, ADMIT)
 SAID = (TextPart, ImagePart, DocumentPart)
 """What a message from outside may have; calls, results, reasoning and summaries are the run's own."""
 _MAX_REASON_CHARS = 2_000
@@ -89,6 +92,8 @@ class Sent:
     """Size of the message and its sender, in bytes of JSON."""
     principal: Principal | None = None
     """Who sent it, as the sending program has found out; None for whoever began the conversation."""
+    admits: bool = False
+    """Whether the sending program lets its sender take part in a conversation that only its people see."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,7 @@ class Inbox:
 
 
 def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> Sent | Refused:
-    """Read `{"message_id", "text", "parts", "mode", "by", "principal"}`, or a text; a message that was accepted before is read too.
+    """Read `{"message_id", "text", "parts", "mode", "by", "principal", "admit"}`, or a text; a message that was accepted before is read too.
 
     Args:
         values: What was sent.
@@ -229,10 +234,20 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
     size = size_of(message)
     if size > MAX_MESSAGE_BYTES:
         return Refused(f"the message is {size:,} bytes of JSON, and has at most {MAX_MESSAGE_BYTES:,}")
+    if fault := _option_fault(mode, fields.get(ADMIT)):
+        return fault
+    size += size_of(principal) if principal else 0
+    sent = Sent(message_id or "", message, mode or "queue", by, size, principal, fields.get(ADMIT) is True)
+    return _fitting(sent, inbox)
+
+
+def _option_fault(mode: Any, admit: Any) -> Refused | None:
+    """Why a message cannot be taken as it asks, or None."""
     if mode is not None and mode not in get_args(Mode):
         return Refused(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
-    size += size_of(principal) if principal else 0
-    return _fitting(Sent(message_id or "", message, mode or "queue", by, size, principal), inbox)
+    if admit is not None and not isinstance(admit, bool):
+        return Refused(f"`{ADMIT}` is true or false")
+    return None
 
 
 def _fitting(sent: Sent, inbox: Inbox) -> Sent | Refused:

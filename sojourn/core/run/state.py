@@ -41,7 +41,7 @@ from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_poli
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
 from sojourn.core.run.transcript import Claim, for_planner, reply
-from sojourn.core.run.visibility import MAX_VIEWERS, mark_of, viewers_of
+from sojourn.core.run.visibility import MAX_VIEWERS, is_visible_to, mark_of, viewers_of
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.merge_patch import memory_after, memory_fault
@@ -192,6 +192,10 @@ class RunState:
     def viewers(self) -> tuple[str, ...]:
         """The marks of those who may see the run over HTTP, beside operators; empty where its whole tenant may."""
         return viewers_of(self.opening, self.participants)
+
+    def admits(self, principal: Principal | None) -> bool:
+        """Whether the run takes what a principal says: one that may see it, or a program that names nobody."""
+        return is_visible_to(self.viewers, principal)
 
     @property
     def turn_id(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 
-__all__ = ["MAX_VIEWERS", "NOBODY", "VISIBLE_TO", "mark_of", "viewers_of"]
+__all__ = ["MAX_VIEWERS", "NOBODY", "OPERATOR", "VISIBLE_TO", "is_visible_to", "mark_of", "viewers_of"]
 
 VISIBLE_TO = "visible_to"
 """The memo with the marks of those who may see a run of the visibility `subject`, as the search attribute has them."""
@@ -19,6 +19,9 @@ MAX_VIEWERS = 40
 
 NOBODY = "-"
 """The mark of a run that was started for nobody in particular."""
+
+OPERATOR = "operator"
+"""The role that sees every run of its tenant."""
 
 _MARK_CHARS = 24
 
@@ -41,3 +44,15 @@ def viewers_of(run: RunInput, more: Sequence[str] = ()) -> tuple[str, ...]:
     starter = mark_of(run.principal) if run.principal else NOBODY
     marks = (each for each in (starter, *run.visible_to, *more) if len(each) <= _MARK_CHARS)
     return tuple(dict.fromkeys(marks))[:MAX_VIEWERS]
+
+
+def is_visible_to(viewers: Sequence[str], principal: Principal | None) -> bool:
+    """Whether a principal of the run's tenant sees the run, and so may write to it.
+
+    Args:
+        viewers: The marks of those who may see the run; empty if its whole tenant may.
+        principal: Who asks; None for a program that names nobody, and sees every run.
+    """
+    if not viewers or principal is None or OPERATOR in principal.roles:
+        return True
+    return mark_of(principal) in viewers

@@ -12,7 +12,7 @@ from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits import deciding
-from sojourn.core.run.visibility import mark_of
+from sojourn.core.run.visibility import OPERATOR, mark_of
 from sojourn.errors import InvalidInput
 from sojourn.search_attributes import AGENT
 
@@ -22,10 +22,6 @@ _DECIDE_NOTHING = frozenset({"viewer", "user"})
 
 _RESERVED = frozenset("@=")
 """Signs of run ids by which conversations are told from other runs, and tenants' runs from one another's."""
-
-
-ALL = "operator"
-"""The role that sees every run of its tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class View:
 
 def view_of(asking: Principal) -> View:
     """What a principal sees."""
-    if ALL in asking.roles:
+    if OPERATOR in asking.roles:
         return View(asking.tenant)
     return View(asking.tenant, mark_of(asking), frozenset(asking.roles) - _DECIDE_NOTHING)
 

@@ -232,7 +232,8 @@ async def _settled_by(
 ) -> Place | None:
     """The place of the reply to an answer, or to a message that was sent before; None where it is a new message."""
     try:
-        status = await run.status()
+        # Somebody else may have begun the conversation since `Service.session` looked for it.
+        status = await (await service.run(asking, run.id)).status()
     except RunNotFound:
         return None
     waits = [status.awaits, *status.child_awaits.values()]

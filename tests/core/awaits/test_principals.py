@@ -157,3 +157,25 @@ def test_one_subject_of_two_tenants_is_two():
     assert not is_same(ANA, ANA.model_copy(update={"tenant": "globex"}))
     assert not is_same(ANA, None)
     assert is_same(None, None)
+
+
+def test_a_run_takes_what_those_say_who_may_see_it():
+    """Its subject, an operator and a program that names nobody; others too, if the whole tenant may see it."""
+    of_tenant = talking()
+    of_subject = RunState.opened(
+        RunInput(agent_id="a.b", messages=[], conversation=True, principal=ADM, visibility="subject")
+    )
+    operator = ANA.model_copy(update={"roles": ["operator"]})
+    assert [of_subject.admits(each) for each in (ADM, operator, None, ANA)] == [True, True, True, False]
+    assert of_tenant.admits(ANA)
+    assert with_messages(of_subject, sent("1", ANA)).admits(ANA)
+
+
+def test_whether_a_message_admits_its_sender_is_true_or_false():
+    """Anything else is refused, so that nothing that looks like `false` admits somebody."""
+    assert [read_send([{"text": "hi", "admit": each}], Inbox()).admits for each in (True, False, None)] == [
+        True,
+        False,
+        False,
+    ]
+    assert isinstance(read_send([{"text": "hi", "admit": "false"}], Inbox()), Refused)

@@ -9,6 +9,7 @@ import pytest
 from sojourn import Principal
 from sojourn.client.listing import Selection
 from sojourn.core.run.visibility import mark_of
+from sojourn.errors import RunNotFound
 from sojourn.http.locks.tenancy import View
 from tests.http.locks.hostile.tenancy import TENANCY
 from tests.http.locks.hostile.world import Row, World, absent_of, world_of
@@ -180,7 +181,7 @@ async def test_a_run_of_a_program_is_its_subjects_from_its_first_plan_on(world: 
 
 
 async def test_who_takes_part_in_a_conversation_sees_it(world: World, until):
-    """A program lets a colleague write to bo's conversation, who sees it from then on, and lists it."""
+    """A program lets a colleague take part in bo's conversation, who sees it from then on, and lists it."""
     bo, col = (
         Principal(
             subject=f"{who}-{world.names['mark']}", tenant=f"globex-{world.names['mark']}", roles=["user"]
@@ -194,7 +195,10 @@ async def test_who_takes_part_in_a_conversation_sees_it(world: World, until):
     assert (await world.send("GET", path, who="col")).status == 404
     refused = await world.send("POST", f"{path}/messages", {"text": "hello"}, who="col")
     assert (refused.status, refused.code) == (404, "run_not_found")
-    await (await world.client.session("shop.clerk", session_id, principal=col).send("hello")).result()
+    with pytest.raises(RunNotFound):
+        await world.client.session("shop.clerk", session_id, principal=col).send("hello")
+    admitted = world.client.session("shop.clerk", session_id, principal=col, admit=True)
+    await (await admitted.send("hello")).result()
     assert (await world.send("GET", path, who="col")).status == 200
     assert (await world.send("POST", f"{path}/messages?wait=20", {"text": "hello"}, who="col")).status == 201
 
