@@ -47,6 +47,8 @@ class Dispatcher:
     """The policy engine's decision."""
     external: AwaitExternalTools | None = None
     """Set where the planner has a program outside the run execute the calls."""
+    key_run_id: str = ""
+    """In a fork: the run by whose id the keys of calls are made."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """The dispatch of a call; if a validator or an interceptor raises, the call gets an error as its result.
@@ -133,7 +135,12 @@ class Dispatcher:
     async def _intercepted(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
         limit = tool.spec.timeout if tool.spec.kind != "external" else None
         return await intercepted(
-            call, tool.spec, self.run, self.app.interceptors, limit or self.limits.tool_timeout
+            call,
+            tool.spec,
+            self.run,
+            self.app.interceptors,
+            limit or self.limits.tool_timeout,
+            key_run_id=self.key_run_id,
         )
 
     async def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:

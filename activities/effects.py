@@ -21,7 +21,19 @@ from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.repair.last_step import stem
 from sojourn.flows.steps import is_named
 
-__all__ = ["with_effects"]
+__all__ = ["idempotency_key", "with_effects"]
+
+
+def idempotency_key(call: ToolRequest, *, run_id: str, key_run_id: str, effect: Effect | None = None) -> str:
+    """The idempotency key of a call, by which its interceptors, its tool and what it is compared with know its effect.
+
+    Args:
+        call: The call with its arguments parsed.
+        run_id: The run of the call.
+        key_run_id: In a fork: the run by whose id keys are made; empty for the run itself.
+        effect: The earlier effect that the call repeats, whose key it has.
+    """
+    return effect.idempotency_key if effect else ToolCallMeta.key_of(key_run_id or run_id, call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class ForkedDispatches:
     step: ForkedStep
     refused: str | None = None
     """The limit that stops calls that are not admitted."""
+    key_run_id: str = ""
+    """The run by whose id the keys of calls are made."""
 
     async def of(
         self, calls: list[tuple[ToolRequest, ToolRequest | ParseFault]], admitted: set[str]
@@ -66,15 +68,21 @@ class ForkedDispatches:
             return Dispatch(kind="answered", result=not_executed(call, self.refused, self.limits))
         asks = self.step.asks
         if asks is None or asks.tool_call_id != call.tool_call_id:
-            return await Dispatcher(self.app, self.run, self.limits, self.decision).dispatch(call, read)
+            return await self._judged(call, read, self.decision)
         decision = merged(self.decision, PolicyDecision(ask=[call.tool_call_id]))
-        made = await Dispatcher(self.app, self.run, self.limits, decision).dispatch(call, read)
+        made = await self._judged(call, read, decision)
         if made.kind == "answered":
             return made
         # What was shown is what is decided: if the tool has changed since, the approval is void.
         seen = {"shown": asks.shown, "spec_digest": asks.spec_digest}
         confirm = (made.confirm or asks).model_copy(update=seen)
         return made.model_copy(update={"confirm": confirm})
+
+    async def _judged(
+        self, call: ToolRequest, read: ToolRequest | ParseFault, decision: PolicyDecision | None
+    ) -> Dispatch:
+        dispatcher = Dispatcher(self.app, self.run, self.limits, decision, key_run_id=self.key_run_id)
+        return await dispatcher.dispatch(call, read)
 
     async def _unfit(
         self, call: ToolRequest, read: ToolRequest | ParseFault, dispatch: Dispatch

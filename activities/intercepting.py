@@ -24,6 +24,7 @@ from sojourn.core.run import retry
 from sojourn.core.run.plan_size import payload_fault
 from sojourn.errors import ToolFailed
 
+from .effects import idempotency_key
 from .injection import Injection
 from .overtime import await_with_grace, is_cancellation
 
@@ -36,6 +37,8 @@ async def intercepted(
     run: RunContext,
     interceptors: Sequence[Interceptor],
     limit: timedelta,
+    *,
+    key_run_id: str = "",
 ) -> ToolRequest | ToolResult:
     """The call as its interceptors change it, or the result where they prevent it.
 
@@ -45,6 +48,7 @@ async def intercepted(
         run: The run of the call.
         interceptors: Run in order.
         limit: Time limit of all interceptors together.
+        key_run_id: In a fork: the run by whose id the key of the call is made.
     """
     if not interceptors:
         return call
@@ -54,7 +58,7 @@ async def intercepted(
     try:
         async with clock:
             made = await await_with_grace(
-                call.name, Injection({}, interceptors).prepare(read, _meta(read, run))
+                call.name, Injection({}, interceptors).prepare(read, _meta(read, run, key_run_id))
             )
     except TimeoutError as error:
         if clock.expired():
@@ -82,7 +86,7 @@ def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolR
     return answer.result if isinstance(answer, Oversized) else answer
 
 
-def _meta(call: ToolRequest, run: RunContext) -> ToolCallMeta:
+def _meta(call: ToolRequest, run: RunContext, key_run_id: str) -> ToolCallMeta:
     return ToolCallMeta(
         run_id=run.run_id,
         session_id=run.session_id,
@@ -92,5 +96,5 @@ def _meta(call: ToolRequest, run: RunContext) -> ToolCallMeta:
         agent_id=run.agent_id,
         labels=run.labels,
         principal=run.principal,
-        idempotency_key=ToolCallMeta.key_of(run.run_id, call),
+        idempotency_key=idempotency_key(call, run_id=run.run_id, key_run_id=key_run_id),
     )

@@ -416,9 +416,11 @@ class Planning:
         """
         run = self._run(decision)
         if self.task.forked:
-            step = ForkedDispatches(self.app, run, self.limits, decision, self.task.forked, refused)
+            step = ForkedDispatches(
+                self.app, run, self.limits, decision, self.task.forked, refused, self.task.key_run_id
+            )
             return await step.of(calls, {call.tool_call_id for call in admitted})
-        dispatcher = Dispatcher(self.app, run, self.limits, decision, external)
+        dispatcher = Dispatcher(self.app, run, self.limits, decision, external, self.task.key_run_id)
         work = [dispatcher.dispatch(*pair) for pair in calls[: len(admitted)]]
         return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 

@@ -47,6 +47,7 @@ from sojourn.network.network_errors import network_failure_of
 from sojourn.serving.off_loop import fits, run_in_thread
 from sojourn.serving.still_wanted import begun, begun_in_thread
 
+from .effects import idempotency_key
 from .examples import prepares, with_fitting_example
 from .heartbeat import beating
 from .injection import Injection
@@ -312,9 +313,7 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         attempt=info.attempt,
         labels=task.labels,
         principal=task.principal,
-        idempotency_key=task.effect.idempotency_key
-        if task.effect
-        else ToolCallMeta.key_of(task.key_run_id or run_id, call),
+        idempotency_key=idempotency_key(call, run_id=run_id, key_run_id=task.key_run_id, effect=task.effect),
         approval=task.approval,
         input=task.input,
     )

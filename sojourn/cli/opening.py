@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.screen.text import plain
+from sojourn.core.values.json_text import loads
 
 if TYPE_CHECKING:
     from sojourn.contracts.run_policy import RunPolicyOverride
@@ -57,14 +58,13 @@ def read_policy(path: Path) -> "RunPolicyOverride":
         CommandError: The file cannot be read, is no JSON object, or a field is unknown or has an invalid value.
     """
     from pydantic import ValidationError
-    from pydantic_core import from_json
 
     from sojourn.contracts.run_policy import RunPolicyOverride
 
     place = "standard input" if str(path) == "-" else plain(str(path))
     try:
-        value = from_json(_read(path))
-    except ValueError as error:
+        value = loads(_read(path))
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"{place} is not JSON: {plain(str(error))}", exit_code=USAGE) from error
     if not isinstance(value, dict):
         raise CommandError(

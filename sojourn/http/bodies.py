@@ -66,6 +66,8 @@ def _check_parts(name: str, parts: Sequence[Part]) -> None:
     other = next((part.type for part in parts if not isinstance(part, SAID)), None)
     if other is not None:
         raise ValueError(f"{name}: a message has texts, images and documents, and no {other}")
+    if any(part.provider_metadata is not None for part in parts):
+        raise ValueError(f"{name}: provider_metadata is what a model's provider has said, and nobody else")
 
 
 def _example(**fields: Any) -> ConfigDict:

@@ -484,3 +484,31 @@ async def test_after_an_interceptor_that_uses_up_the_time_budget_no_call_begins(
     assert setup.ran == []
     assert setup.child.turns == []
     await traces(run).check()
+
+
+async def test_the_interceptors_of_a_fork_see_the_key_of_the_origins_effect(serve, status_when):
+    """Whoever carries the call out, a worker, a child run or a program outside, its interceptor knows the effect as the origin's did."""
+    seen: list[ToolCallMeta] = []
+
+    class Notes:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            seen.append(meta)
+            return call
+
+    setup = Setup(Notes())
+    client = await serve(setup.app)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await run.provide_tool_results(None, [{"tool_call_id": "outside", "result": 3}])
+    await run.result()
+    started = next(e.event_id for e in [e async for e in run.events()] if e.type == "tool_start")
+    fork = await client.fork(run.id, at=started)
+    await status_when(fork, lambda status: status.awaits)
+    await fork.provide_tool_results(None, [{"tool_call_id": "outside", "result": 3}])
+    await fork.result()
+    keys = [
+        {meta.tool_call_id: meta.idempotency_key for meta in seen if meta.run_id == each.id}
+        for each in (run, fork)
+    ]
+    assert keys[1] == {id: keys[0][id] for id in keys[1]}
+    assert set(keys[1]) >= {"child", "outside"}

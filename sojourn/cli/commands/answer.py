@@ -1,6 +1,5 @@
 """`sojourn answer`: answer a question of a run, or decline to."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -9,6 +8,7 @@ import typer
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import By, Json, RunId, connected
+from sojourn.core.values.json_text import loads
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -96,7 +96,7 @@ def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, st
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = loads(text)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"--json-values is not JSON: {error}", exit_code=USAGE) from error
     if not isinstance(value, dict):
@@ -123,7 +123,7 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     if "string" in kinds or not kinds or text in schema.get("enum", ()):
         return text
     try:
-        return json.loads(text)
+        return loads(text)
     except (ValueError, RecursionError):
         return text  # the run refuses it, with the type that the field needs
 

@@ -22,6 +22,7 @@ from sojourn.cli.options import (
     load_app,
 )
 from sojourn.cli.screen.text import plain, shell_word
+from sojourn.core.values.json_text import loads
 from sojourn.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def retry(
 
 def _json(option: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return loads(text)
     except RecursionError as error:
         raise CommandError(f"{option} is nested too deeply", exit_code=USAGE) from error
     except ValueError as error:

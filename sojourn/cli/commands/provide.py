@@ -12,6 +12,7 @@ from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import By, Json, RunId, connected
 from sojourn.cli.screen.text import plain, shell_word
+from sojourn.core.values.json_text import DuplicateNameError, loads
 
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
@@ -141,7 +142,9 @@ def _from_source(source: str) -> list[Result]:
     """Read results from a file, or from standard input for `-`: one JSON object, a list, or one a line."""
     text = sys.stdin.read() if source == "-" else _text_of(Path(source))
     try:
-        value: Any = json.loads(text)
+        value: Any = loads(text)
+    except DuplicateNameError as error:
+        raise CommandError(f"{plain(source)}: {error}", exit_code=USAGE) from error
     except (ValueError, RecursionError):
         value = [_json(line, f"correct that in {source}") for line in text.splitlines() if line.strip()]
     found = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -177,6 +180,6 @@ def _result(call_id: str, text: str) -> Any:
 
 def _json(text: str, advice: str) -> Any:
     try:
-        return json.loads(text)
+        return loads(text)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{plain(text, 80)} is not JSON ({error}); {advice}", exit_code=USAGE) from error

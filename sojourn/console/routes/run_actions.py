@@ -1,6 +1,5 @@
 """What an operator does with a run: pause it, resume it, cancel it, take it up again, or fork it with something changed."""
 
-import json
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -21,6 +20,7 @@ from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.locks.audit import about
@@ -188,6 +188,8 @@ def _asked(form: Form) -> tuple[ForkBody, Any]:
 
 def _json(text: str, what: str) -> Any:
     try:
-        return json.loads(text)
+        return loads(text)
+    except DuplicateNameError as error:
+        raise InvalidInput(f"{what} ambiguous: {error}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} no JSON: {error}; a text stands in quotes") from error

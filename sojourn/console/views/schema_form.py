@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 from sojourn.console.views.numbers import number_in
 from sojourn.console.views.text import one_line, readable
 from sojourn.core.values.json_fault import json_fault
+from sojourn.core.values.json_text import DuplicateNameError, loads
 
 __all__ = ["MISSING", "Field", "Sent", "SentForm", "fields_of", "read_fields", "whole_field"]
 
@@ -352,7 +353,9 @@ def _chosen(field: Field, text: str) -> Any:
 
 def _read_json(text: str) -> Any:
     try:
-        value = json.loads(text)
+        value = loads(text)
+    except DuplicateNameError as error:
+        raise ValueError(f"{str(error).capitalize()}.") from error
     except (ValueError, RecursionError) as error:
         where = f": {error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise ValueError(f"This is not JSON{where}.") from error

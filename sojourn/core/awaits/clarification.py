@@ -9,6 +9,7 @@ from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.form import mismatch_of, values_of
 from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
 from sojourn.core.values.json_fault import json_fault
+from sojourn.core.values.json_text import duplicate_name, name_given_twice
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS
 from sojourn.core.values.visible import fence, visible
 
@@ -43,7 +44,7 @@ class Clarified:
 
 
 def read_clarification(
-    question: AwaitClarification, fields: dict[str, Any], by: str | None, _channel: Channel
+    question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Clarified | Refused:
     """Read an answer to a question, or refuse it."""
     if fields.get("declined") is True:
@@ -58,8 +59,8 @@ def read_clarification(
     text = answer if isinstance(answer, str) else as_json(answer)
     if len(text) > MAX_ANSWER_CHARS:
         return Refused(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")
-    if fault := json_fault(answer, max_bytes=None):
-        return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
+    if fault := _fault_of(answer, channel):
+        return Refused(f"the answer to {question.id} cannot be used: {fault}")
     if question.form is None:
         values = cast("dict[str, Any]", answer) if question.closed and isinstance(answer, dict) else {}
         named: dict[str, Any] = {name: {} for name in question.missing_fields}
@@ -77,6 +78,17 @@ def read_clarification(
     if wrong:
         return Refused(f"the answer to {question.id} does not fit: {wrong}")
     return Clarified(question.id, text, by, values)
+
+
+def _fault_of(answer: str | dict[str, Any], channel: Channel) -> str | None:
+    """Why an answer cannot be used, in a clause; None where it can.
+
+    Only a new answer is refused for a name that stands twice: histories have such answers.
+    """
+    if channel == "update" and isinstance(answer, str) and (name := duplicate_name(answer)) is not None:
+        return name_given_twice(name)
+    fault = json_fault(answer, max_bytes=None)
+    return fault.message if fault else None
 
 
 def shown_clarification(run_id: str, wait: AwaitClarification) -> str:

@@ -22,6 +22,7 @@ from sojourn.core.values.json_fault import (
     too_deep,
     too_many_digits,
 )
+from sojourn.core.values.json_text import first_duplicate, name_given_twice
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES
 
@@ -134,10 +135,8 @@ def _constant(name: str) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise _RefusedError("duplicate_key", f"the name {ascii(twice)[:80]} is given twice in one object")
+    if len(made) < len(pairs) and (twice := first_duplicate(pairs)) is not None:
+        raise _RefusedError("duplicate_key", name_given_twice(twice))
     return made
 
 

@@ -5,10 +5,10 @@ Only a form of a page may have files, which are not.
 
 import asyncio
 import json
-import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.core.values.json_text import duplicate_name, name_given_twice
 from sojourn.http.locks.limits import charge
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.locks.requests import header_values, refuse
@@ -18,14 +18,14 @@ from sojourn.http.problems import Problem
 
 __all__ = ["Bodies", "depth_of"]
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-"""A string of JSON; without its end where there is none, so that no text is read twice."""
-
 MAX_OBJECTS = 20_000
 """Most objects of a body: each becomes a thousand bytes or more, and is validated by itself."""
 
 MAX_VALUES = 100_000
 """Most values of a body: a million of them, in 2 MB, would hold up the event loop for a second."""
+
+LONG = 32 * 1024
+"""Size of a body whose names are compared in a thread, since that takes milliseconds."""
 
 OBJECT = 500
 """Bytes that one counts for, beside its text."""
@@ -84,6 +84,7 @@ class Bodies:
             if body is not None and not has_files(scope):
                 _check_text(body)
                 share.reach(len(body) + OBJECT * _check_json(body, self._max_depth))
+                await _check_names(body)
         except Problem as problem:
             await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
             return
@@ -168,7 +169,14 @@ def depth_of(body: bytes, most: int) -> int:
     """
     if body.count(b"[") + body.count(b"{") <= most:
         return 0
-    return _depth_of_plain(_STRING.sub(b"", body), most)
+    return _depth_of_plain(_plain(body), most)
+
+
+def _plain(body: bytes) -> bytes:
+    """A body of JSON without its texts; what comes after a quote without its end is a text too."""
+    if b"\\" in body:
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(body.split(b'"')[::2])
 
 
 def _depth_of_plain(plain: bytes, most: int) -> int:
@@ -204,7 +212,7 @@ def _check_json(body: bytes, max_depth: int) -> int:
     objects = body.count(b"{")
     if objects + body.count(b"[") <= max_depth and body.count(b",") < MAX_VALUES:
         return objects
-    plain = _STRING.sub(b"", body)
+    plain = _plain(body)
     objects = plain.count(b"{")
     if objects > MAX_OBJECTS or plain.count(b",") >= MAX_VALUES:
         raise Problem(
@@ -217,3 +225,17 @@ def _check_json(body: bytes, max_depth: int) -> int:
         detail = f"the body is nested more than {max_depth} levels deep"
         raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
     return objects
+
+
+async def _check_names(body: bytes) -> None:
+    """Check that no name stands twice in an object of JSON, whoever reads it.
+
+    Raises:
+        Problem: One does.
+    """
+    if len(body) < LONG:
+        name = duplicate_name(body)
+    else:
+        name = await asyncio.to_thread(duplicate_name, body)
+    if name is not None:
+        raise Problem(400, "duplicate_name", name_given_twice(name), then="Send each name once.")

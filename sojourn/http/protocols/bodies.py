@@ -1,12 +1,13 @@
 """Bodies of the protocols: what of a request is read; what else a client sends is left alone, since clients are newer than services."""
 
-import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
+from sojourn.core.values.json_text import DuplicateNameError, loads
+from sojourn.errors import InvalidInput
 from sojourn.http.bodies import JsonBody
 
 __all__ = [
@@ -29,6 +30,15 @@ WaitId = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 class _Body(JsonBody):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_each_name_once(cls, value: Any) -> Any:
+        """Refuse `threadId` beside `thread_id`: one of them would be ignored."""
+        for name in cls.model_fields if isinstance(value, dict) else ():
+            if name in value and to_camel(name) != name and to_camel(name) in value:
+                raise ValueError(f"{to_camel(name)} is given as {name} too")
+        return cast("Any", value)
 
 
 class AguiMessage(_Body):
@@ -143,9 +153,15 @@ class VercelBody(_Body):
 
 
 def as_json(text: str) -> Any:
-    """A result that a client wrote as text: the value where it is JSON, or the text."""
+    """A result that a client wrote as text: the value where it is JSON, or the text.
+
+    Raises:
+        InvalidInput: A name stands twice in one of its objects.
+    """
     try:
-        return json.loads(text)
+        return loads(text)
+    except DuplicateNameError as error:
+        raise InvalidInput(f"a result: {error}") from error
     except ValueError:
         return text
 

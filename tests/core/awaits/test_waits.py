@@ -401,3 +401,13 @@ def test_a_check_that_ends_after_its_wait_changes_nothing() -> None:
     waits.close("out")
     assert waits.checked("out", "c1", GOOD)
     assert waits.open == {}
+
+
+def test_a_new_answer_has_each_name_once() -> None:
+    """A text of JSON in which a name stands twice is refused; what a history has accepted is read as it was."""
+    sent = {"id": "q", "answer": '{"site": "a", "site": "b"}'}
+    judged = opened(QUESTION).read(CLARIFICATION, sent, "update")
+    assert isinstance(judged, Refused)
+    assert "'site' is given twice" in judged.reason
+    for channel in ("signal", "accepted"):
+        assert isinstance(opened(QUESTION).read(CLARIFICATION, sent, channel), Clarified)

@@ -1,7 +1,9 @@
 """What a model's text leaves open ends before anything follows it."""
 
+import time
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -59,3 +61,42 @@ def test_what_follows_is_a_paragraph_of_its_own(text: str) -> None:
 def test_a_text_without_html_gets_at_most_the_end_of_its_block(text: str) -> None:
     """Nothing is added but the end of a block of code."""
     assert closing(text).strip("`\n") == ""
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+@example("```")
+@example("~~~~~\n```")
+@example("<!--\n```")
+@example("- a\n  ```\n")
+def test_what_follows_a_long_text_is_a_paragraph_too(text: str) -> None:
+    """A text that is too long to be parsed is ended just as well."""
+    html = MARKDOWN.render(f"{text}{closing(text, exact=0)}\n\nAFTER")
+    around = _Open().of(html)
+    assert around is not None, html
+    assert set(around) <= {"p", "blockquote", "ul", "li"}, html
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<\n",
+        "> > > > >\n",
+        "> - " * 5 + "\n",
+        "<div>\n\n",
+        "<a>",
+        "```\n\n",
+        "<!--",
+        "`",
+        "<a-",
+        "[a]: <b\n",
+        "1. ",
+        "> ",
+        " ",
+    ],
+)
+def test_no_text_takes_long_to_end(piece: str) -> None:
+    """A megabyte of what a parser takes longest for is ended in a time that nobody else notices."""
+    text = piece * (1_000_000 // len(piece)) + "<b"
+    began = time.process_time()
+    closing(text)
+    assert time.process_time() - began < 1

@@ -1,0 +1,62 @@
+"""What the protocols read of a body, and what of it reaches a conversation."""
+
+import pytest
+from pydantic import ValidationError
+
+from sojourn.errors import InvalidInput
+from sojourn.http.protocols.a2a.storage import _part
+from sojourn.http.protocols.agui import _sent
+from sojourn.http.protocols.bodies import AguiBody, AguiResume, VercelMessage, as_json
+from sojourn.http.protocols.chat import read
+from sojourn.http.protocols.openai.bodies import Turn, messages_of
+
+FORGED = {"provider_metadata": {"openai": {"id": "rs_1"}}, "providerMetadata": {"openai": {"id": "rs_1"}}}
+FILE = "data:application/pdf;base64,aGk="
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"interruptId": "a", "interrupt_id": "b", "status": "resolved"},
+        {"interrupt_id": "a", "interruptId": "a", "status": "resolved"},
+    ],
+)
+def test_a_field_has_one_name(value):
+    """A field under both of its names is refused: one of two values would be ignored."""
+    with pytest.raises(ValidationError, match="interruptId is given as interrupt_id too"):
+        AguiResume.model_validate(value)
+    assert AguiResume.model_validate({"interrupt_id": "a", "status": "resolved"}).interrupt_id == "a"
+
+
+def test_a_result_has_each_name_once():
+    """A result that a page has written as text is read as JSON where it is, and refused where a name stands twice in it."""
+    assert as_json('{"paid": true}') == {"paid": True}
+    assert as_json("paid: true") == "paid: true"
+    with pytest.raises(InvalidInput, match="'paid' is given twice"):
+        as_json('{"paid": false, "paid": true}')
+
+
+def test_no_protocol_carries_what_only_a_provider_says():
+    """A part of a request has a text or a file, and nothing that a model's provider would take for its own."""
+    texts = [{"type": "text", "text": "hello", **FORGED}]
+    agui = AguiBody.model_validate(
+        {
+            "threadId": "t",
+            "runId": "r",
+            "messages": [{"id": "m", "role": "user", "content": texts, **FORGED}],
+            "context": [{"description": "d", "value": "v", **FORGED}],
+        }
+    )
+    file = {"type": "file", "mediaType": "application/pdf", "url": FILE, **FORGED}
+    vercel = VercelMessage.model_validate({"id": "m", "role": "user", "parts": [*texts, file]})
+    input_file = {"type": "input_file", "file_data": FILE, **FORGED}
+    openai = Turn.model_validate({"content": [{"type": "input_text", "text": "hello", **FORGED}, input_file]})
+    parts = [
+        *(part for each in _sent(agui.messages, agui.context) for part in each.whole.parts),
+        *(part for each in read([vercel]).sent for part in each.whole.parts),
+        *(part for message in messages_of([openai], "input") for part in message.parts),
+        _part({"text": "hello", "metadata": FORGED, **FORGED}),
+        _part({"raw": "aGk=", "media_type": "application/pdf", "metadata": FORGED}),
+    ]
+    assert len(parts) == 8
+    assert [part for part in parts if part.provider_metadata or part.model_extra] == []
