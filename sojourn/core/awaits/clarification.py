@@ -80,7 +80,7 @@ def read_clarification(
     return Clarified(question.id, text, by, values)
 
 
-def _fault_of(answer: str | dict[str, Any], channel: Channel) -> str | None:
+def _fault_of(answer: Any, channel: Channel) -> str | None:
     """Why an answer cannot be used, in a clause; None where it can.
 
     Only a new answer is refused for a name that stands twice: histories have such answers.
