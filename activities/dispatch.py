@@ -20,6 +20,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import Answer, issues_of, refusal, refused
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
@@ -125,6 +126,7 @@ class Dispatcher:
         spec = tool.spec
         return Dispatch(
             kind="local" if spec.local else "activity",
+            may_act=not changes_nothing(spec),
             memory=spec.memory,
             task_queue=spec.task_queue,
             schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
@@ -153,6 +155,7 @@ class Dispatcher:
         wanted = self.external.expires_after if self.external else None
         return Dispatch(
             kind="external",
+            may_act=not changes_nothing(tool.spec),
             expires_after=wanted or tool.spec.timeout,
             payload=None if made is call else payload,
         )
@@ -189,6 +192,7 @@ class Dispatcher:
             )
         return Dispatch(
             kind="child",
+            may_act=not changes_nothing(tool.spec),
             task_queue=tool.spec.task_queue,
             agent_id=tool.agent.id,
             messages=messages,

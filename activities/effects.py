@@ -92,10 +92,9 @@ def with_effects(
 
 def _told(confirm: AwaitConfirmation | None, first: _Open, tool: AnyTool) -> AwaitConfirmation | None:
     """Return the confirmation with a warning that the effect may have happened, unless the tool only reads."""
-    by_origin = first.carried is not None
-    if confirm is None or (by_origin and changes_nothing(tool.spec)):
+    if confirm is None or changes_nothing(tool.spec):
         return confirm
-    return about_unknown(confirm, by_origin=by_origin)
+    return about_unknown(confirm, by_origin=first.carried is not None)
 
 
 def _recorded(call_ids: Sequence[str], messages: Sequence[Message]) -> list[ToolRequest]:

@@ -48,7 +48,6 @@ from sojourn.telemetry.observer import Observer
 
 from .archive import STORE_LIMIT, Archive, store_retry
 from .cancellation import (
-    cut_short,
     is_canceled,
     is_stopped,
     stop_if_canceled,
@@ -483,10 +482,10 @@ class AgentRun(RunQueries, MessageHandlers):
             await self._carried_out(tasks, step.go_on, go_on)
         except asyncio.CancelledError:
             self._clock.add(step.spent_by_children())
-            self._settle(plan, _results(calls, tasks))
+            self._settle(plan, _results(calls, tasks, step))
             raise
         self._clock.add(step.spent_by_children())
-        self._settle(plan, _results(calls, tasks))
+        self._settle(plan, _results(calls, tasks, step))
 
     async def _carried_out(
         self,
@@ -645,10 +644,10 @@ def _invalid(fault: str) -> ApplicationError:
 
 
 def _results(
-    calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]]
+    calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]], step: Step
 ) -> list[ToolResult]:
     """The calls' results, in call order; a task that was cancelled before it began has no result of its own."""
     return [
-        task.result() if not task.cancelled() else cut_short(call)
-        for (call, _), task in zip(calls, tasks, strict=True)
+        task.result() if not task.cancelled() else step.cut_short(call, dispatch)
+        for (call, dispatch), task in zip(calls, tasks, strict=True)
     ]

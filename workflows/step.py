@@ -74,7 +74,8 @@ from .tool_activity import (
     check_approval,
     execute,
     execute_locally,
-    is_at_wrong_worker,
+    is_not_answered,
+    is_unscheduled,
 )
 from .unread import WRONG_FIGURES, refused_by_hand
 from .versions import patched
@@ -111,6 +112,8 @@ class Step:
         self._children = children
         self._observer = observer
         self._carried_out: set[str] = set()
+        self._at_work: set[str] = set()
+        """Ids of the calls that a worker or a child run may have begun to carry out."""
         self._results = 0
         self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
@@ -240,7 +243,7 @@ class Step:
         try:
             result = await self._answer(call, dispatch)
         except asyncio.CancelledError:
-            result = self._cut_short(call)
+            result = self.cut_short(call, dispatch)
         self._open -= 1
         self._answers[call.tool_call_id] = result
         self._past.pop(call.tool_call_id, None)
@@ -259,8 +262,15 @@ class Step:
         """Whether the time budget was used up while a call ran that ended in spite of its cancellation."""
         return self._clock.is_expired and patched("overtime-asks-nobody")
 
-    def _cut_short(self, call: ToolRequest) -> ToolResult:
-        return outcomes.overtime(call) if self._clock.is_expired else cut_short(call)
+    def cut_short(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+        """The result of a call that was cancelled, or cut off by the time budget."""
+        result = outcomes.overtime(call) if self._clock.is_expired else cut_short(call)
+        return outcomes.cut_off(result, dispatch, begun=self._has_begun(call.tool_call_id))
+
+    def _has_begun(self, call_id: str) -> bool:
+        """Whether anybody may have begun to carry out a call: a worker, a child run, or the program that was told of an external one."""
+        told = self._external.items if self._external else []
+        return call_id in self._at_work or any(item.tool_call_id == call_id for item in told)
 
     async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """Ask whether the call may run, and carry it out; a person is asked again where its tool is not the one that was shown."""
@@ -278,7 +288,7 @@ class Step:
                 self._void(first)
                 return result
             if self._is_overtime():
-                return self._cut_short(call)
+                return self.cut_short(call, dispatch)
             confirm = self._asked_again(call, asked, first)
             task = task.model_copy(update={"spec_digest": confirm.spec_digest, "shown": confirm.shown})
 
@@ -376,7 +386,7 @@ class Step:
             if needed is None:
                 return result
             if self._is_overtime():
-                return self._cut_short(call)
+                return self.cut_short(call, dispatch)
             if not self._policy.interrupts_allowed:
                 return outcomes.no_input(call, needed.server)
             if rounds > MAX_INPUT_ROUNDS:
@@ -407,6 +417,8 @@ class Step:
         return not_executed(call, "history", limits_of(self._policy))
 
     async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
+        if task.given is None:
+            self._at_work.add(call.tool_call_id)
         with self._clock.busy():
             try:
                 if dispatch.kind == "local":
@@ -419,13 +431,17 @@ class Step:
                 ActivityError,
                 ApplicationError,
             ) as error:  # the error of a local activity comes without a wrapper
-                if is_cancelled_exception(error) or is_at_wrong_worker(error):
+                if is_cancelled_exception(error) or is_not_answered(error):
+                    if dispatch.kind == "activity" and is_unscheduled(error):
+                        self._at_work.discard(call.tool_call_id)
                     self._carried_out.add(call.tool_call_id)
-                    return self._cut_short(call)
+                    return self.cut_short(call, dispatch)
                 return answer_to(call, dispatch, error)
         if task.given is None:
             self._carried_out.add(call.tool_call_id)
         result = self._taken(call, result)
+        if result.input_required or result.confirm:
+            self._at_work.discard(call.tool_call_id)
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
     def _taken(self, call: ToolRequest, result: ToolResult | Unread) -> ToolResult:
@@ -522,6 +538,7 @@ class Step:
         if attributes:
             child = child.model_copy(update={"listed": True})
         introduction, began = introduce(child, call.name), self._child_time.total
+        self._at_work.add(call.tool_call_id)
         try:
             with self._children.registered(link.run_id):
                 with await self._load.of(child):
@@ -548,15 +565,19 @@ class Step:
             if is_cancelled_exception(error):
                 spent = self._children.spent(link.run_id)
                 self._child_time.ended(began, spent and spent.active_time)
-                return child_outcomes.with_spent(self._cut_short(call), link, spent)
+                if is_unscheduled(error) or (spent and spent.may_have_acted is False):
+                    self._at_work.discard(call.tool_call_id)
+                return child_outcomes.with_spent(self.cut_short(call, dispatch), link, spent)
             spent = spent_of(error)
             self._child_time.ended(began, spent and spent.active_time)
-            return child_outcomes.failed(call, failure_of(error), link, spent)
+            return child_outcomes.failed(call, failure_of(error), link, spent, may_act=dispatch.may_act)
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
             return child_outcomes.failed(call, taken, link, None)
         self._child_time.ended(began, output.active_time)
-        result = child_outcomes.finished(call, output, link, typed=dispatch.answer is not None)
+        result = child_outcomes.finished(
+            call, output, link, typed=dispatch.answer is not None, may_act=dispatch.may_act
+        )
         return with_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str, viewers: Sequence[str]) -> TypedSearchAttributes | None:

@@ -9,6 +9,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
+    ChildWorkflowError,
     TimeoutError,  # noqa: A004 - Temporal's name for it
 )
 
@@ -97,6 +98,19 @@ def is_at_wrong_worker(error: BaseException) -> bool:
     """Whether an activity used up its attempts at workers that lack the run's agent, which another worker has."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return isinstance(cause, ApplicationError) and cause.type == WRONG_WORKER
+
+
+def is_not_answered(error: BaseException) -> bool:
+    """Whether an activity ended without an answer, and is not repeated only because the call is cut off."""
+    repeats = isinstance(error, ApplicationError) and error.type == REPEATED
+    return repeats or is_at_wrong_worker(error)
+
+
+def is_unscheduled(error: BaseException) -> bool:
+    """Whether an activity or a child run was cancelled in the workflow task that began it, so that the server never had it."""
+    if isinstance(error, ChildWorkflowError):
+        return not error.initiated_event_id
+    return isinstance(error, ActivityError) and not error.scheduled_event_id
 
 
 def may_move(error: BaseException) -> bool:

@@ -68,6 +68,10 @@ class Dispatch(Record):
     """How long a call may wait in another task queue before it is answered as `tool_unavailable`."""
     timeout: timedelta = timedelta(minutes=2)
     """Time limit of one attempt, enforced in the activity; the server's own time-out is 5 s longer."""
+    may_act: bool | None = None
+    """Whether the call may have an effect, as every call but one of a tool that only reads; None for a call that is answered at once,
+    and in what an earlier version wrote.
+    """
     max_attempts: int = ACTIVITY_ATTEMPTS
     """Attempts in all; 1 where a lost attempt must not be repeated."""
     agent_id: str | None = None

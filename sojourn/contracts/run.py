@@ -114,6 +114,8 @@ class RunOutput(Record):
     """The last 100 artifacts of this run and its child runs, by reference."""
     active_time: timedelta | None = None
     """Active time of the run and its child runs; only where a time budget was set."""
+    may_have_acted: bool = False
+    """With an `error`: whether one of the calls took effect, or may have, so that to ask again may repeat it."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         """The run, why it ended and what it did, without its answer."""

@@ -21,6 +21,9 @@ class Spent(Record):
     active_ms: int = 0
     """Active time of the run and its child runs, in milliseconds; only where a time budget was set."""
 
+    may_have_acted: bool | None = None
+    """Whether one of the calls took effect, or may have; None if the run does not say."""
+
     @property
     def active_time(self) -> timedelta:
         """The active time as a duration."""

@@ -45,6 +45,8 @@ class ToolError(Record):
     """The line of the author's own code that raised, as `desk.py:41`; None where nothing was raised there."""
     outcome_unknown: bool = False
     """Whether the call, or an earlier attempt of it, may have taken effect although it failed."""
+    without_effect: bool = False
+    """Whether the call was cut off before it could take effect, so that nothing is open about it."""
 
     @property
     def text(self) -> str:

@@ -16,10 +16,10 @@ from sojourn.core.run.spent import read_spent
 
 __all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "spent_of"]
 
-TERMINATED = ToolError(message="the run was terminated")
+TERMINATED = ToolError(message="the run was terminated", outcome_unknown=True)
 """The error of a child run that was terminated, so that it gave no reason itself."""
 
-TIMED_OUT = ToolError(message="the run timed out")
+TIMED_OUT = ToolError(message="the run timed out", outcome_unknown=True)
 """The error of a child run that the server timed out, so that it gave no reason itself."""
 
 

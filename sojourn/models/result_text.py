@@ -75,8 +75,9 @@ def _failure(result: ToolResult) -> str:
     code = (hint and hint.reason) or error.code
     lines = [f"failed: {code}" if code else "failed"]
     lines.append((hint and hint.message) or str(error))
-    if error.outcome_unknown and "taken effect" not in lines[-1]:
-        lines.append("The call may have taken effect: check what happened before you make it again.")
+    if error.outcome_unknown and not (hint and hint.outcome_unknown):
+        fact = "" if "taken effect" in lines[-1] else "The call may have taken effect. "
+        lines.append(f"{fact}Check what happened before you make it again, and then with the same arguments.")
     if hint:
         lines += _more_issues(hint)
         if hint.example_input is not None:

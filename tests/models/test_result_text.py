@@ -155,7 +155,12 @@ def test_a_model_reads_that_a_failed_call_may_have_taken_effect():
     text = result_text(ToolResult(name="a.b.c", error=error), NAMES)
     assert text.splitlines()[1:] == [
         "no receipt",
-        "The call may have taken effect: check what happened before you make it again.",
+        "The call may have taken effect. Check what happened before you make it again, and then with the same arguments.",
+    ]
+    cut = error.model_copy(update={"message": "canceled; the call may have taken effect"})
+    assert result_text(ToolResult(name="a.b.c", error=cut), NAMES).splitlines()[1:] == [
+        "canceled; the call may have taken effect",
+        "Check what happened before you make it again, and then with the same arguments.",
     ]
     known = error.model_copy(update={"outcome_unknown": False})
     assert "taken effect" not in result_text(ToolResult(name="a.b.c", error=known), NAMES)

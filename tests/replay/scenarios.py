@@ -619,6 +619,19 @@ async def be_noticed(run: Run) -> None:
     await say(run, "last")
 
 
+async def cut_calls_off(run: Run) -> None:
+    """Interrupt a turn whose calls are at work, at a child's, outside, waiting for a person or done; then cancel one whose calls are at work."""
+    turn = SessionTurn(run, await run.send({"text": "first", "message_id": "first"}))
+    await event(run, "agent_run_started")
+    await event(run.client.get_run(f"{run.id}/c1"), "tool_start")
+    await run.interrupt("enough", by="ana")
+    with contextlib.suppress(RunFailed):
+        await turn.result()
+    await run.send({"text": "second", "message_id": "second"})
+    await event(run, "turn_started", "turn_started", "tool_start")
+    await run.cancel("too slow")
+
+
 hangs = asyncio.Event()
 
 
@@ -821,6 +834,21 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=interrupt,
+        conversation=True,
+    ),
+    "cut_off_calls_conversation": Scenario(
+        [
+            calls(
+                call("add", "a1", a=1, b=2),
+                call("hang", "h1"),
+                call("wipe", "w1", disk="a"),
+                ToolRequest(name="replay.outside.pick", payload={"a": "b"}, tool_call_id="p1"),
+                ToolRequest(name="replay.hangers.ask", payload={"topic": "x"}, tool_call_id="c1"),
+            ),
+            calls(call("hang", "h2"), call("wipe", "w2", disk="b")),
+        ],
+        policy=ASKING,
+        deed=cut_calls_off,
         conversation=True,
     ),
     "cut_off_conversation": Scenario(

@@ -80,6 +80,7 @@ class Origin:
     """The transcript after the history event of each event."""
     calls: set[tuple[str, str]]
     """Toolset and tool of every call."""
+    is_conversation: bool = False
 
 
 async def read(path: Path) -> Origin | None:
@@ -99,6 +100,7 @@ async def read(path: Path) -> Origin | None:
         events = fold.feed(record)
         projection.feed(record, events)
         origin.agent_id = fold.state.opening.agent_id
+        origin.is_conversation = fold.state.opening.conversation
         place = events[-1].event_id if events else fold.place_of(record)
         origin.transcripts[place.rpartition("-")[0]] = for_fork(projection.messages_so_far(), fold.state)
         origin.events += events
@@ -235,7 +237,7 @@ async def test_a_fork_at_any_event_executes_nothing_again(
                         with contextlib.suppress(AwaitClosed):
                             await run.until_waiting()
                             await run.answer("s-1")
-                    if "conversation" in origin.path.stem:
+                    if origin.is_conversation:
                         await run.close()
                     await run.result()
             except (TimeoutError, RunFailed) as error:

@@ -256,6 +256,8 @@ class Fold:
                 call, begun, queue=record.queue, waits=record.waits, external=task.given is not None
             )
             self._step.begin_work(record.time)
+            if task.given is None:
+                self._step.set_at_work(call.tool_call_id)
             if known is None:
                 yield self._fold.event(record, ToolStartEvent, call=call)
 
@@ -344,6 +346,7 @@ class Fold:
         if not opened:
             return
         self._step.end_work(record.time)
+        self._step.set_at_work(opened.call.tool_call_id)
         if isinstance(record.value, ToolResult):
             result = outcomes.attach_call(opened.call, record.value, self._fold.run_id)
         elif record.error and record.error.code in (REPEATED, WRONG_WORKER):
@@ -479,16 +482,21 @@ class Fold:
         if not opened or not opened.link:
             return
         reported = self._step.spent.pop(opened.link.run_id, None)
+        may_act = self._step.may_act(opened.call.tool_call_id)
         if isinstance(record.value, RunOutput):
             active = record.value.active_time
-            result = child_outcomes.finished(opened.call, record.value, opened.link, typed=opened.typed)
+            result = child_outcomes.finished(
+                opened.call, record.value, opened.link, typed=opened.typed, may_act=may_act
+            )
             result = with_bounds(result) if opened.bounded else result
         elif record.error:
             spent = record.value if isinstance(record.value, Spent) else None
             active = spent and spent.active_time
-            result = child_outcomes.failed(opened.call, record.error, opened.link, spent)
+            result = child_outcomes.failed(opened.call, record.error, opened.link, spent, may_act=may_act)
         else:
             active = reported and reported.active_time
+            if reported and reported.may_have_acted is False:
+                self._step.set_at_work(opened.call.tool_call_id, at_work=False)
             result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, reported)
         self._step.end_child(opened, active)
         yield from self._step.answer(record, result, opened.since)

@@ -109,6 +109,10 @@ class StepFold:
         self._admitted: dict[str, ToolRequest] = {}
         """The admitted calls of the plan, by id."""
         self._results: dict[str, ToolResult] = {}
+        self._dispatches: dict[str, Dispatch] = {}
+        """The dispatches of the admitted calls, by id."""
+        self._at_work: set[str] = set()
+        """Ids of the calls that a worker, a child run or a program outside may have begun to carry out."""
         self._child_time = ChildTime()
         self._began = timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
@@ -150,6 +154,8 @@ class StepFold:
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
+        self._dispatches = {call.tool_call_id: dispatch for call, dispatch in admitted}
+        self._at_work = set()
         self._approved, self._again, self._begun = {}, {}, {}
         self._confirms = {
             call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
@@ -168,6 +174,8 @@ class StepFold:
                 self._results[call.tool_call_id] = known.result
             elif known:
                 self._resume_call(call, dispatch, known)
+            if dispatch.kind == "external":
+                self.set_at_work(call.tool_call_id)
 
     def _resume_call(self, call: ToolRequest, dispatch: Dispatch, progress: CallProgress) -> None:
         call_id, wait = call.tool_call_id, self.waits.of_call(call.tool_call_id)
@@ -190,6 +198,7 @@ class StepFold:
 
     def _begin_call(self, record: HistoryRecord, call: ToolRequest, dispatch: Dispatch) -> Iterator[Event]:
         if dispatch.kind == "external":
+            self.set_at_work(call.tool_call_id)
             self.asking[call.tool_call_id] = (call, record.time)
             yield self._fold.event(record, ToolStartEvent, call=call)
         elif dispatch.confirm and self._fold.state.waits.asks(dispatch.confirm):
@@ -218,6 +227,18 @@ class StepFold:
         self.local[call.tool_call_id] = OpenCall(call, since, is_local=True)
         self.begin_work(record.time)
 
+    def set_at_work(self, call_id: str, *, at_work: bool = True) -> None:
+        """Note whether somebody may have begun to carry out a call."""
+        if at_work:
+            self._at_work.add(call_id)
+        else:
+            self._at_work.discard(call_id)
+
+    def may_act(self, call_id: str) -> bool | None:
+        """Whether a call may have an effect, as its dispatch says."""
+        dispatch = self._dispatches.get(call_id)
+        return dispatch and dispatch.may_act
+
     def begin_work(self, now: datetime) -> None:
         """Count one more plan or call in progress as active time."""
         self._fold.state = changed(self._fold.state, active=self._fold.state.active.begun(now))
@@ -228,6 +249,7 @@ class StepFold:
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
         """Begin a child run."""
+        self.set_at_work(call.tool_call_id)
         self.open[record.id] = replace(opened, child_time=self._child_time.total)
         self._show(call, "running", opened.link)
 
@@ -262,8 +284,10 @@ class StepFold:
         """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
         call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
+        if needed or result.confirm:
+            self.set_at_work(call.tool_call_id, at_work=False)
         if needed and self._fold.state.active.expired:
-            result = outcomes.overtime(call)
+            result = self.cut_short(call)
         elif needed and asks_people and self._may_ask_again(call.tool_call_id):
             if self.is_cut:
                 yield from self.answer(record, self.cut_short(call), opened.since)
@@ -463,10 +487,18 @@ class StepFold:
 
     def cut_short(self, call: ToolRequest) -> ToolResult:
         """The result of a call that was cancelled, or cut off by the time budget."""
-        if self._fold.state.active.expired:
-            return outcomes.overtime(call)
         is_interrupted = self._fold.state.interrupted is not None and not self.is_canceling
-        return outcomes.interrupted(call) if is_interrupted else outcomes.canceled(call, self.reason)
+        if self._fold.state.active.expired:
+            result = outcomes.overtime(call)
+        else:
+            result = outcomes.interrupted(call) if is_interrupted else outcomes.canceled(call, self.reason)
+        return self._cut_off(result)
+
+    def _cut_off(self, result: ToolResult) -> ToolResult:
+        """The result of a call that was cut off, which says whether the call may have taken effect."""
+        call_id = result.tool_call_id
+        dispatch = self._dispatches.get(call_id)
+        return outcomes.cut_off(result, dispatch, begun=call_id in self._at_work) if dispatch else result
 
     @property
     def is_cut(self) -> bool:
@@ -519,7 +551,8 @@ class StepFold:
         if record.kind in ("scheduled", "run_canceled", "turn_ended"):
             return self.cut_short(call)
         ended = ToolError.new("the run ended before this call was answered", code=record.kind)
-        return outcomes.failed(call, ended)
+        self._at_work |= {*self.local}
+        return self._cut_off(outcomes.failed(call, ended))
 
 
 def _is_full(record: HistoryRecord) -> bool:

@@ -14,6 +14,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.payload.unknown_outcome import outcome_unknown
 from sojourn.core.run.totals import add_telemetry
 from sojourn.core.schema.issue_text import sentence
 from sojourn.core.schema.validate import Validator
@@ -34,7 +35,9 @@ GAVE_UP = "gave_up"
 """The code of a call whose child run a limit ended; the code of its cause names the limit."""
 
 
-def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:
+def finished(
+    call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool, may_act: bool | None = None
+) -> ToolResult:
     """The result of a call from its child run's output: answer or error, costs, number of calls and the link (SR-53).
 
     Args:
@@ -42,6 +45,7 @@ def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool
         output: The output of the child run.
         link: The link to the child run.
         typed: Whether the call expects a typed answer.
+        may_act: Whether the call may have an effect, as its dispatch says.
     """
     used = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
     spent = Spent(
@@ -50,7 +54,8 @@ def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool
         artifacts=output.artifacts,
     )
     if output.error:
-        return _gave_up(call, output.text, output.error, link, spent)
+        gave_up = _gave_up(call, output.text, output.error, link, spent)
+        return outcome_unknown(gave_up) if may_act and output.may_have_acted else gave_up
     if typed and output.result is None:  # written by an older worker, which did not give the reason
         return failed(call, ToolError.new(output.text, code=MALFORMED_ANSWER), link, spent)
     answered = ToolResult(
@@ -61,8 +66,16 @@ def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool
     return with_spent(answered, link, spent)
 
 
-def failed(call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | None) -> ToolResult:
-    """The result of a call whose child run failed, with the whole chain of causes (SR-87) and what the run spent."""
+def failed(
+    call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | None, *, may_act: bool | None = None
+) -> ToolResult:
+    """The result of a call whose child run failed, with the whole chain of causes (SR-87) and what the run spent.
+
+    A run that failed after one of its calls took effect, or may have, leaves the outcome of the parent's call unknown;
+    so does one that was terminated or timed out, since it could not say.
+    """
+    is_open = error.outcome_unknown or (spent is not None and spent.may_have_acted is not False)
+    error = error.model_copy(update={"outcome_unknown": False})
     malformed = error.code == MALFORMED_ANSWER
     why = "gave no answer that fits" if malformed else "failed"
     result = ToolResult(
@@ -73,7 +86,7 @@ def failed(call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | No
         if malformed
         else None,
     )
-    return with_spent(result, link, spent)
+    return with_spent(outcome_unknown(result) if may_act and is_open else result, link, spent)
 
 
 def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:

@@ -13,7 +13,15 @@ from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["MAX_UNSETTLED", "carried_after", "has_effect", "is_settled", "unsettled_after", "without_steps"]
+__all__ = [
+    "MAX_UNSETTLED",
+    "acts",
+    "carried_after",
+    "has_effect",
+    "is_settled",
+    "unsettled_after",
+    "without_steps",
+]
 
 MAX_UNSETTLED = 100
 """Most calls of a run whose outcome is unknown that are remembered; the oldest are forgotten first."""
@@ -39,6 +47,8 @@ def is_settled(result: ToolResult) -> bool | None:
     error, hint = result.error, result.retry_hint
     if error is None:
         return True
+    if error.without_effect:
+        return None
     if error.outcome_unknown or (hint is not None and hint.outcome_unknown) or error.code in _OPEN_CODES:
         return False
     reason = hint.reason if hint else None
@@ -88,6 +98,14 @@ def carried_after(
         if dispatch.effect and is_settled(result)
     }
     return tuple(each for index, each in enumerate(carried) if index not in settled)
+
+
+def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
+    """Whether one of the calls of a step took effect, or may have."""
+    return any(
+        dispatch.may_act is True and (result.error is None or is_settled(result) is False)
+        for dispatch, result in zip(plan.dispatches, executed, strict=False)
+    )
 
 
 def without_steps(carried: tuple[CarriedEffect, ...]) -> tuple[CarriedEffect, ...]:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.unknown_outcome import outcome_unknown
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 
@@ -14,6 +16,7 @@ __all__ = [
     "attach_call",
     "by_reference",
     "canceled",
+    "cut_off",
     "failed",
     "interrupted",
     "lost",
@@ -97,6 +100,25 @@ def interrupted(call: ToolRequest) -> ToolResult:
 def overtime(call: ToolRequest) -> ToolResult:
     """The result of a call that was in flight or queued when the time budget was used up."""
     return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
+
+
+def cut_off(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResult:
+    """The result of a call that was cut off, which says whether the call may have taken effect.
+
+    Args:
+        result: The result that says why the call was cut off.
+        dispatch: How the call was to be carried out, and whether it may have an effect.
+        begun: Whether a worker, a child run or a program outside may have begun to carry it out; a child run that
+            says that nothing it called had an effect has not.
+    """
+    if dispatch.may_act is None or result.error is None:
+        return result
+    if dispatch.may_act and (begun or dispatch.effect is not None):
+        return outcome_unknown(result)
+    error = result.error
+    message = f"{error.message}; the call had no effect"
+    told = error.model_copy(update={"message": message, "without_effect": True})
+    return result.model_copy(update={"error": told})
 
 
 def not_read(call: ToolRequest) -> ToolResult:

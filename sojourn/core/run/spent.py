@@ -28,8 +28,10 @@ _MAX_TEXT = 1_000
 """Longest text in bytes; a hundred artifacts with all their texts stay below the size limit of a payload."""
 
 
-def spent_by(counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta | None) -> Spent | None:
-    """The spending that a run reports to its parent; None when it is all zero."""
+def spent_by(
+    counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta | None, *, has_acted: bool = False
+) -> Spent | None:
+    """The spending that a run reports to its parent, and whether it may have had effects; None when it is all zero."""
     used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
     spent = Spent(
         children_count=counts.children_count,
@@ -37,7 +39,8 @@ def spent_by(counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta
         artifacts=list(artifacts),
         active_ms=int(active / timedelta(milliseconds=1)) if active else 0,
     )
-    return None if spent == Spent(telemetry=ToolTelemetry(attempts=0)) else spent
+    is_zero = spent == Spent(telemetry=ToolTelemetry(attempts=0))
+    return None if is_zero else spent.model_copy(update={"may_have_acted": has_acted})
 
 
 def read_spent(value: Any) -> Spent | None:
@@ -50,6 +53,7 @@ def read_spent(value: Any) -> Spent | None:
         telemetry=_telemetry(fields.get("telemetry")),
         artifacts=_artifacts(fields.get("artifacts")),
         active_ms=_count(fields.get("active_ms")),
+        may_have_acted=acted if isinstance(acted := fields.get("may_have_acted"), bool) else None,
     )
 
 

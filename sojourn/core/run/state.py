@@ -30,7 +30,7 @@ from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
-from sojourn.core.run.effects import carried_after, unsettled_after, without_steps
+from sojourn.core.run.effects import acts, carried_after, unsettled_after, without_steps
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
@@ -140,6 +140,8 @@ class RunState:
     """The calls that may have taken effect although they failed, and whose effect no later call has settled."""
     carried: tuple[CarriedEffect, ...] = ()
     """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled."""
+    has_acted: bool = False
+    """Whether one of the calls took effect, or may have."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the run knows beside its transcript."""
     executions: int = 0
@@ -213,7 +215,7 @@ class RunState:
 
     def spent(self, now: datetime) -> Spent | None:
         """What the run has spent, for its parent; None when it is all zero."""
-        return spent_by(self.totals, list(self.artifacts), self._active_time(now))
+        return spent_by(self.totals, list(self.artifacts), self._active_time(now), has_acted=self.has_acted)
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
         """The run's output, from its last plan."""
@@ -233,6 +235,7 @@ class RunState:
             notes=list(self.notes),
             artifacts=list(self.artifacts),
             active_time=self._active_time(now),
+            may_have_acted=self.has_acted and self.limit is not None,
         )
 
     def _active_time(self, now: datetime) -> timedelta | None:
@@ -366,6 +369,7 @@ class RunState:
             artifacts=(*self.artifacts, *made)[-MAX_ARTIFACTS:],
             unsettled=unsettled_after(self.unsettled, plan, executed),
             carried=carried_after(self.carried, plan, executed),
+            has_acted=self.has_acted or acts(plan, executed),
             new=(results, *notices),
         )
         if state.active.is_used_up(now):

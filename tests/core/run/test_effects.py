@@ -6,7 +6,7 @@ from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.effects import MAX_UNSETTLED, carried_after, is_settled, unsettled_after
+from sojourn.core.run.effects import MAX_UNSETTLED, acts, carried_after, is_settled, unsettled_after
 
 UNKNOWN = ToolError(message="no answer", outcome_unknown=True)
 
@@ -80,3 +80,29 @@ def test_an_effect_of_the_origin_is_settled_by_its_place() -> None:
         assert unsettled_after((), second, [result]) == ()
     assert carried_after(carried, second, [ToolResult(result=1)]) == carried[:1]
     assert carried_after(carried, step("c1"), [ToolResult(result=1)]) == carried
+
+
+@pytest.mark.parametrize(
+    ("may_act", "result", "expected"),
+    [
+        (True, ToolResult(result=1), True),
+        (True, ToolResult(error=UNKNOWN), True),
+        (True, failed("ToolFailed"), False),
+        (True, ToolResult(error=ToolError(message="cut", code="canceled", without_effect=True)), False),
+        (False, ToolResult(result=1), False),
+        (None, ToolResult(result=1), False),
+    ],
+)
+def test_a_step_acts_if_a_call_took_effect_or_may_have(may_act, result, expected):
+    """A refusal, a call that was cut off before it began, and a tool that only reads have no effect."""
+    assert acts(step("a", may_act=may_act), [result]) is expected
+
+
+def test_a_call_that_was_cut_off_before_it_began_leaves_nothing_open():
+    """It is not unsettled, and leaves an earlier call with the same effect as it was."""
+    cut = ToolResult(error=ToolError(message="cut", code="canceled", without_effect=True))
+    assert is_settled(cut) is None
+    assert unsettled_after((), step("a"), [cut]) == ()
+    assert unsettled_after(
+        ("a",), step("b", effect=Effect(tool_call_id="a", idempotency_key="k")), [cut]
+    ) == ("a",)

@@ -35,6 +35,7 @@ def test_spending_is_the_sum_of_plans_and_calls() -> None:
         ),
         artifacts=ARTIFACTS,
         active_ms=1500,
+        may_have_acted=False,
     )
     assert spent.active_time == timedelta(seconds=1.5)
 
