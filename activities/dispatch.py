@@ -1,5 +1,6 @@
 """Make a `Dispatch` for each admitted call: all that the workflow needs to carry out the call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import RunContext
 from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -50,6 +52,8 @@ class Dispatcher:
     """Set where the planner has a program outside the run execute the calls."""
     key_run_id: str = ""
     """In a fork: the run by whose id the keys of calls are made."""
+    also_asked_by: Sequence[Principal] = ()
+    """Who has asked for the turn beside the run's principal."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """The dispatch of a call; if a validator or an interceptor raises, the call gets an error as its result.
@@ -106,6 +110,7 @@ class Dispatcher:
             payload,
             self.limits.approval,
             asked_by=self.run.principal,
+            also_asked_by=self.also_asked_by,
             is_always=verdict.is_always,
         )
         return made.model_copy(update={"confirm": confirm})

@@ -1,14 +1,11 @@
 """ForkedDispatches: judge the calls that a fork carries out again, as the app is now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sojourn.authoring.app import App
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.forked_step import ForkedStep
-from sojourn.contracts.plan import RunContext
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.retry_hint import RetryReason
-from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -28,16 +25,11 @@ _UNFIT = (RetryReason.INVALID_ARGUMENTS, RetryReason.MISSING_FIELDS)
 class ForkedDispatches:
     """Makes the dispatches of the step with which a fork begins."""
 
-    app: App
-    run: RunContext
-    limits: Limits
-    decision: PolicyDecision | None
-    """The policy engine's decision."""
+    dispatcher: Dispatcher
+    """Judges a call as one that a planner has just planned."""
     step: ForkedStep
     refused: str | None = None
     """The limit that stops calls that are not admitted."""
-    key_run_id: str = ""
-    """The run by whose id the keys of calls are made."""
 
     async def of(
         self, calls: list[tuple[ToolRequest, ToolRequest | ParseFault]], admitted: set[str]
@@ -65,12 +57,12 @@ class ForkedDispatches:
         if known := self.step.result_of(call):
             return Dispatch(kind="answered", result=known)
         if call.tool_call_id not in admitted:
-            return Dispatch(kind="answered", result=not_executed(call, self.refused, self.limits))
+            return Dispatch(kind="answered", result=not_executed(call, self.refused, self.dispatcher.limits))
         asks = self.step.asks
         if asks is None or asks.tool_call_id != call.tool_call_id:
-            return await self._judged(call, read, self.decision)
-        decision = merged(self.decision, PolicyDecision(ask=[call.tool_call_id]))
-        made = await self._judged(call, read, decision)
+            return await self.dispatcher.dispatch(call, read)
+        decision = merged(self.dispatcher.decision, PolicyDecision(ask=[call.tool_call_id]))
+        made = await replace(self.dispatcher, decision=decision).dispatch(call, read)
         if made.kind == "answered":
             return made
         # What was shown is what is decided: if the tool has changed since, the approval is void.
@@ -78,19 +70,13 @@ class ForkedDispatches:
         confirm = (made.confirm or asks).model_copy(update=seen)
         return made.model_copy(update={"confirm": confirm})
 
-    async def _judged(
-        self, call: ToolRequest, read: ToolRequest | ParseFault, decision: PolicyDecision | None
-    ) -> Dispatch:
-        dispatcher = Dispatcher(self.app, self.run, self.limits, decision, key_run_id=self.key_run_id)
-        return await dispatcher.dispatch(call, read)
-
     async def _unfit(
         self, call: ToolRequest, read: ToolRequest | ParseFault, dispatch: Dispatch
     ) -> str | None:
         """Why the arguments of a call do not fit its tool; None where they do, or where the call does not run anyway."""
         result = dispatch.result
         if result is None and isinstance(read, ToolRequest):
-            tool = self.app.tools_of(self.run.agent_id)[call.name]
+            tool = self.dispatcher.app.tools_of(self.dispatcher.run.agent_id)[call.name]
             checked = await run_in_thread(lambda: tool.check(read), on=read.payload)
             result = checked if isinstance(checked, ToolResult) else None
         hint = result.retry_hint if result else None

@@ -415,12 +415,18 @@ class Planning:
             refused: The limit that stops the other calls.
         """
         run = self._run(decision)
+        dispatcher = Dispatcher(
+            self.app,
+            run,
+            self.limits,
+            decision,
+            external,
+            key_run_id=self.task.key_run_id,
+            also_asked_by=self.task.also_asked_by,
+        )
         if self.task.forked:
-            step = ForkedDispatches(
-                self.app, run, self.limits, decision, self.task.forked, refused, self.task.key_run_id
-            )
+            step = ForkedDispatches(dispatcher, self.task.forked, refused)
             return await step.of(calls, {call.tool_call_id for call in admitted})
-        dispatcher = Dispatcher(self.app, run, self.limits, decision, external, self.task.key_run_id)
         work = [dispatcher.dispatch(*pair) for pair in calls[: len(admitted)]]
         return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 

@@ -444,6 +444,7 @@ class AgentRun(RunQueries, MessageHandlers):
             unsettled=list(state.unsettled),
             carried=list(state.carried),
             key_run_id=run.key_run_id,
+            also_asked_by=list(state.also_asked_by),
             forked=None if state.limit else forked,
             **for_task(state.memory),
         )

@@ -531,6 +531,7 @@ class Step:
             callers=[*self._run.callers, self._run.agent_id],
             answer=dispatch.answer,
             key_run_id=self._run.key_run_id and child_run_id(self._run.key_run_id, call.tool_call_id),
+            also_asked_by=list(self._current.state.also_asked_by),
             visibility=self._run.visibility,
             visible_to=list(self._current.state.viewers),
         )

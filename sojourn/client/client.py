@@ -42,6 +42,7 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.schedule import ScheduleStatus
 from sojourn.errors import (
     InvalidInput,
+    NotApprover,
     NoWorker,
     RunAlreadyExists,
 )
@@ -238,6 +239,7 @@ class Client(Access):
 
         Raises:
             InvalidInput: An argument breaks its rule, the run has no such event, or the change does not fit there.
+            NotApprover: The principal may not decide on the call; no fork was started, unless a function of the tool says so.
             NoWorker: No worker polls the task queue.
             RunAlreadyExists: A run of the id `new_run_id` was started before.
             RunNotFound: There is no such run.
@@ -252,6 +254,8 @@ class Client(Access):
         exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage, app)
         fork = fork.asked_by(principal, asked.run_id).named(new_run_id)
+        if approve is not None and (why := fork.why_not(principal, approved=approve)):
+            raise NotApprover(why, run_id=run_id)
         new = self.get_run(new_run_id or fork.run_id)
         if not RUN_ID.match(new.id):
             raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)

@@ -25,7 +25,8 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.principals import principal_fault
+from sojourn.core.awaits.deciding import in_fork, why_not
+from sojourn.core.awaits.principals import askers_of, principal_fault
 from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.payload.unknown_outcome import changes_nothing
@@ -130,8 +131,22 @@ class Fork:
         fork, state = self._opening_with(principal=principal), self.begins.state
         # A copy of a message is sent by whoever forks, not by who sent the original.
         waiting = tuple(changed(sent, principal=None) for sent in state.inbox.waiting)
-        state = changed(fork.begins.state, sender=None, inbox=changed(state.inbox, waiting=waiting))
+        askers = () if state.is_idle else askers_of(state.askers, state.acts_for)
+        state = changed(
+            fork.begins.state,
+            sender=None,
+            askers=askers,
+            inbox=changed(state.inbox, waiting=waiting),
+        )
         return replace(fork, begins=changed(fork.begins, state=state))
+
+    def why_not(self, principal: Principal | None, *, approved: bool) -> str | None:
+        """Why a principal may not decide on the call that the fork decides on, in a clause; None where it may, as far as roles say.
+
+        What counts is what the origin recorded: if the tool names other approvers by now, the decision is void anyway.
+        """
+        asks = self.begins.forked and self.begins.forked.asks
+        return why_not(in_fork(asks, principal), principal, approved=approved) if asks else None
 
     def _opening_with(self, **fields: Any) -> "Fork":
         opening = self.begins.state.opening.model_copy(update=fields)

@@ -90,9 +90,13 @@ class AwaitConfirmation(Record):
     approver_check: str = ""
     """The name of the function that judges who may decide, where the tool has one in place of roles."""
     four_eyes: bool = False
-    """Whether `asked_by` may not approve the call; denying it is allowed."""
+    """Whether `asked_by` and `also_asked_by` may not approve the call; denying it is allowed."""
     asked_by: Principal | None = None
     """For whom the call is made, without roles; None where the program that started the run did not say."""
+    also_asked_by: list[Principal] = []
+    """Who has asked for the call beside `asked_by`, without roles: whoever sent another message of the turn, or asked in the
+    origin of a fork. They may not approve it either where `four_eyes` is set.
+    """
     one_tenant: bool = False
     """Whether a decision by a principal of another tenant than that of `asked_by` is refused."""
     role_denies: bool = False

@@ -57,6 +57,8 @@ class RunInput(Record):
 
     visibility: Visibility = "tenant"
     """Who sees the run over HTTP; a child run is seen as its parent is."""
+    also_asked_by: list[Principal] = []
+    """In a child run: who has asked for its parent's turn beside `principal`, without roles."""
     visible_to: list[str] = []
     """In a child run of the visibility `subject`: the marks of those who may see its parent."""
 

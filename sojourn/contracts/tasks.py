@@ -108,6 +108,8 @@ class PlanTask(Record):
     """In a fork: the effects that the origin had after the fork's point, and that the fork has not come to."""
     key_run_id: str = ""
     """In a fork: the run by whose id idempotency keys are made, and ids of calls derived."""
+    also_asked_by: list[Principal] = []
+    """Who has asked for the turn beside `principal`, without roles."""
 
     @property
     def opens(self) -> bool:

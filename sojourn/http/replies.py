@@ -249,9 +249,11 @@ class Wait(_Reply):
     approver_check: str = ""
     """The name of that function."""
     four_eyes: bool = False
-    """Whether `asked_by` may not approve the call."""
+    """Whether `asked_by` and `also_asked_by` may not approve the call."""
     asked_by: Asker | None = None
     """For whom the call is made; null where it is not known."""
+    also_asked_by: list[Asker] = []
+    """Who else has asked for it: senders of other messages of the turn, and who asked in the origin of a fork."""
     stop_asking: str = ""
     """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
     form: dict[str, Any] | None = None

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.deciding import roles_of
 from sojourn.http.asked import text_of_payload
 from sojourn.http.inbox import FoundWait
@@ -67,7 +68,12 @@ def fields_of(wait: Await) -> dict[str, Any]:
             "approvers": roles_of(wait),
             "approver_check": wait.approver_check,
             "four_eyes": wait.four_eyes,
-            "asked_by": wait.asked_by and Asker(subject=wait.asked_by.subject, tenant=wait.asked_by.tenant),
+            "asked_by": wait.asked_by and _asker(wait.asked_by),
+            "also_asked_by": [_asker(each) for each in wait.also_asked_by],
             "stop_asking": wait.stop_asking,
         }
     return {"kind": "tool_results", "calls": wait.items}
+
+
+def _asker(principal: Principal) -> Asker:
+    return Asker(subject=principal.subject, tenant=principal.tenant)

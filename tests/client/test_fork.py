@@ -22,6 +22,7 @@ from sojourn import (
     Client,
     Event,
     InvalidInput,
+    NotApprover,
     NoWorker,
     PlanResult,
     PolicyDecision,
@@ -640,3 +641,139 @@ async def test_a_run_is_forked_from_before_what_cannot_be_read(serve: Serve, tmp
         await client.fork(run.id, history=file)
     fork = await client.fork(run.id, at=at, history=file)
     assert (await fork.result()).text == f"go; pen for {run.id}"
+
+
+ANA, BEN, KIM = (
+    Principal(subject=name, tenant="acme", roles=["user", "operator", "approver"])
+    for name in ("ana", "ben", "kim")
+)
+
+
+def till() -> App:
+    """An agent that pays what each message names, of which another person than who asked approves."""
+    tools = Toolset("till.money")
+
+    @tools.tool(four_eyes=True)
+    async def pay(what: str) -> str:
+        """Pay."""
+        return f"paid {what}"
+
+    async def plan(turn: Turn) -> PlanResult:
+        if turn.tool_results:
+            return says(turn)
+        return PlanResult.calls(pay.call(what=turn.messages[-1].text))
+
+    clerk = Agent("till.clerk", planner=plan, uses=[tools], policy=ASKING)
+    office = clerk.export("till.office", tools=[AgentTool("ask", args=Topic, result=str)])
+
+    async def delegate(turn: Turn) -> PlanResult:
+        if turn.tool_results:
+            return says(turn)
+        return PlanResult.calls(office["ask"].call(Topic(topic="5")))
+
+    return App(agents=[clerk, Agent("till.boss", planner=delegate, uses=[office], policy=ASKING)])
+
+
+async def asked_in(fork: Run) -> AwaitConfirmation:
+    (wait,) = await fork.until_waiting()
+    assert isinstance(wait, AwaitConfirmation)
+    return wait
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"arguments": {"what": "500"}}, {"message": "pay 500"}, {"again": True}],
+    ids=["nothing", "arguments", "message", "fork of a fork"],
+)
+async def test_who_asked_in_the_origin_does_not_approve_in_a_fork(
+    serve: Serve, change: dict[str, Any]
+) -> None:
+    """Whoever asked for a call has not become another person because somebody else forks the run."""
+    client = await serve(till())
+    run = await client.start("till.clerk", "50", principal=BEN)
+    await asked_in(run)
+    is_again = change.pop("again", False)
+    at = None if "arguments" in change else (await the_event(run, "run_started")).event_id
+    if "arguments" in change:
+        at = (await the_event(run, "await_confirmation")).event_id
+    fork = await client.fork(run.id, at=at, principal=ANA, **change)
+    wait = await asked_in(fork)
+    if is_again:
+        fork = await client.fork(fork.id, at=(await the_event(fork, "run_started")).event_id, principal=BEN)
+        wait = await asked_in(fork)
+    assert wait.asked_by == Principal(subject="ben" if is_again else "ana", tenant="acme")
+    assert wait.also_asked_by == [Principal(subject="ana" if is_again else "ben", tenant="acme")]
+    for asker in (ANA, BEN):
+        with pytest.raises(NotApprover, match=f"{asker.subject} asked for this call"):
+            await fork.approve(wait, principal=asker)
+    await fork.approve(wait, principal=KIM)
+    assert "paid" in (await fork.result()).text
+    await run.cancel()
+
+
+async def test_who_asked_in_the_origin_does_not_decide_anew_in_a_fork(serve: Serve) -> None:
+    """A fork that decides on the call again refuses its origin's asker, and takes the decision of somebody who has not asked."""
+    client = await serve(till())
+    run = await client.start("till.clerk", "50", principal=BEN)
+    await run.deny(await asked_in(run), principal=KIM)
+    await run.result()
+    at = (await the_event(run, "await_confirmation")).event_id
+    with pytest.raises(NotApprover, match="ben asked for this call"):
+        await client.fork(run.id, at=at, approve=True, principal=BEN, new_run_id=f"{run.id}-by-ben")
+    with pytest.raises(RunNotFound):
+        await client.get_run(f"{run.id}-by-ben").status()
+    fork = await client.fork(run.id, at=at, principal=ANA, arguments={"what": "50"})
+    wait = await asked_in(fork)
+    with pytest.raises(NotApprover, match="ben asked for this call"):
+        await fork.approve(wait, principal=BEN)
+    await fork.cancel()
+
+
+async def test_a_message_that_a_fork_copies_was_asked_for_by_its_sender(serve: Serve) -> None:
+    """In the fork of a conversation by somebody else, the sender of a message that waited may not approve what comes of its copy."""
+    client = await serve(till())
+    session_id = uuid.uuid4().hex
+    session = client.session("till.clerk", session_id, principal=ANA)
+    first = await session.send("1")
+    wait = await asked_in(first.run)
+    await client.session("till.clerk", session_id, principal=BEN).send("500")
+    await first.run.approve(wait, principal=KIM)
+    await first.result()
+    fork = await client.fork(
+        first.run.id, at=(await the_event(first.run, "tool_end")).event_id, principal=KIM
+    )
+    wait = await asked_in(fork)
+    assert (wait.payload, wait.asked_by) == ({"what": "500"}, Principal(subject="kim", tenant="acme"))
+    assert wait.also_asked_by == [Principal(subject="ben", tenant="acme")]
+    with pytest.raises(NotApprover, match="ben asked for this call"):
+        await fork.approve(wait, principal=BEN)
+    await fork.approve(wait, principal=ANA)
+    await fork.cancel()
+    await first.run.cancel()
+
+
+async def test_who_asked_in_the_origin_does_not_approve_in_a_child_run(
+    serve: Serve, until: Callable[..., Awaitable[Any]]
+) -> None:
+    """The calls of a fork's child runs were asked for by the origin's asker too."""
+    client = await serve(till())
+
+    async def child_of(run: Run) -> tuple[Run, AwaitConfirmation]:
+        async def waits() -> Any:
+            return (await run.status()).child_awaits
+
+        ((child, (wait,)),) = (await until(waits)).items()
+        assert isinstance(wait, AwaitConfirmation)
+        return client.get_run(child), wait
+
+    run = await client.start("till.boss", "go", principal=BEN)
+    await child_of(run)
+    at = (await the_event(run, "run_started")).event_id
+    fork = await client.fork(run.id, at=at, principal=ANA)
+    child, wait = await child_of(fork)
+    for asker in (ANA, BEN):
+        with pytest.raises(NotApprover, match=f"{asker.subject} asked for this call"):
+            await child.approve(wait, principal=asker)
+    await child.approve(wait, principal=KIM)
+    await fork.result()
+    await run.cancel()

@@ -17,14 +17,14 @@ from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.core.awaits.deciding import may_decide
+from sojourn.core.awaits.deciding import in_fork, may_decide
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.locks.audit import about
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["pages"]
@@ -110,11 +110,11 @@ async def _form(
         texts["answer"] = ""
     if arguments := await _arguments(visit, watched, event):
         texts["arguments"] = arguments
-    is_decided = isinstance(event, AwaitConfirmationEvent) and may_decide(event.confirmation, visit.asking)
+    decisions = _decisions(event, visit.asking)
     first = (
         "nothing" if is_failed else next((each for each in ("result", "answer") if each in texts), "message")
     )
-    change = (given.text("change") if given else "") or ("approve" if is_decided else first)
+    change = (given.text("change") if given else "") or next(iter(decisions), first)
     links = await links_of(visit.service, visit.asking, watched)
     return visit.page(
         "fork.html",
@@ -122,13 +122,21 @@ async def _form(
         **head_values(watched, links),
         at=at,
         event=event,
-        is_decided=is_decided,
+        decisions=decisions,
         texts={name: given.text(name) if given and name in given else text for name, text in texts.items()},
         change=change,
         made=(given.text("made") if given else "") or new_mark(),
         problem=fault,
         tab="fork",
     )
+
+
+def _decisions(event: Event | None, asking: Principal) -> list[str]:
+    """What somebody who forks at an event may decide on its call: `approve`, `deny`."""
+    if not isinstance(event, AwaitConfirmationEvent):
+        return []
+    asked = in_fork(event.confirmation, asking)
+    return [name for name in ("approve", "deny") if may_decide(asked, asking, approved=name == "approve")]
 
 
 async def _arguments(visit: Visit, watched: WatchedRun, event: Event | None) -> str:
@@ -148,8 +156,6 @@ async def fork(visit: Visit, run_id: str) -> Response:
     form = await visit.form()
     try:
         body, result = _asked(form)
-        if body.approve is not None:
-            require(visit.asking, "approver")
         about(visit.request, at=body.at, change=form.text("change"))
         made = await _fork(visit, run, form, body, result)
     except (InvalidInput, ValidationError) as error:

@@ -6,14 +6,15 @@ without them. Whoever can write to the namespace can claim any principal: the na
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.principals import is_same
+from sojourn.core.awaits.principals import askers_of, is_same, without_roles
 from sojourn.core.values.visible import visible
 
 __all__ = [
     "APPROVER",
     "NOT_APPROVER",
     "UNASKED",
-    "asked_by",
+    "has_asked",
+    "in_fork",
     "in_words",
     "is_judged",
     "is_restricted",
@@ -31,8 +32,8 @@ NOT_APPROVER = "NotApprover"
 UNASKED = "the function {} that judges who may decide could not be asked"
 """Why a decision is refused whose sender nobody could judge, as a clause."""
 
-_MAX_ROLES = 300
-"""Longest list of roles in a sentence, in characters."""
+_MAX_LIST = 300
+"""Longest list of roles, or of those who asked, in a sentence, in characters."""
 
 
 def roles_of(wait: AwaitConfirmation) -> list[str]:
@@ -55,9 +56,22 @@ def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved:
     return bool(wait.approver_check)
 
 
-def asked_by(principal: Principal | None) -> Principal | None:
-    """Who asked for a call, as a wait records it: without roles."""
-    return principal and Principal(subject=principal.subject, tenant=principal.tenant)
+def has_asked(wait: AwaitConfirmation, principal: Principal | None) -> bool:
+    """Whether a principal is among those who have asked for a call."""
+    return any(is_same(each, principal) for each in (wait.asked_by, *wait.also_asked_by) if each)
+
+
+def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfirmation:
+    """A wait as a fork will ask it: whoever forks has asked for the call, beside those who asked in the origin.
+
+    Args:
+        wait: The wait of the origin.
+        principal: Who forks; None for whoever asked for the origin.
+    """
+    if principal is None:
+        return wait
+    others = [each for each in askers_of(wait.also_asked_by, wait.asked_by) if not is_same(each, principal)]
+    return wait.model_copy(update={"asked_by": without_roles(principal), "also_asked_by": others})
 
 
 def in_words(wait: AwaitConfirmation) -> str:
@@ -69,10 +83,10 @@ def in_words(wait: AwaitConfirmation) -> str:
         if wait.approver_check
         else f"whoever has the role {_listed(roles_of(wait))}"
     )
-    asker = (
-        f", but not {visible(wait.asked_by.subject)}, who asked" if wait.four_eyes and wait.asked_by else ""
-    )
-    return f"{who}{asker or (', but not whoever asked' if wait.four_eyes else '')}"
+    if not wait.four_eyes:
+        return who
+    askers = [each.subject for each in (wait.asked_by, *wait.also_asked_by) if each]
+    return f"{who}, but not {_listed(askers)}, who asked" if askers else f"{who}, but not whoever asked"
 
 
 def may_decide(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> bool:
@@ -100,7 +114,7 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
     roles = roles_of(wait)
     if roles and not any(role in principal.roles for role in roles):
         return f"{principal.subject} does not have the role {_listed(roles)}"
-    if approved and wait.four_eyes and is_same(wait.asked_by, principal):
+    if approved and wait.four_eyes and has_asked(wait, principal):
         return f"{principal.subject} asked for this call, which takes the approval of another person"
     return None
 
@@ -109,5 +123,5 @@ def _tenant(principal: Principal) -> str:
     return f"the tenant {visible(principal.tenant)}" if principal.tenant else "no tenant"
 
 
-def _listed(roles: list[str]) -> str:
-    return " or ".join(visible(role) for role in roles)[:_MAX_ROLES]
+def _listed(names: list[str]) -> str:
+    return " or ".join(visible(name) for name in names)[:_MAX_LIST]

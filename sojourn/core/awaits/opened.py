@@ -60,7 +60,8 @@ def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirma
 def asked_about_again(confirm: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
     """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry."""
     of_call = {
-        name: getattr(first, name) for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by")
+        name: getattr(first, name)
+        for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     by_origin = first.prompt.startswith(ORIGIN)

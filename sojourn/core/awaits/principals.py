@@ -11,7 +11,21 @@ from sojourn.contracts.ids import SESSION_ID
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.sent import Refused
 
-__all__ = ["PRINCIPAL", "is_same", "least_of", "principal_fault", "principal_of", "written_principal"]
+__all__ = [
+    "MAX_ASKERS",
+    "PRINCIPAL",
+    "askers_of",
+    "is_same",
+    "least_of",
+    "principal_fault",
+    "principal_of",
+    "without_roles",
+    "written_principal",
+]
+
+MAX_ASKERS = 40
+"""Most principals that are known to have asked for a turn beside the one that it acts for."""
+
 
 PRINCIPAL = "principal"
 """The field of a message with its sender, as the program that sends it has found out; without it the message is the starter's."""
@@ -43,6 +57,24 @@ def least_of(present: Principal | None, *joining: Principal | None) -> Principal
             roles = [role for role in present.roles if role in each.roles]
             present = present.model_copy(update={"roles": roles})
     return present
+
+
+def without_roles(principal: Principal | None) -> Principal | None:
+    """Who asked for a call, as a wait records it."""
+    return principal and Principal(subject=principal.subject, tenant=principal.tenant)
+
+
+def askers_of(known: Iterable[Principal], *more: Principal | None) -> tuple[Principal, ...]:
+    """Who has asked for the same work, each subject once, without roles; the first 40 of them.
+
+    Args:
+        known: Those that are known.
+        more: Those to add; None adds nobody.
+    """
+    every = {
+        (each.subject, each.tenant): each for each in map(without_roles, (*known, *more)) if each is not None
+    }
+    return tuple(every.values())[:MAX_ASKERS]
 
 
 def principal_fault(principal: Principal | None) -> str | None:

@@ -21,6 +21,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
+from sojourn.core.awaits.principals import without_roles
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.effects_made import EffectsMade
@@ -30,7 +31,7 @@ from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.effects import has_effect, without_steps
-from sojourn.core.run.inbox import Sent
+from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.outcomes import failed
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import RunTotals
@@ -220,9 +221,10 @@ def _as_begun(
         ),
         limit=limit,
         phase=_phase(state, waits_for, is_last=limit is not None),
-        inbox=state.inbox,
+        inbox=_copied(state),
         taken=state.taken,
         sender=state.sender,
+        askers=state.askers,
         new=tuple(message for message in state.new if message != notice),
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,
@@ -230,6 +232,16 @@ def _as_begun(
         carried=state.carried,
         memory=state.memory,
     )
+
+
+def _copied(state: RunState) -> Inbox:
+    """The messages that wait, each with who has sent the original: who forks sends the copies."""
+    starter = state.opening.principal
+    waiting = tuple(
+        changed(sent, asked_by=without_roles(sent.asked_by or sent.principal or starter))
+        for sent in state.inbox.waiting
+    )
+    return changed(state.inbox, waiting=waiting)
 
 
 def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> str:

@@ -6,6 +6,7 @@ the policy asks about such calls.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.deciding import APPROVER
-from sojourn.core.awaits.deciding import asked_by as who_asked
+from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import asked
 from sojourn.core.run.shown_tool import digest_of, shown_of
 from sojourn.core.values.visible import inert
@@ -159,6 +160,7 @@ def confirmation_of(
     approval: ApprovalPolicy,
     *,
     asked_by: Principal | None = None,
+    also_asked_by: Sequence[Principal] = (),
     is_always: bool = False,
     changes: list[str] | None = None,
 ) -> AwaitConfirmation:
@@ -170,6 +172,7 @@ def confirmation_of(
         payload: The call's payload.
         approval: The run's policy.
         asked_by: For whom the call is made.
+        also_asked_by: Who else has asked for it, without roles.
         is_always: Whether a person is asked even after the asking about the tool was stopped.
         changes: For a call that is asked about again: how the tool differs from what was shown before.
     """
@@ -194,7 +197,8 @@ def confirmation_of(
         four_eyes=spec.four_eyes
         or any(rule.four_eyes for rule in rules)
         or (spec.id == APPROVE and payload.get("four_eyes") is True),
-        asked_by=who_asked(asked_by),
+        asked_by=without_roles(asked_by),
+        also_asked_by=list(also_asked_by),
         one_tenant=True,
         role_denies=bool(spec.approver_check),
         stop_asking="never" if is_always or spec.approver_check else approval.stop_asking,

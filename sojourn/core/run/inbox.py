@@ -94,6 +94,8 @@ class Sent:
     """Who sent it, as the sending program has found out; None for whoever began the conversation."""
     admits: bool = False
     """Whether the sending program lets its sender take part in a conversation that only its people see."""
+    asked_by: Principal | None = None
+    """In a fork: who sent the original, without roles."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.principals import is_same, least_of
+from sojourn.core.awaits.principals import askers_of, is_same, least_of
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
@@ -118,6 +118,8 @@ class RunState:
     """In a conversation: the ids of the messages of the present turn."""
     sender: Principal | None = None
     """Who sent the message of the present turn, with the roles of all whose messages joined it; None for whoever started the run."""
+    askers: tuple[Principal, ...] = ()
+    """Who has asked for the present turn, without roles: the senders of its messages, in a fork who asked in its origin, in a child run who asked for the turn of its parent."""
     participants: tuple[str, ...] = ()
     """In a conversation that not all of its tenant may see: the marks of those who have sent messages."""
     opening_turn: int = 0
@@ -170,6 +172,7 @@ class RunState:
             active=ActiveTime(budget=budget or None),
             phase="idle" if waits else "planning",
             turn_start=turn_start_of(opening.messages),
+            askers=askers_of(opening.also_asked_by),
         )
 
     # Read.
@@ -183,6 +186,11 @@ class RunState:
         """
         is_sender = self.sender is not None and not self._is_for_starter
         return self.sender if is_sender else self.opening.principal
+
+    @property
+    def also_asked_by(self) -> tuple[Principal, ...]:
+        """Who has asked for the present turn beside `acts_for`, without roles."""
+        return tuple(each for each in self.askers if not is_same(each, self.acts_for))
 
     @property
     def _is_for_starter(self) -> bool:
@@ -458,7 +466,8 @@ class RunState:
         if isinstance(message, Resumed) and message.messages:
             resume_messages = (*self.resume_messages, *(Message.user(text) for text in message.messages))
             sender = least_of(self.acts_for, message.principal) if message.principal else self.sender
-            state = changed(state, resume_messages=resume_messages, sender=sender).turn_begun()
+            askers = askers_of(self.askers, message.principal)
+            state = changed(state, resume_messages=resume_messages, sender=sender, askers=askers).turn_begun()
         return state, True
 
     # Turns of a conversation.
@@ -484,6 +493,7 @@ class RunState:
             inbox=inbox,
             taken=tuple(sent.message_id for sent in opening),
             sender=least_of(None, *(sent.principal for sent in opening)),
+            askers=_with_senders((), opening),
             opened_after=len(self.new),
             new=(*self.new, *(sent.message for sent in opening)),
             turn=turn,
@@ -509,7 +519,8 @@ class RunState:
         ids = [sent.message_id for sent in steers]
         new = (*self.new, *(sent.message for sent in steers))
         sender = least_of(self.sender, *(sent.principal for sent in steers))
-        return changed(self, inbox=inbox, taken=(*self.taken, *ids), sender=sender, new=new), ids
+        askers, taken = _with_senders(self.askers, steers), (*self.taken, *ids)
+        return changed(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
 
     def _may_join(self, sent: Sent) -> bool:
         """Whether a message may join the present turn: that of another sender opens a turn of its own."""
@@ -565,6 +576,7 @@ class RunState:
             totals=RunTotals(),
             taken=(),
             sender=None,
+            askers=(),
             new=told,
             limit=None,
             unseen=unseen,
@@ -638,6 +650,11 @@ class RunState:
     def finished(self) -> "RunState":
         """The state of a run that has its answer."""
         return changed(self, phase="", new=())
+
+
+def _with_senders(askers: Sequence[Principal], sent: Sequence[Sent]) -> tuple[Principal, ...]:
+    """Those who have asked for a turn, and the senders of further messages."""
+    return askers_of(askers, *(who for each in sent for who in (each.principal, each.asked_by)))
 
 
 def call_status(result: ToolResult) -> CallStatus:

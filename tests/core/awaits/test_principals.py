@@ -1,5 +1,7 @@
 """For whom a run acts: what is read of a sender, and what becomes of roles where several people's messages meet."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,13 +11,24 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.session_policy import SessionPolicy
-from sojourn.core.awaits.principals import is_same, least_of, principal_of, written_principal
+from sojourn.core.awaits.principals import (
+    MAX_ASKERS,
+    askers_of,
+    is_same,
+    least_of,
+    principal_of,
+    without_roles,
+    written_principal,
+)
 from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.run.inbox import Inbox, Sent, read_send
 from sojourn.core.run.state import RunState
 
 ADM = Principal(subject="adm", tenant="acme", roles=["user", "approver", "operator"])
 ANA = Principal(subject="ana", tenant="acme", roles=["user"])
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 PRINCIPALS = st.builds(
     Principal,
@@ -179,3 +192,30 @@ def test_whether_a_message_admits_its_sender_is_true_or_false():
         False,
     ]
     assert isinstance(read_send([{"text": "hi", "admit": "false"}], Inbox()), Refused)
+
+
+def test_every_sender_of_a_turns_messages_has_asked_for_it():
+    """Whoever sent a message of the turn, or resumed it with one, is among those who asked, until the turn ends."""
+    eve = Principal(subject="eve", tenant="acme", roles=["user"])
+    state = talking(policy=RunPolicy(session=SessionPolicy(acts_for="starter")))
+    state = with_messages(state, sent("1", ANA)).turn_opened()
+    state, _ = with_messages(state, sent("2", eve, "steer"), sent("3", ADM, "steer")).joined()
+    assert state.acts_for == ADM
+    assert state.also_asked_by == (without_roles(ANA), without_roles(eve))
+    bo = Principal(subject="bo", tenant="acme", roles=["operator"])
+    state, _ = state.steered(Paused("", None), NOW)
+    state, _ = state.steered(Resumed("", None, ("and more",), None, bo), NOW)
+    assert state.also_asked_by[-1] == without_roles(bo)
+    state, _ = state.steered(Paused("", None), NOW)
+    zoe = Principal(subject="zoe", tenant="acme", roles=["operator"])
+    state, _ = state.steered(Resumed("", None, (), None, zoe), NOW)
+    assert len(state.also_asked_by) == 3
+    assert state.turn_ended().also_asked_by == ()
+
+
+def test_only_so_many_askers_are_known():
+    """Each subject counts once, and those beyond the first 40 are not recorded."""
+    many = [Principal(subject=f"p{number}", roles=["user"]) for number in range(60)]
+    known = askers_of((), *many, *many, None)
+    assert [each.subject for each in known] == [each.subject for each in many[:MAX_ASKERS]]
+    assert not any(each.roles for each in known)

@@ -23,6 +23,12 @@ async def pay(meta: ToolCallMeta, session: str) -> str:
     return f"paid {session}"
 
 
+@pay_tools.tool(approvers=["finance"])
+async def refund(session: str) -> str:
+    """Refund."""
+    return f"refunded {session}"
+
+
 async def plan(turn: Turn) -> PlanResult:
     """Pay once, then say so."""
     if turn.results:
@@ -30,8 +36,18 @@ async def plan(turn: Turn) -> PlanResult:
     return PlanResult.calls(pay.call(session=turn.messages[-1].text))
 
 
+async def plan_refund(turn: Turn) -> PlanResult:
+    """Refund once, then say so."""
+    if turn.results:
+        return PlanResult.final(str(turn.results[-1].result or turn.results[-1].error))
+    return PlanResult.calls(refund.call(session=turn.messages[-1].text))
+
+
 app = App(
     agents=[
+        Agent(
+            "desk.refunder", planner=plan_refund, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)
+        ),
         Agent("desk.clerk", planner=plan, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)),
     ]
 )
@@ -245,3 +261,41 @@ async def test_the_page_shows_who_decides_and_offers_nobody_else_a_button(post):
     assert ('value="approve"' in own, 'value="deny"' in own) == (False, True)
     assert 'value="approve"' not in others
     assert 'value="approve"' in right
+
+
+@pytest.mark.parametrize("door", ["http", "console"])
+async def test_a_fork_that_decides_takes_the_roles_of_the_call(post, until, door):
+    """An operator with the call's own role decides on it anew by a fork; one with the role `approver` alone starts none."""
+    fin, al = "fin@acme+operator+finance", "al@acme+operator+approver"
+    session = uuid.uuid4().hex
+    run_id = (await post(ANA, "/v1/runs", {"agent_id": "desk.refunder", "input": session})).json()["run_id"]
+    run = post.client.get_run(run_id)
+    (wait,) = await run.until_waiting()
+    denial = {"await_id": wait.id, "approved": False}
+    assert (await post(RIGHT, f"/v1/runs/{run_id}/approvals", denial)).status_code == 200
+    await run.result()
+    at = next(e.event_id for e in [e async for e in run.events()] if e.type == "await_confirmation")
+    in_console = door == "console"
+    path = f"/runs/{run_id}/fork" if in_console else f"/v1/runs/{run_id}/fork"
+
+    async def fork(who: str, *, approve: bool) -> Any:
+        change = {"change": "approve" if approve else "deny"} if in_console else {"approve": approve}
+        return await post(who, path, {"at": at, **change}, form=in_console)
+
+    if in_console:
+        for who, may in ((fin, True), (al, False)):
+            headers = {"Authorization": f"Bearer {who}"}
+            page = (await post.http.get(f"{path}?at={at}", headers=headers)).text
+            assert ('value="approve"' in page, 'value="deny"' in page) == (may, may)
+    for approve in (True, False):
+        refused = await fork(al, approve=approve)
+        assert refused.status_code == 403, refused.text
+        assert "al does not have the role finance" in refused.text
+    answer = await fork(fin, approve=True)
+    assert answer.status_code in (201, 303), answer.text
+
+    async def forks() -> Any:
+        return [each async for each in post.client.list_runs(fork_of=run_id)]
+
+    (made,) = await until(forks)
+    assert (await post.client.get_run(made.run_id).result()).text == f"refunded {session}"
