@@ -10,6 +10,8 @@ import string
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tests.console.hostile import TEXTS as PAGE_TEXTS
+
 __all__ = ["TEXTS", "payload_of", "payloads"]
 
 TEXTS = (
@@ -49,6 +51,17 @@ TEXTS = (
     "… 40 characters left out …",
     "payload_digest: 00",
     "no arguments",
+    "None",
+    "1",
+    "1.0",
+    "-0",
+    "[]",
+    '"a"',
+    "\\u202e",
+    "\u202e",
+    "\n",
+    " ",
+    "9" * 30,
 )
 """Texts that hide something, look like something else, or end what they stand in."""
 
@@ -69,6 +82,12 @@ NAMES = (
     "0",
     "`",
     "<b>",
+    "\\u202e",
+    "a\u0301\u115f",
+    "1",
+    "line\nbreak\t",
+    "</th></tr></table>",
+    "n" * 300,
 )
 
 
@@ -77,7 +96,8 @@ def payloads(count: int, seed: int = 7) -> Iterator[dict[str, Any]]:
     draw = random.Random(seed)
     made: Iterable[dict[str, Any]] = [{"memo": text} for text in TEXTS]
     yield from list(made)[:count]
-    for number in range(max(0, count - len(TEXTS))):
+    yield from [{}][: max(0, count - len(TEXTS))]
+    for number in range(max(0, count - len(TEXTS) - 1)):
         match number % 6:
             case 0:
                 yield {name: _value(draw, 2) for name in draw.sample(NAMES, draw.randint(1, 6))}
@@ -88,10 +108,12 @@ def payloads(count: int, seed: int = 7) -> Iterator[dict[str, Any]]:
             case 3:
                 yield {"ids": [draw.choice(NUMBERS) for _ in range(draw.randint(1, 40))]}
             case 4:
-                yield {"memo": "".join(draw.choice(TEXTS) for _ in range(3))}
+                yield {"memo": "".join(draw.choice(_EVERY) for _ in range(3))}
             case _:
                 yield {"memo": "".join(draw.choice(_ODD) for _ in range(draw.randint(1, 300)))}
 
+
+_EVERY = (*TEXTS, *(text for text in PAGE_TEXTS if len(text) < 3_000))
 
 _ODD = (
     *string.printable,
@@ -104,7 +126,7 @@ _ODD = (
 def _value(draw: random.Random, depth: int) -> Any:
     kind = draw.randint(0, 5 if depth else 3)
     if kind < 2:
-        return draw.choice(TEXTS)
+        return draw.choice(_EVERY)
     if kind == 2:
         return draw.choice(NUMBERS)
     if kind == 3:
@@ -115,7 +137,7 @@ def _value(draw: random.Random, depth: int) -> Any:
 
 
 def _deep(draw: random.Random, depth: int) -> dict[str, Any]:
-    value: Any = draw.choice(TEXTS)
+    value: Any = draw.choice(_EVERY)
     for _ in range(depth):
         value = [value] if draw.random() < 0.3 else {draw.choice(NAMES): value}
     return {"inner": value}

@@ -6,30 +6,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-from hypothesis import strategies as st
-
-from tests.console.hostile import TEXTS
-
-__all__ = ["PAYLOADS", "json_shown", "leaves", "table_shown"]
-
-_TEXT = (
-    st.sampled_from([text for text in TEXTS if len(text) < 3_000])
-    | st.text(max_size=40)
-    | st.text("\u202e\u200b\u2066\ufeff\u0430a\u0301\u115f\\u20n\n\t\r \"'[]{}<>&|`*_#/:1.-e", max_size=24)
-    | st.sampled_from(["1", "1.0", "true", "null", "None", "", " ", "[]", '"a"', "\\u202e", "\\n", "9" * 30, "\u202e", "NaN"])
-)  # fmt: skip
-_NUMBER = st.integers(-(2**70), 2**70) | st.sampled_from([2**53, 2**53 + 1, 2**63 - 1, -(2**63), 10**18 + 1])
-_PLAIN = _TEXT | _NUMBER | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False)
-PAYLOADS = st.dictionaries(
-    _TEXT,
-    st.recursive(
-        _PLAIN,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
-        max_leaves=6,
-    ),
-    max_size=4,
-)
-"""Arguments of calls, as a hostile model writes them."""
+__all__ = ["json_shown", "leaves", "table_shown"]
 
 
 def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
