@@ -5,31 +5,28 @@ from collections.abc import Sequence
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
-from sojourn.contracts.approval import ApprovalPolicy
-from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.approval import ApprovalPolicy, ApprovalRule
+from sojourn.contracts.tasks import ApprovalTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.run.approval import confirmation_of
+from sojourn.core.run.approval import approvers_of, confirmation_of
 from sojourn.core.run.shown_tool import changes as changes_since
 from sojourn.serving.off_loop import run_in_thread
 
 __all__ = ["voided"]
 
 
-async def voided(
-    app: App, call: ToolRequest, agent_id: str, shown: ShownTool | None, spec_digest: str | None
-) -> ToolResult | None:
+async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> ToolResult | None:
     """The result of a call whose approval is void; None where it holds, or where the tool's server is unavailable.
 
     Args:
         app: The app, with the tools as they are now.
         call: The call.
-        agent_id: The agent that requested it.
-        shown: What was shown of the tool.
-        spec_digest: The digest of the declaration that was shown; None for a call that was not shown.
+        task: What was shown of the tool, if anything, and the rules of the run's policy.
     """
+    agent_id, shown, spec_digest = task.agent_id, task.shown, task.spec_digest
     tools = app.tools_of(agent_id)
     tool = tools.get(call.name)
     if tool is None or isinstance(tool, ExportedTool):
@@ -37,11 +34,13 @@ async def voided(
             return None
         return _gone(call, refusal(call, hints.unknown_tool(call.name, list(tools))))
     changes = changes_since(shown, spec_digest, tool.spec)
-    return await _asked_again(tool, call, changes) if changes else None
+    return await _asked_again(tool, call, changes, task.rules) if changes else None
 
 
-async def _asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str]) -> ToolResult:
-    """A result with the confirmation to open, or without one where the arguments do not fit the tool any more.
+async def _asked_again(
+    tool: Runnable, call: ToolRequest, changes: Sequence[str], rules: list[ApprovalRule]
+) -> ToolResult:
+    """A result with the confirmation to open, or without one where the arguments do not fit the tool any more, or nobody may approve it.
 
     It has an error too, for a run that asks no more.
 
@@ -49,13 +48,17 @@ async def _asked_again(tool: Runnable, call: ToolRequest, changes: Sequence[str]
         tool: The tool as it is now.
         call: The call.
         changes: How the tool differs from what was shown.
+        rules: The rules of the run's policy.
     """
     changed = refusal(call, hints.changed_since_shown(call.name, changes))
     payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
     if isinstance(payload, ToolResult):
         return changed.model_copy(update={"retry_hint": payload.retry_hint or changed.retry_hint})
-    confirm = confirmation_of(tool.spec, call, payload, ApprovalPolicy(), changes=list(changes))
-    return changed.model_copy(update={"confirm": confirm})
+    approval = ApprovalPolicy(rules=rules)
+    if approvers_of(tool.spec, approval, payload) is None:
+        return changed
+    confirm = confirmation_of(tool.spec, call, payload, approval, changes=list(changes))
+    return changed.model_copy(update={"confirm": confirm.model_copy(update={"by_rules": True})})
 
 
 def _gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:

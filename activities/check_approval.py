@@ -31,5 +31,5 @@ class CheckApprovalActivity:
         if self._app.agent(task.agent_id) is None:
             return ToolResult()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw)
-        void = await voided(self._app, call, task.agent_id, task.shown, task.spec_digest)
+        void = await voided(self._app, call, task)
         return (void or ToolResult()).model_copy(update={"name": "", "tool_call_id": ""})

@@ -95,7 +95,7 @@ class ExecuteToolActivity:
 
     async def _runnable(self, task: ToolTask, call: ToolRequest) -> ToolResult | Runnable:
         """The tool to execute, or the result of a call that may not run."""
-        if void := await voided(self._app, call, task.agent_id, task.shown, task.spec_digest):
+        if void := await voided(self._app, call, task):
             return void
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)

@@ -470,6 +470,7 @@ class Step:
             principal=self._current.state.acts_for,
             spec_digest=dispatch.confirm.spec_digest if dispatch.confirm else None,
             shown=dispatch.confirm.shown if dispatch.confirm else None,
+            rules=self._policy.approval.rules if dispatch.confirm else [],
             effect=dispatch.effect,
             key_run_id=run.key_run_id,
             **(for_task(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),

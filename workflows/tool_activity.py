@@ -131,6 +131,7 @@ async def check_approval(await_id: str, task: ToolTask, room: Room) -> ToolResul
         agent_id=task.agent_id,
         spec_digest=task.spec_digest,
         shown=task.shown,
+        rules=task.rules,
     )
     try:
         result = await _check(await_id, shown, room)

@@ -87,8 +87,12 @@ class AwaitConfirmation(Record):
     """How long to wait before the call is denied; None waits without limit."""
     approvers: list[str] = []
     """Roles of which whoever decides needs one, by the tool or a rule; empty means `approver`."""
+    narrowed_to: list[list[str]] = []
+    """Further lists of roles, by rules: whoever decides needs one role of each of them too."""
     approver_check: str = ""
     """The name of the function that judges who may decide, where the tool has one in place of roles."""
+    by_rules: bool = False
+    """Whether the rules of the run's policy count in a call that is asked about again; an older worker did not know them."""
     four_eyes: bool = False
     """Whether `asked_by` and `also_asked_by` may not approve the call; denying it is allowed."""
     asked_by: Principal | None = None

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from sojourn.contracts.approval import ApprovalRule
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
@@ -257,6 +258,8 @@ class ToolTask(Record):
     """In a fork: the run by whose id idempotency keys are made."""
     approval: Approval | None = None
     """Who approved the call."""
+    rules: list[ApprovalRule] = []
+    """For a call that a person was shown: the rules of the run's policy, for when it is asked about again."""
 
 
 class ApprovalTask(Record):
@@ -276,6 +279,8 @@ class ApprovalTask(Record):
     """What was shown of the tool."""
     await_id: str = ""
     """The confirmation that was answered; empty for a local activity, whose id it is."""
+    rules: list[ApprovalRule] = []
+    """The rules of the run's policy, for when the call is asked about again."""
 
 
 class ApproverTask(Record):

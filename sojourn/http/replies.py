@@ -246,6 +246,8 @@ class Wait(_Reply):
     """How the tool was changed since it was shown before."""
     approvers: list[str] = []
     """The roles of which whoever decides on the call needs one; empty where a function of the app judges."""
+    narrowed_to: list[list[str]] = []
+    """Further lists of roles, by rules: whoever decides needs one role of each of them too."""
     approver_check: str = ""
     """The name of that function."""
     four_eyes: bool = False

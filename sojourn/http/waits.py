@@ -66,6 +66,7 @@ def fields_of(wait: Await) -> dict[str, Any]:
             "digest": wait.payload_digest,
             "changes": wait.changes,
             "approvers": roles_of(wait),
+            "narrowed_to": wait.narrowed_to,
             "approver_check": wait.approver_check,
             "four_eyes": wait.four_eyes,
             "asked_by": wait.asked_by and _asker(wait.asked_by),

@@ -540,7 +540,10 @@ async def test_the_present_engine_disables_the_call(serve: Serve) -> None:
     await run.until_waiting()
     await run.deny(None, by="ana")
     await run.result()
-    at, eve = (await the_event(run, "await_confirmation")).event_id, Principal(subject="eve")
+    at, eve = (
+        (await the_event(run, "await_confirmation")).event_id,
+        Principal(subject="eve", roles=["approver"]),
+    )
     for change in ({"arguments": {"what": "pen"}}, {"approve": True}):
         fork = await client.fork(run.id, at=at, principal=eve, by="eve", **change)
         await fork.result()

@@ -14,13 +14,18 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    ApprovalPolicy,
+    ApprovalRule,
     ApprovalVoid,
     AwaitClarification,
     AwaitClosed,
     Client,
+    NotApprover,
     PlanResult,
+    Principal,
     Retry,
     RunPolicy,
+    RunPolicyOverride,
     ToolRequest,
     Toolset,
     Worker,
@@ -44,7 +49,7 @@ def planner(*steps: list[ToolRequest]) -> ScriptedPlanner:
     return ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps or ([WIPE],)), report])
 
 
-def release(done: list[str], *, force: bool | None = None, steps=(), **options: Any) -> App:
+def release(done: list[str], *, force: bool | None = None, steps=(), rules=(), **options: Any) -> App:
     """A release of the app: `options` declare the tool, and with `force` it has a further argument of that default."""
     disks = Toolset("test.disks")
     declared = {"destructive": True, "description": "Wipe a disk."} | options
@@ -58,7 +63,92 @@ def release(done: list[str], *, force: bool | None = None, steps=(), **options: 
         return f"wiped {disk} by force: {force}"
 
     disks.tool(name="wipe", **declared)(wipe if force is None else wipe_by_force)
-    return App(agents=[Agent("test.agent", planner=planner(*steps), uses=[disks], policy=ASKS)])
+    policy = RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(rules=list(rules)))
+    return App(agents=[Agent("test.agent", planner=planner(*steps), uses=[disks], policy=policy)])
+
+
+FINANCE = ApprovalRule(tools=["test.disks.*"], approvers=["finance"])
+DANGER = ApprovalRule(tags=["danger"], approvers=["keeper"], four_eyes=True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "before", "after", "decides"),
+    [
+        ([FINANCE], {"approvers": ["finance"]}, {}, (["finance"], False)),
+        ([FINANCE], {}, {"approvers": ["finance", "boss"]}, (["finance"], False)),
+        (
+            [DANGER],
+            {"tags": ["danger"], "approvers": ["keeper"], "four_eyes": True},
+            {"tags": ["danger"]},
+            (["keeper"], True),
+        ),
+        ([DANGER], {}, {"tags": ["danger"], "idempotent": True}, (["keeper"], True)),
+        ([DANGER], {"tags": ["danger"]}, {"idempotent": True}, ([], False)),
+    ],
+    ids=["its own are gone", "its own are more", "four eyes are gone", "a rule fits now", "no rule fits now"],
+)
+async def test_the_rules_of_the_policy_count_when_a_call_is_asked_about_again(
+    deployed, status_when, traces, rules, before, after, decides
+):
+    """Who decides follows from the tool as it is now and all rules of the run's policy, not from how they fell together before."""
+    done: list[str] = []
+    here = await deployed(release(done, rules=rules, **before))
+    boss = Principal(subject="bo", roles=["approver", "boss"])
+    kim = Principal(subject="kim", roles=["finance", "keeper", "approver"])
+    async with Worker(release(done, rules=rules, **after), here.client):
+        await void(here.run, here.wait, principal=kim)
+        again = await asked_again(status_when, here.run)
+        assert (again.approvers, again.four_eyes) == decides
+        if decides != ([], False):
+            with pytest.raises(NotApprover, match="bo does not have the role"):
+                await here.run.approve(again, principal=boss)
+        await here.run.approve(again, principal=kim)
+        assert (await here.run.result()).text == "wiped a"
+        await traces(here.run).check()
+    assert done == ["a"]
+
+
+async def test_a_rule_that_came_with_the_run_counts_again(temporal_address, status_when):
+    """What narrowed who decides before the deploy narrows it after it."""
+    done: list[str] = []
+    policy = RunPolicyOverride(approval=ApprovalPolicy(rules=[FINANCE]))
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(release(done), client):
+        run = await client.start("test.agent", "go", policy=policy)
+        (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    kim = Principal(subject="kim", roles=["finance", "approver", "boss"])
+    async with Worker(release(done, approvers=["boss"]), client):
+        await void(run, wait, principal=kim)
+        again = await asked_again(status_when, run)
+        assert (again.approvers, again.narrowed_to) == (["boss"], [["finance"]])
+        await run.approve(again, principal=kim)
+        assert (await run.result()).text == "wiped a"
+
+
+async def test_a_call_that_nobody_may_approve_any_more_does_not_run(deployed, traces):
+    """If the tool now names approvers whom a rule excludes, the call is answered with what was changed."""
+    done: list[str] = []
+    here = await deployed(release(done, rules=[FINANCE]))
+    other = App(
+        agents=[Agent("test.agent", planner=planner(), uses=[_boss_disks(done)], policy=ASKS)],
+    )
+    async with Worker(other, here.client):
+        kim = Principal(subject="kim", roles=["finance", "approver", "boss"])
+        await void(here.run, here.wait, principal=kim)
+        assert "approvers: not declared → boss" in (await here.run.result()).text
+        await traces(here.run).check()
+    assert done == []
+
+
+def _boss_disks(done: list[str]) -> Toolset:
+    disks = Toolset("test.disks")
+
+    @disks.tool(destructive=True, approvers=["boss"])
+    async def wipe(disk: str) -> str:
+        done.append(disk)
+        return disk
+
+    return disks
 
 
 @pytest.fixture

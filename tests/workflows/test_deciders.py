@@ -25,6 +25,7 @@ from sojourn import (
     Toolset,
     Turn,
 )
+from sojourn.core.awaits.deciding import in_words
 
 ANA = Principal(subject="ana", tenant="acme", roles=["user", "finance", "approver"])
 FIN = Principal(subject="fin", tenant="acme", roles=["finance"])
@@ -186,12 +187,30 @@ async def test_a_rule_says_who_approves_and_has_a_person_asked(asked):
     assert (await run.result()).text == "paid 5"
 
 
-async def test_a_run_without_a_common_approver_denies(client):
-    """Where the tool and the rules of a run have no role in common, the call is denied at once, with the reason."""
-    rule = ApprovalRule(tools=["desk.money.pay"], approvers=["auditor"])
+async def test_a_rule_of_a_run_is_needed_beside_the_approvers(asked):
+    """Whoever decides needs one role of the author's list and one of the run's rule; of a tool without a list, `approver`."""
+    rule = ApprovalRule(tools=["desk.money.*"], approvers=["auditor", "controller"])
     policy = RunPolicyOverride(approval=ApprovalPolicy(rules=[rule]))
-    run = await client.start("desk.clerk", "pay 5", policy=policy)
-    assert "no approver's role in common" in (await run.result()).text
+    both = {
+        "pay 5": (
+            ["finance", "cfo"],
+            "whoever has the role finance or cfo, and the role auditor or controller",
+        ),
+        "refund 5": ([], "whoever has the role approver, and the role auditor or controller"),
+    }
+    for text, (approvers, words) in both.items():
+        run, wait = await asked(text, policy=policy, principal=ANA)
+        assert (wait.approvers, wait.narrowed_to) == (approvers, [["auditor", "controller"]])
+        assert in_words(wait).startswith(words)
+        for principal in (FIN, BOSS, CFO):
+            with pytest.raises(NotApprover, match=r"auditor or controller|finance or cfo|approver"):
+                await run.approve(wait, principal=principal)
+        only = Principal(subject="al", tenant="acme", roles=["auditor"])
+        with pytest.raises(NotApprover, match=r"al does not have the role (finance or cfo|approver)"):
+            await run.approve(wait, principal=only)
+        kim = Principal(subject="kim", tenant="acme", roles=["approver", "cfo", "controller"])
+        await run.approve(wait, principal=kim)
+        assert (await run.result()).text in ("paid 5", "refunded 5")
 
 
 async def test_the_end_of_asking_ends_with_the_turn(client, status_when, traces):
@@ -367,6 +386,27 @@ async def test_a_function_judges_who_decides(serve, status_when, traces):
     assert (answered.by, answered.principal, answered.approved) == ("kim", limited("kim", 60), True)
     assert answered.identity
     await traces(run).check()
+
+
+async def test_a_rule_counts_beside_the_function(serve, status_when):
+    """Whoever decides needs a role of the rule and the function's yes; an approver denies without either."""
+    rule = ApprovalRule(tools=["desk.gate.*"], approvers=["guard"])
+    policy = RunPolicyOverride(approval=ApprovalPolicy(rules=[rule]))
+    client = await serve(gated)
+    run = await client.start("desk.guard", "open 50", policy=policy)
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    assert in_words(wait).startswith("whoever above_own_limit lets decide and has the role guard")
+    with pytest.raises(NotApprover, match="kim does not have the role guard"):
+        await run.approve(wait, principal=limited("kim", 60))
+    with pytest.raises(NotApprover, match="says above_own_limit"):
+        await run.approve(wait, principal=Principal(subject="al", tenant="acme", roles=["guard"]))
+    kim = Principal(subject="kim", tenant="acme", roles=["guard", "up-to:60"])
+    await run.approve(wait, principal=kim)
+    assert (await run.result()).text == "open 50"
+    run = await client.start("desk.guard", "open 50", policy=policy)
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    await run.deny(wait, "no", principal=BOSS)
+    assert (await run.result()).text == "denied: no"
 
 
 async def test_an_approver_denies_without_the_function(serve, status_when, traces):

@@ -7,7 +7,7 @@ from typing import Any
 from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.core.awaits.clarification import wanted
-from sojourn.core.awaits.confirmation import changed_since
+from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted
 from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.values.visible import visible
@@ -64,8 +64,7 @@ def _approval_about(wait: AwaitConfirmation) -> list[str]:
 def _approval_commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
     to = f"{shell_word(run_id)} {shell_word(wait.id)}"
     if is_restricted(wait):
-        role = shell_word(wait.approvers[0]) if wait.approvers else "ROLE"
-        to = f"{to} --as SUBJECT --role {role}"
+        to = f"{to} --as SUBJECT {role_options(wait)}"
     return [f"approve {to}", f"deny {to} --why WHY"]
 
 

@@ -18,7 +18,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
-from sojourn.core.awaits.deciding import in_words, may_decide, roles_of
+from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view", "without_calls"]
 
@@ -148,9 +148,9 @@ class WaitView:
         return hashlib.sha256(repr(by).encode()).hexdigest()[:16]
 
     @property
-    def roles(self) -> Sequence[str]:
-        """The roles of which whoever settles it needs one; none where a function of the app judges."""
-        return roles_of(self.call) if self.call else ["user"]
+    def roles(self) -> Sequence[Sequence[str]]:
+        """The lists of roles of which whoever settles it needs one each; none where only a function of the app judges."""
+        return needed_roles(self.call) if self.call else [["user"]]
 
     @property
     def deciders(self) -> str:

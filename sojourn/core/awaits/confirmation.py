@@ -14,7 +14,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
-from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, why_not
+from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, needed_roles, why_not
 from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
@@ -32,6 +32,7 @@ __all__ = [
     "denied",
     "is_void",
     "read_confirmation",
+    "role_options",
     "sample_confirmation",
     "shown_confirmation",
     "unknown_in_decision",
@@ -178,13 +179,14 @@ def _commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
     """The command of Sojourn's CLI that decides on a call of which not everybody may decide."""
     if visible(run_id) != run_id:
         return ["No command can be shown for this run's id."]
-    role = shlex.quote(wait.approvers[0]) if wait.approvers else "ROLE"
-    to = f"{shlex.quote(run_id)} {shlex.quote(wait.id)}"
-    return [
-        fence(
-            f"sojourn approve {to} --as SUBJECT --role {role}\nsojourn deny {to} --as SUBJECT --role {role}"
-        )
-    ]
+    to = f"{shlex.quote(run_id)} {shlex.quote(wait.id)} --as SUBJECT {role_options(wait)}"
+    return [fence(f"sojourn approve {to}\nsojourn deny {to}")]
+
+
+def role_options(wait: AwaitConfirmation) -> str:
+    """The options of a command by which a call is decided, with one role of each list; a placeholder where a function judges."""
+    names = [roles[0] for roles in needed_roles(wait)] or ["ROLE"]
+    return " ".join(f"--role {shlex.quote(name) if visible(name) == name else 'ROLE'}" for name in names)
 
 
 def sample_confirmation(wait: AwaitConfirmation) -> dict[str, Any]:

@@ -4,6 +4,8 @@ The endpoints ask first, so that a client gets its answer at once. The run asks 
 without them. Whoever can write to the namespace can claim any principal: the namespace is the trust boundary.
 """
 
+from collections.abc import Iterable, Sequence
+
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.principals import askers_of, is_same, without_roles
@@ -13,12 +15,15 @@ __all__ = [
     "APPROVER",
     "NOT_APPROVER",
     "UNASKED",
+    "combined",
     "has_asked",
     "in_fork",
     "in_words",
     "is_judged",
     "is_restricted",
     "may_decide",
+    "may_look",
+    "needed_roles",
     "roles_of",
     "why_not",
 ]
@@ -32,18 +37,56 @@ NOT_APPROVER = "NotApprover"
 UNASKED = "the function {} that judges who may decide could not be asked"
 """Why a decision is refused whose sender nobody could judge, as a clause."""
 
+_MAX_CLAUSES = 1_000
+"""Longest text about roles, in characters."""
+
 _MAX_LIST = 300
 """Longest list of roles, or of those who asked, in a sentence, in characters."""
 
 
 def roles_of(wait: AwaitConfirmation) -> list[str]:
-    """The roles of which whoever decides needs one; none where the tool's own function judges."""
+    """The roles of which whoever decides needs one, beside `narrowed_to`; none where the tool's own function judges."""
     return [] if wait.approver_check else wait.approvers or [APPROVER]
+
+
+def needed_roles(wait: AwaitConfirmation) -> list[list[str]]:
+    """The lists of roles of which whoever decides needs one each."""
+    return [roles for roles in (roles_of(wait), *wait.narrowed_to) if roles]
+
+
+def combined(
+    declared: Iterable[Sequence[str]], narrowing: Iterable[Sequence[str]], *, has_check: bool = False
+) -> tuple[list[str], list[list[str]]] | None:
+    """`approvers` and `narrowed_to` of a wait; None where the declared lists have no role in common.
+
+    Args:
+        declared: The lists of roles by which the author says who decides: by the tool, and by rules of the agent's policy.
+        narrowing: The lists of rules that came with the run, which let nobody decide who may not without them.
+        has_check: Whether the tool's own function judges; every list then only narrows whom it lets decide.
+    """
+    lists, further = (
+        [list(names) for names in declared if names],
+        [list(names) for names in narrowing if names],
+    )
+    if has_check:
+        lists, further = [], [*lists, *further]
+    approvers = [name for name in lists[0] if all(name in names for names in lists)] if lists else []
+    if lists and not approvers:
+        return None
+    for names in further:
+        if not has_check and all(name in (approvers or [APPROVER]) for name in names):
+            approvers = names  # fewer of the same
+    return approvers, [
+        names
+        for place, names in enumerate(further)
+        if names not in further[:place]
+        and (has_check or not all(name in names for name in approvers or [APPROVER]))
+    ]
 
 
 def is_restricted(wait: AwaitConfirmation) -> bool:
     """Whether the tool, or a rule, says who may decide."""
-    return bool(wait.approvers or wait.approver_check or wait.four_eyes)
+    return bool(wait.approvers or wait.narrowed_to or wait.approver_check or wait.four_eyes)
 
 
 def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool) -> bool:
@@ -51,14 +94,26 @@ def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved:
 
     An approver may deny a call without it, so that a function that fails holds up no run.
     """
-    if wait.role_denies and not approved and principal and APPROVER in principal.roles:
-        return False
-    return bool(wait.approver_check)
+    return bool(wait.approver_check) and not _denies_by_role(wait, principal, approved=approved)
+
+
+def _denies_by_role(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool) -> bool:
+    return wait.role_denies and not approved and principal is not None and APPROVER in principal.roles
 
 
 def has_asked(wait: AwaitConfirmation, principal: Principal | None) -> bool:
     """Whether a principal is among those who have asked for a call."""
     return any(is_same(each, principal) for each in (wait.asked_by, *wait.also_asked_by) if each)
+
+
+def may_look(wait: AwaitConfirmation, principal: Principal) -> bool:
+    """Whether a principal sees the call of a run that it may not see: it may decide, or at least deny, as far as roles say.
+
+    A function of the tool, which only the run asks, shows the call to nobody: approvers see it, and who has the roles of a rule.
+    """
+    if wait.approver_check and not wait.narrowed_to and APPROVER not in principal.roles:
+        return False
+    return may_decide(wait, principal, approved=False)
 
 
 def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfirmation:
@@ -78,11 +133,10 @@ def in_words(wait: AwaitConfirmation) -> str:
     """Who may decide, in words for people; empty where the tool and the rules do not say."""
     if not is_restricted(wait):
         return ""
-    who = (
-        f"whoever {visible(wait.approver_check)} lets decide"
-        if wait.approver_check
-        else f"whoever has the role {_listed(roles_of(wait))}"
-    )
+    by_check = [f"whoever {visible(wait.approver_check)} lets decide"] if wait.approver_check else []
+    by_role = [f"the role {_listed(roles)}" for roles in needed_roles(wait)]
+    has = "and has" if by_check else "whoever has"
+    who = " ".join([*by_check, *([f"{has} {_together(by_role)}"] if by_role else [])])
     if not wait.four_eyes:
         return who
     askers = [each.subject for each in (wait.asked_by, *wait.also_asked_by) if each]
@@ -111,9 +165,10 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
         )
     if wait.one_tenant and wait.asked_by and principal.tenant != wait.asked_by.tenant:
         return f"{principal.subject} is of {_tenant(principal)}, and the run is of {_tenant(wait.asked_by)}"
-    roles = roles_of(wait)
-    if roles and not any(role in principal.roles for role in roles):
-        return f"{principal.subject} does not have the role {_listed(roles)}"
+    if not _denies_by_role(wait, principal, approved=approved):
+        for roles in needed_roles(wait):
+            if not any(role in principal.roles for role in roles):
+                return f"{principal.subject} does not have the role {_listed(roles)}"
     if approved and wait.four_eyes and has_asked(wait, principal):
         return f"{principal.subject} asked for this call, which takes the approval of another person"
     return None
@@ -121,6 +176,10 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
 
 def _tenant(principal: Principal) -> str:
     return f"the tenant {visible(principal.tenant)}" if principal.tenant else "no tenant"
+
+
+def _together(clauses: list[str]) -> str:
+    return ", and ".join(clauses)[:_MAX_CLAUSES]
 
 
 def _listed(names: list[str]) -> str:

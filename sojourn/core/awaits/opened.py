@@ -80,14 +80,24 @@ def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> Awa
 
 
 def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[str, Any]:
-    """Who decides on a call that is asked about again: by the tool as it is now, and the rules by which it was asked before."""
+    """Who decides on a call that is asked about again: by the tool as it is now, and the rules of the run's policy.
+
+    A worker of an earlier version did not know the rules: then those count by which the call was asked about before.
+    """
+    stop_asking = "never" if confirm.approver_check else first.stop_asking
+    if confirm.by_rules:
+        return {"stop_asking": stop_asking}
     shown = first.shown
     had_rule = shown is not None and sorted(first.approvers) != sorted(shown.approvers)
     by_both = [role for role in first.approvers if role in confirm.approvers]
     approvers = (by_both or first.approvers) if had_rule else confirm.approvers
     by_rule = shown is not None and first.four_eyes and not shown.four_eyes
-    stop_asking = "never" if confirm.approver_check else first.stop_asking
-    return {"approvers": approvers, "four_eyes": confirm.four_eyes or by_rule, "stop_asking": stop_asking}
+    return {
+        "approvers": approvers,
+        "narrowed_to": first.narrowed_to,
+        "four_eyes": confirm.four_eyes or by_rule,
+        "stop_asking": stop_asking,
+    }
 
 
 def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:

@@ -17,7 +17,7 @@ from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.awaits.deciding import APPROVER
+from sojourn.core.awaits.deciding import combined
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import asked
 from sojourn.core.run.shown_tool import digest_of, shown_of
@@ -119,8 +119,8 @@ def says_who(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
 
 def approvers_of(
     spec: ToolSpec, approval: ApprovalPolicy, payload: dict[str, Any] | None = None
-) -> list[str] | None:
-    """The roles of which whoever decides needs one, by the tool and every rule; None where they have none in common.
+) -> tuple[list[str], list[list[str]]] | None:
+    """The roles of which whoever decides needs one, and further lists of which as well; None where the author's lists have none in common.
 
     Args:
         spec: The tool.
@@ -131,13 +131,8 @@ def approvers_of(
     lists = [spec.approvers, *(rule.approvers for rule in rules if not rule.narrows)]
     if spec.id == APPROVE and payload:
         lists.append(payload.get("approvers") or [])
-    narrowing = [rule.approvers for rule in rules if rule.narrows and rule.approvers]
-    declared = [names for names in lists if names]
-    named = [*(declared or ([[APPROVER]] if narrowing else [])), *narrowing]
-    if not named:
-        return []
-    common = [name for name in named[0] if all(name in names for names in named)]
-    return common or None
+    narrowing = [rule.approvers for rule in rules if rule.narrows]
+    return combined(lists, narrowing, has_check=bool(spec.approver_check))
 
 
 def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
@@ -177,6 +172,7 @@ def confirmation_of(
         changes: For a call that is asked about again: how the tool differs from what was shown before.
     """
     rules = approval.rules_for(spec.id, spec.tags)
+    approvers, narrowed_to = approvers_of(spec, approval, payload) or ([], [])
     return AwaitConfirmation(
         id=confirmation_id(call.tool_call_id),
         tool_call_id=call.tool_call_id,
@@ -192,7 +188,8 @@ def confirmation_of(
         shown=shown_of(spec),
         changes=changes or [],
         expires_after=approval.expires_after,
-        approvers=approvers_of(spec, approval, payload) or [],
+        approvers=approvers,
+        narrowed_to=narrowed_to,
         approver_check=spec.approver_check,
         four_eyes=spec.four_eyes
         or any(rule.four_eyes for rule in rules)

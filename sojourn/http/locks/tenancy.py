@@ -11,7 +11,7 @@ from sojourn.client.tenant_of import tenant_of, viewers_of
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.principal import Principal
-from sojourn.core.awaits import deciding
+from sojourn.core.awaits.deciding import may_look
 from sojourn.core.run.visibility import OPERATOR, mark_of
 from sojourn.errors import InvalidInput
 from sojourn.search_attributes import AGENT
@@ -43,15 +43,8 @@ def view_of(asking: Principal) -> View:
 
 
 def may_decide(asking: Principal, wait: Await) -> bool:
-    """Whether a principal sees a wait of a run that it may not see, since it may decide on it, or at least deny it.
-
-    Where a function of the tool judges, which only the run asks, approvers see the wait.
-    """
-    if not isinstance(wait, AwaitConfirmation):
-        return False
-    if wait.approver_check:
-        return deciding.APPROVER in asking.roles
-    return deciding.may_decide(wait, asking, approved=False)
+    """Whether a principal sees a wait of a run that it may not see, since it may decide on it, or at least deny it."""
+    return isinstance(wait, AwaitConfirmation) and may_look(wait, asking)
 
 
 async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:

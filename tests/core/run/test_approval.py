@@ -275,19 +275,32 @@ def test_an_approval_by_an_earlier_version_binds_the_whole_declaration(changed: 
 @pytest.mark.parametrize(
     ("declared", "rules", "given", "roles"),
     [
-        ([], [], ["user"], None),
-        ([], [], ["user", "approver"], ["approver"]),
-        (["finance"], [], ["user"], None),
-        (["finance", "boss"], [], ["finance", "user"], ["finance"]),
-        ([], ["finance"], ["user"], None),
-        ([], ["finance"], ["finance"], ["finance"]),
-        ([], ["finance"], [], ["finance"]),
+        ([], [], ["user"], ([], [["user"]])),
+        ([], [], ["user", "approver"], ([], [])),
+        ([], [], ["approver"], (["approver"], [])),
+        (["finance"], [], ["user"], (["finance"], [["user"]])),
+        (["finance", "boss"], [], ["finance", "user"], (["finance", "boss"], [["finance", "user"]])),
+        (["finance", "boss"], [], ["finance"], (["finance"], [])),
+        ([], ["finance"], ["user"], (["finance"], [["user"]])),
+        ([], ["finance"], ["finance"], (["finance"], [])),
+        ([], ["finance"], [], (["finance"], [])),
+        (["boss"], ["finance"], ["boss"], None),
     ],
 )
 def test_the_rules_of_an_override_only_narrow_who_may_decide(declared, rules, given, roles) -> None:
-    """Whoever starts a run names nobody who may not decide without it: the role `approver` is one of the roles too."""
+    """Whoever starts a run names nobody who may not decide without it: one role of its list is needed beside one of the author's, or `approver`."""
     ours = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=rules)] if rules else [])
     theirs = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=given)])
     spec = tool(approvers=declared, confirmation="Really?")
     for policy_of_run in (ours.tightened(theirs), ours.tightened(theirs).tightened(theirs)):
         assert approvers_of(spec, policy_of_run) == roles
+
+
+def test_a_rule_narrows_whom_a_function_lets_decide() -> None:
+    """The lists of rules count beside a function of the tool, of the agent's policy and of the run alike."""
+    spec = tool(approver_check="above_own_limit")
+    rules = [ApprovalRule(tools=["*"], approvers=["finance"]), ApprovalRule(tools=["*"], four_eyes=True)]
+    theirs = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=["finance", "boss"])])
+    assert approvers_of(spec, ApprovalPolicy(rules=rules)) == ([], [["finance"]])
+    narrowed = ApprovalPolicy(rules=rules).tightened(theirs)
+    assert approvers_of(spec, narrowed) == ([], [["finance"], ["finance", "boss"]])
