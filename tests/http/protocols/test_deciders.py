@@ -7,7 +7,20 @@ from typing import Any
 import httpx2
 import pytest
 
-from sojourn import Agent, App, PlanResult, RunPolicy, ToolCallMeta, Toolset, Turn
+from sojourn import (
+    Agent,
+    App,
+    ApprovalPolicy,
+    ApprovalRule,
+    AwaitConfirmation,
+    PlanResult,
+    Principal,
+    RunPolicy,
+    ToolCallMeta,
+    ToolRequest,
+    Toolset,
+    Turn,
+)
 from sojourn.http import create_app
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
@@ -29,6 +42,27 @@ async def refund(session: str) -> str:
     return f"refunded {session}"
 
 
+def is_kim(principal: Principal, call: ToolRequest, wait: AwaitConfirmation) -> bool:
+    """Kim alone."""
+    return principal.subject == "kim"
+
+
+@pay_tools.tool(approvers=is_kim)
+async def open_safe(session: str) -> str:
+    """Open the safe."""
+    return f"opened for {session}"
+
+
+async def plan_safe(turn: Turn) -> PlanResult:
+    """Open the safe once, then say so."""
+    if turn.results:
+        return PlanResult.final(str(turn.results[-1].result or turn.results[-1].error))
+    return PlanResult.calls(open_safe.call(session=turn.messages[-1].text))
+
+
+GUARDED = ApprovalPolicy(rules=[ApprovalRule(tools=["desk.payments.open_safe"], approvers=["guard"])])
+
+
 async def plan(turn: Turn) -> PlanResult:
     """Pay once, then say so."""
     if turn.results:
@@ -45,6 +79,13 @@ async def plan_refund(turn: Turn) -> PlanResult:
 
 app = App(
     agents=[
+        Agent(
+            "desk.safe",
+            planner=plan_safe,
+            uses=[pay_tools],
+            policy=RunPolicy(interrupts_allowed=True, approval=GUARDED),
+            visibility="subject",
+        ),
         Agent(
             "desk.refunder", planner=plan_refund, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)
         ),
@@ -299,3 +340,23 @@ async def test_a_fork_that_decides_takes_the_roles_of_the_call(post, until, door
 
     (made,) = await until(forks)
     assert (await post.client.get_run(made.run_id).result()).text == f"refunded {session}"
+
+
+async def test_a_rule_shows_the_call_that_a_function_judges(post, until):
+    """Of a run that only its subject sees, the inbox of those with the rule's role has the call, and whom the function accepts decides."""
+    started = await post(ANA, "/v1/runs", {"agent_id": "desk.safe", "input": uuid.uuid4().hex})
+    run_id = started.json()["run_id"]
+
+    async def waits_of(who: str) -> list[Any]:
+        got = await post.http.get("/v1/waits", headers={"Authorization": f"Bearer {who}"})
+        return [each for each in got.json()["waits"] if each["run_id"] == run_id]
+
+    kim, guard = "kim@acme+guard", "gus@acme+guard"
+    (wait,) = await until(lambda: waits_of(kim))
+    assert (wait["approvers"], wait["narrowed_to"], wait["approver_check"]) == ([], [["guard"]], "is_kim")
+    assert [len(await waits_of(who)) for who in (guard, RIGHT, "kim@acme")] == [1, 0, 0]
+    body = {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"]}
+    path = f"/v1/runs/{run_id}/approvals"
+    answers = [(await post(who, path, body)).status_code for who in (RIGHT, "kim@acme", guard, kim)]
+    assert answers == [404, 404, 403, 200]
+    assert "opened" in (await post.client.get_run(run_id).result()).text
