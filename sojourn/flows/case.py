@@ -357,7 +357,12 @@ class Case:
         missed = self._done.new_but(self.steps.taken)
         if not missed or not self._open:
             return None
-        names = ", ".join(sorted({result.name for result in missed}))
+        names = ", ".join(sorted({result.name for result in missed} - {APPROVE}))
+        if not names:
+            return (
+                "the flow does not ask again for what a person has just decided: its question, details or approvers are others "
+                "now, and a decision holds only for what was shown"
+            )
         return (
             f"the flow made other calls than before, and not those of {names} again, whose results it has: if it was not "
             "changed by a deploy, something between its steps does not follow from the case alone, such as a clock or a "

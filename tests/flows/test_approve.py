@@ -65,12 +65,22 @@ def agent(name: str, planner, uses=(approvals,), asks=True, **approval) -> Agent
     return Agent(f"till.{name}", planner=planner, uses=list(uses), policy=policy)
 
 
+WORDS = {"question": "Refund it?"}
+
+
+@flow
+def reworded(case: Case) -> str:
+    """Ask in words that a deploy changes."""
+    return "yes" if case.approve(WORDS["question"]) else "no"
+
+
 everything = {"run_tools": ["*"], "asks_for": "nothing"}
 app = App(
     agents=[
         agent("clerk", refund),
         agent("payer", payer, uses=(approvals, till)),
         agent("plain", plain, **everything),
+        agent("reworded", reworded),
         agent("alone", plain, uses=(), asks=False),
         agent("bare", plain, uses=()),
         agent("ruled", plain, rules=[ApprovalRule(tools=["*"], approvers=["finance"])]),
@@ -169,3 +179,17 @@ def test_the_question_of_a_flow_is_one_plain_line():
     assert "**" not in wait.prompt
     assert wait.prompt.startswith("Pay ")
     assert wait.prompt.endswith("now?")
+
+
+async def test_a_reworded_approval_is_asked_for_anew_and_a_note_says_why(client, status_when, monkeypatch):
+    """A decision holds for the words that were shown: with others the person is asked again, and reads no guess about clocks."""
+    run = await client.start("till.reworded", "go")
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    monkeypatch.setitem(WORDS, "question", "Refund 30 EUR?")
+    await run.approve(wait, principal=BOSS)
+    status = await status_when(run, lambda s: [each.prompt for each in s.awaits] == ["Refund 30 EUR?"])
+    (note,) = status.notes
+    assert "a decision holds only for what was shown" in note
+    assert "clock" not in note
+    await run.approve(status.awaits[0], principal=BOSS)
+    assert (await run.result()).text == "yes"
