@@ -10,6 +10,7 @@ the call again.
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -43,7 +44,7 @@ from sojourn.core.values.sizes import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
-from sojourn.network.network_errors import network_failure_of
+from sojourn.network.network_errors import leaves_undecided, network_failure_of
 from sojourn.serving.off_loop import fits, run_in_thread
 from sojourn.serving.still_wanted import begun, begun_in_thread
 
@@ -62,6 +63,9 @@ from .threads import SyncThreads
 __all__ = ["ToolExecution"]
 
 _log = structlog.get_logger("sojourn.tool")
+
+_MAX_LEAVES = 50
+"""How many exceptions of a group are read."""
 
 
 class ToolExecution:
@@ -129,23 +133,30 @@ class ToolExecution:
         try:
             async with clock:
                 return await self._carried_out(sent, meta)
-        except TimeoutError as error:
-            return self._timed_out() if clock.expired() else self._failed(error)
-        except retry.TRANSIENT as error:
-            return self._transient(error)
-        except ToolFailed as error:
-            self._is_decided = True
-            own_hint = raised.attribute(error, "hint")
-            hint = (
-                own_hint.model_copy(update={"tool": self._call.name})
-                if raised.is_a(own_hint, RetryHint)
-                else None
-            )
-            return refusal(self._call, (self._tool_error(error), hint))
         except BaseException as error:
             if is_cancellation(error) or raised.is_a(error, NotWantedError):
                 raise
-            return self._failed(error)
+            if raised.is_a(error, TimeoutError) and clock.expired():
+                return self._timed_out()
+            return self._answer_to(error)
+
+    def _answer_to(self, error: BaseException) -> ToolResult:
+        """The result of a call that raised; of a group that says one thing, as if that had been raised."""
+        leaves = raised.leaves(error, _MAX_LEAVES)
+        first = leaves[0]
+        if len(leaves) == 1 and _is_transient(first):
+            return self._transient(first, is_alone=first is error)
+        if all(raised.is_a(leaf, ToolFailed) and not _is_transient(leaf) for leaf in leaves):
+            return self._refused_by_tool(first)
+        return self._failed(error)
+
+    def _refused_by_tool(self, error: BaseException) -> ToolResult:
+        """The result of a call that its tool has failed for certain."""
+        self._is_decided = True
+        own_hint = raised.attribute(error, "hint")
+        is_hint = raised.is_a(own_hint, RetryHint)
+        hint = own_hint.model_copy(update={"tool": self._call.name}) if is_hint else None
+        return refusal(self._call, (self._tool_error(error), hint))
 
     async def _recorded(self, result: ToolResult) -> ToolResult:
         """The result after the gate, with parts that are too large for a history in storage."""
@@ -253,7 +264,7 @@ class ToolExecution:
 
     def _failed(self, error: BaseException) -> ToolResult:
         fault = network_failure_of(error) if isinstance(error, Exception) else None
-        if fault and fault.outcome_unknown and not changes_nothing(self._spec):
+        if leaves_undecided(error) and not changes_nothing(self._spec):
             self._may_have_acted = True
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
         told = self._tool_error(error)
@@ -266,9 +277,19 @@ class ToolExecution:
         message = f"{self._spec.id} did not answer within {self._limit}"
         return self._again_or(retry.timed_out(self._spec, self._limit), message, "Timeout")
 
-    def _transient(self, error: BaseException) -> ToolResult:
+    def _transient(self, error: BaseException, *, is_alone: bool) -> ToolResult:
+        """The result of a call that met a rate limit or an unavailable service, unless it is repeated.
+
+        Args:
+            error: What the tool raised.
+            is_alone: Whether it raised no group: what else the group's tasks did, and were cancelled in, nobody knows.
+        """
         message = self._tool_error(error).message
-        return self._again_or(retry.transient(self._spec, error, message), message, raised.kind(error))
+        failure = retry.transient(self._spec, error, message)
+        is_said = raised.attribute(error, "outcome_unknown") is False
+        if not changes_nothing(self._spec) and not (is_alone and (is_said or not leaves_undecided(error))):
+            failure = replace(failure, outcome_unknown=True)
+        return self._again_or(failure, message, raised.kind(error))
 
     def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
         """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
@@ -299,6 +320,10 @@ class ToolExecution:
         if injection.whole:
             result = masked_fault(result, injection.whole)
         return masked(result, injection.mask) if injection.mask else result
+
+
+def _is_transient(error: BaseException) -> bool:
+    return any(raised.is_a(error, kind) for kind in retry.TRANSIENT)
 
 
 def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMeta:

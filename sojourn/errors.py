@@ -128,7 +128,7 @@ class ToolUnavailable(ToolFailed):
         message: The error for the planner.
         retry_after: Delay before the next attempt, a duration or seconds; by default as the tool's `Retry` states.
         outcome_unknown: Whether the service may have carried the request out, as when the connection broke off
-            after the request was sent. Then only a tool that is declared `idempotent=True` or `read_only=True` is
+            after the request was sent. By default, whether an exception that this one is raised from says so. Then only a tool that is declared `idempotent=True` or `read_only=True` is
             called again by repairs, with the same idempotency key.
     """
 
@@ -137,7 +137,7 @@ class ToolUnavailable(ToolFailed):
         message: str = "unavailable",
         *,
         retry_after: timedelta | float | None = None,
-        outcome_unknown: bool = False,
+        outcome_unknown: bool | None = None,
     ) -> None:
         super().__init__(message, code="tool_unavailable")
         self.retry_after = _delay(retry_after)

@@ -16,6 +16,8 @@ __all__ = [
     "is_a",
     "is_key",
     "kind",
+    "leaves",
+    "members",
     "parts",
     "roots",
     "text",
@@ -84,6 +86,35 @@ def chain(error: BaseException, most: int) -> Iterator[BaseException]:
 def parts(error: BaseException) -> tuple[BaseException, ...]:
     """The exceptions of an exception group; empty for any other exception."""
     return _PARTS.__get__(error) if is_a(error, BaseExceptionGroup) else ()
+
+
+def members(error: BaseException, most: int) -> Iterator[BaseException]:
+    """The exception, its causes, and the exceptions of the groups among them with theirs, each once; at most `most` of them."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting and len(seen) < most:
+        link = waiting.pop(0)
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        below = before(link)
+        waiting += [*parts(link), *([below] if below else [])]
+
+
+def leaves(error: BaseException, most: int) -> list[BaseException]:
+    """The exceptions that a group, and the groups in it, consist of; the exception itself if it is no group, or a group of more than `most`."""
+    found: list[BaseException] = []
+    waiting, read = [error], 0
+    while waiting:
+        link, read = waiting.pop(), read + 1
+        if read > most:
+            return [error]
+        below = parts(link)
+        waiting += below
+        if not below:
+            found.append(link)
+    return found[::-1]
 
 
 def trace(error: BaseException) -> TracebackType | None:

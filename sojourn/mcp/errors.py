@@ -20,7 +20,7 @@ from sojourn.core.values.text import plain
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.text import masked
-from sojourn.network.network_errors import UNDECIDED_STATUSES
+from sojourn.network.network_errors import is_undecided
 
 if TYPE_CHECKING:
     from mcp import MCPError
@@ -172,7 +172,7 @@ def _error_of_exchange(exchange: Exchange) -> SojournError | None:
         return ToolUnavailable(
             f"its MCP server answers HTTP {status}",
             retry_after=exchange.retry_after,
-            outcome_unknown=status in UNDECIDED_STATUSES,
+            outcome_unknown=is_undecided(status),
         )
     if status >= 300 and not exchange.is_json:
         return ServerUnusable(f"its MCP server answers HTTP {status}")

@@ -14,11 +14,14 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
+from sojourn.contracts import raised
+
 __all__ = [
     "RETRIED_STATUSES",
-    "UNDECIDED_STATUSES",
     "NetworkFailure",
     "client_classes",
+    "is_undecided",
+    "leaves_undecided",
     "network_failure_of",
     "retry_after_of",
     "status_of",
@@ -27,8 +30,27 @@ __all__ = [
 RETRIED_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """HTTP statuses after which a repetition may succeed."""
 
-UNDECIDED_STATUSES: Final = frozenset({500, 502, 504})
-"""Statuses of a server, or of a gateway before it, that failed while it carried the request out."""
+_NOT_EXECUTED: Final = {
+    501: "the server does not support the method (RFC 9110, 15.6.2)",
+    503: "the server cannot handle the request now (RFC 9110, 15.6.4)",
+    505: "the server refuses the version of HTTP (RFC 9110, 15.6.6)",
+    511: "a proxy on the way wants credentials (RFC 6585, 6)",
+    521: "the origin refused the connection (Cloudflare)",
+    523: "the origin cannot be reached (Cloudflare)",
+    525: "the TLS handshake with the origin failed (Cloudflare)",
+    526: "the certificate of the origin is invalid (Cloudflare)",
+    529: "the server is overloaded (Anthropic)",
+}
+"""Server errors that say that the request was not carried out, and why. After every other one it may have been: 500, a gateway's 502 and
+504 (RFC 9110), a CDN's 520, 522 and 524, whose connection to the origin was open or may have been, and those that nobody has defined."""
+
+_UNDECIDED_CLIENT_ERRORS: Final = {
+    408: "the server waited too long for the request (RFC 9110, 15.5.9), and some proxies answer so when the server behind them is slow",
+    409: "the request is a conflict (RFC 9110, 15.5.10), as with an earlier one under the same key that is still being carried out "
+    "(draft-ietf-httpapi-idempotency-key-header)",
+}
+"""Client errors after which the request, or an earlier one under the same key, may have been carried out, and why. Every other one refuses it:
+425 (RFC 8470) and 429 (RFC 6585) for now, the rest for good."""
 
 _BEFORE_SENDING = {"ConnectError", "ConnectTimeout", "PoolTimeout"}
 """Errors of a client that has no connection yet."""
@@ -36,6 +58,9 @@ _BEFORE_SENDING = {"ConnectError", "ConnectTimeout", "PoolTimeout"}
 _CLIENTS = {"httpx", "httpx2"}
 
 _MAX_LINKS = 8
+
+_MAX_READ = 50
+"""How many exceptions of a chain, with the groups in it, are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +119,22 @@ def network_failure_of(error: BaseException) -> NetworkFailure | None:
     return _raised(error)
 
 
+def is_undecided(status: int) -> bool:
+    """Whether the request may have been carried out although it was answered with this HTTP status."""
+    is_server_error = 500 <= status <= 599
+    return status in _UNDECIDED_CLIENT_ERRORS or (is_server_error and status not in _NOT_EXECUTED)
+
+
+def leaves_undecided(error: BaseException) -> bool:
+    """Whether an exception, or one that it was raised from or has in it, reports a request that may have been carried out."""
+    return any(
+        fault is not None and fault.outcome_unknown
+        for link in raised.members(error, _MAX_READ)
+        if raised.is_a(link, Exception)
+        for fault in [network_failure_of(link)]
+    )
+
+
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an exception's `response`, of any library; None if it has none."""
     status: Any = getattr(vars(error).get("response"), "status_code", None)
@@ -121,7 +162,7 @@ def _answered(status: int, error: BaseException) -> NetworkFailure:
         description=f"HTTP {status} {HTTPStatus(status).phrase}",
         status=status,
         retry_after=retry_after_of(headers.get("retry-after")),
-        outcome_unknown=status in UNDECIDED_STATUSES,
+        outcome_unknown=is_undecided(status),
     )
 
 

@@ -55,7 +55,7 @@ async def test_every_other_failure_passes_as_it_is(loopback, client, part):
 
 @pytest.mark.parametrize(
     ("part", "is_unknown"),
-    [(503, False), (408, False), (500, True), (502, True), (504, True)]
+    [(425, False), (503, False), (408, True), (500, True), (502, True), (504, True)]
     + [(part, True) for part in ("silent", "reset", "hang_up")],
     ids=str,
 )

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from datetime import timedelta
 
+import httpx2
 import pytest
 
 from sojourn import (
@@ -11,6 +12,7 @@ from sojourn import (
     CallFailed,
     Case,
     PlanResult,
+    RateLimited,
     Retry,
     RunFailed,
     RunPolicy,
@@ -18,6 +20,7 @@ from sojourn import (
     ToolFailed,
     ToolRequest,
     Toolset,
+    ToolUnavailable,
     flow,
     http_client,
     network_faults,
@@ -572,6 +575,117 @@ async def test_what_a_tool_raises_says_whether_it_may_have_acted(serve):
     client = await serve(planner=each, uses=(tools,), policy=ALONE)
     assert (await client.execute("test.agent", "go")).text == "done"
     assert told == {"slips": True, "reads": False, "refused": False, "decides": False, "misfits": True}
+
+
+def _raised_from(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
+NO_ANSWER = httpx2.ReadTimeout("")
+REFUSED = httpx2.ConnectError("")
+RAISED = {
+    "a group with what the tool denies": (
+        ExceptionGroup("", [ToolFailed("no money", code="broke")]),
+        "broke",
+        False,
+    ),
+    "a group of groups with that": (
+        ExceptionGroup("", [ExceptionGroup("", [ToolFailed("no money", code="broke")])]),
+        "broke",
+        False,
+    ),
+    "a group with something else too": (
+        ExceptionGroup("", [ToolFailed("no money"), KeyError("x")]),
+        "ExceptionGroup",
+        True,
+    ),
+    "a group with an open request": (ExceptionGroup("", [NO_ANSWER]), "ExceptionGroup", True),
+    "a group with a refusal for now": (
+        ExceptionGroup("", [ToolUnavailable("busy")]),
+        "tool_unavailable",
+        True,
+    ),
+    "unavailable": (ToolUnavailable("busy"), "tool_unavailable", False),
+    "unavailable, from no answer": (
+        _raised_from(ToolUnavailable("busy"), NO_ANSWER),
+        "tool_unavailable",
+        True,
+    ),
+    "unavailable, from no connection": (
+        _raised_from(ToolUnavailable("busy"), REFUSED),
+        "tool_unavailable",
+        False,
+    ),
+    "unavailable, from a group with no answer": (
+        _raised_from(ToolUnavailable("busy"), ExceptionGroup("", [NO_ANSWER])),
+        "tool_unavailable",
+        True,
+    ),
+    "unavailable, as its author knows": (
+        _raised_from(ToolUnavailable("busy", outcome_unknown=False), NO_ANSWER),
+        "tool_unavailable",
+        False,
+    ),
+    "a rate limit, from no answer": (_raised_from(RateLimited(), NO_ANSWER), "rate_limited", True),
+    "denied, from no answer": (_raised_from(ToolFailed("no money", code="broke"), NO_ANSWER), "broke", False),
+    "a refused connection after no answer": (
+        _raised_from(ConnectionRefusedError(), NO_ANSWER),
+        "tool_unavailable",
+        True,
+    ),
+    "its own cancellation": (asyncio.CancelledError("mine"), "RuntimeError", True),
+    "a group with its own cancellation": (
+        BaseExceptionGroup("", [asyncio.CancelledError()]),
+        "RuntimeError",
+        True,
+    ),
+}
+
+
+async def test_groups_causes_and_a_tools_own_cancellation_say_whether_it_may_have_acted(serve):
+    """Whatever an exception is wrapped in: what the tool denies is definite, and a request without an answer is not; in a thread too."""
+    tools = Toolset("desk.bank")
+
+    @tools.tool(retry=Retry(max_attempts=1))
+    async def fail(how: str) -> str:
+        raise RAISED[how][0]
+
+    @tools.tool(retry=Retry(max_attempts=1))
+    def fail_in_thread(how: str) -> str:
+        raise RAISED[how][0]
+
+    @tools.tool(read_only=True, retry=Retry(max_attempts=1))
+    async def read(how: str) -> str:
+        raise RAISED[how][0]
+
+    def id_of(tool, how: str) -> str:
+        return f"{tool.id.tool}-{list(RAISED).index(how)}"
+
+    class Each:
+        """A planner that makes all calls at once."""
+
+        async def plan_start(self, turn) -> PlanResult:
+            made = [(tool, how) for how in RAISED for tool in (fail, fail_in_thread, read)]
+            return PlanResult.calls(
+                *(
+                    ToolRequest(name=tool.id, payload={"how": how}, tool_call_id=id_of(tool, how))
+                    for tool, how in made
+                )
+            )
+
+        async def plan_resume(self, turn) -> PlanResult:
+            return PlanResult.final("done")
+
+    client = await serve(planner=Each(), uses=(tools,), policy=ALONE)
+    run = await client.start("test.agent", "go")
+    await run.result()
+    told = {result.tool_call_id: result.error for result in results_of(await run.transcript())}
+    for how, (_, code, unknown) in RAISED.items():
+        for tool, is_open in ((fail, unknown), (fail_in_thread, unknown), (read, False)):
+            error = told[id_of(tool, how)]
+            assert (how, tool.id, error.outcome_unknown) == (how, tool.id, is_open)
+        assert (how, told[id_of(fail, how)].code) == (how, code)
 
 
 async def test_a_flow_knows_that_a_call_that_was_cut_off_may_have_taken_effect(serve):
