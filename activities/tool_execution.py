@@ -268,7 +268,8 @@ class ToolExecution:
             self._may_have_acted = True
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
         told = self._tool_error(error)
-        if self._is_its_own and fault is None and not changes_nothing(self._spec):
+        is_silent = fault is None and not self._may_have_acted
+        if self._is_its_own and is_silent and not changes_nothing(self._spec):
             # The tool may have sent its request before it raised, as where it cannot read the service's answer.
             told = told.model_copy(update={"outcome_unknown": True})
         return refusal(self._call, (told, None))

@@ -65,9 +65,15 @@ def test_a_call_that_may_have_taken_effect_says_so(is_known):
     assert "Repeating it changes nothing more." not in again
 
 
-@pytest.mark.parametrize("is_unknown", [True, False])
-def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(is_unknown):
-    """What decides on a repetition, and the failed call itself, say that an earlier attempt may have taken effect; nothing says then that repeating is harmless."""
+@pytest.mark.parametrize(
+    ("said", "is_unknown"),
+    [
+        ("the bank is away; the call may have taken effect, its outcome is unknown", True),
+        ("the bank is away", False),
+    ],
+)
+def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(said, is_unknown):
+    """What decides on a repetition, and the failed call itself, say that it may have taken effect; nothing says then that repeating is harmless."""
     tool = ShownTool(annotations=Annotations(destructive=True, idempotent=True))
     call = {"id": "w", "tool_call_id": "c", "tool": "a.b.pay", "payload": {"to": "x"}, "payload_digest": "d"}
     wait = AwaitConfirmation(**call, shown=tool, outcome_unknown=is_unknown)
@@ -77,7 +83,23 @@ def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(is_unknow
     told = {each.text for each in view_of(wait).consequences}
     assert ("Repeating it changes nothing more." in told) is not is_unknown
     assert ("An earlier attempt may have taken effect; its outcome is unknown." in told) is is_unknown
-    error = ToolError(message="the bank is away", outcome_unknown=is_unknown)
+    in_tree = tree_of(ToolError(message=said, outcome_unknown=is_unknown))
+    assert ("An earlier attempt may have taken effect" in in_place) is is_unknown
+    assert ("This call may have taken effect; its outcome is unknown." in in_tree) is is_unknown
+    assert ("Outcome unknown:" in in_tree) is is_unknown
+
+
+def test_a_plain_exception_is_no_alarm():
+    """What a tool raised may come after its effect: one quiet sentence says so, below the error."""
+    html = tree_of(ToolError(message="missing argument", code="TypeError", outcome_unknown=True))
+    assert "Outcome unknown" not in html
+    assert "outcome is unknown" not in html
+    assert html.index("missing argument") < html.index("What the tool did before it raised this stands.")
+    assert "stands." not in tree_of(ToolError(message="no money", code="ToolFailed"))
+
+
+def tree_of(error: ToolError) -> str:
+    """A failed call in the page of its run."""
     entry = Call(
         key="call-c",
         event_id="0-000001-00000",
@@ -86,8 +108,6 @@ def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(is_unknow
         result=ToolResult(name="a.b.pay", tool_call_id="c", error=error),
         state="failed",
     )
+    visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
     shown = {"value": shown_value, "line": line_of}
-    in_tree = render("entry.html", run_id="r", entry=entry, shown=shown, visit=visit, url=Links(""))
-    for html in (in_place, in_tree):
-        assert ("An earlier attempt may have taken effect" in html) is is_unknown
-    assert ("Outcome unknown:" in in_tree) is is_unknown
+    return render("entry.html", run_id="r", entry=entry, shown=shown, visit=visit, url=Links(""))

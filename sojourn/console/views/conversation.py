@@ -50,6 +50,7 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.payload.unknown_outcome import doubt_about
 from sojourn.core.values.merge_patch import memory_after
 
 __all__ = ["MOST_CALLS", "Conversation", "items_shown", "json_text", "markdown_of"]
@@ -457,10 +458,7 @@ def _settle(call: Call, result: ToolResult) -> None:
         hint = result.retry_hint
         call.hint = hint.message or hint.clarifying_question or hint.reason.replace("_", " ")
     if result.error is not None:
-        is_unknown = result.error.outcome_unknown or bool(
-            result.retry_hint and result.retry_hint.outcome_unknown
-        )
-        call.error = f"{'Outcome unknown: ' if is_unknown else ''}{result.error}"
+        call.error = f"{'Outcome unknown: ' if doubt_about(result) == 'unknown' else ''}{result.error}"
         code = result.error.code or ""
         call.state = "denied" if code == "denied" else "not_executed" if code in _NOT_EXECUTED else "failed"
         return

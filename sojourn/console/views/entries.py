@@ -16,6 +16,7 @@ from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
 
 __all__ = [
     "MOST_TEXT",
@@ -186,6 +187,11 @@ class Call(Entry):
     def hint(self) -> RetryHint | None:
         """How it can be repaired."""
         return self.result.retry_hint if self.result else None
+
+    @property
+    def doubt(self) -> Doubt:
+        """Whether it may have taken effect although it failed."""
+        return doubt_about(self.result) if self.result else ""
 
     @property
     def bounds(self) -> Bounds | None:

@@ -1,14 +1,18 @@
 """Unknown outcomes: which failures leave it open if a call took effect, and how its result says so."""
 
-from typing import Any
+from typing import Any, Literal
 
 from sojourn.contracts import raised
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import clip
 
-__all__ = ["changes_nothing", "leaves_unknown", "may_repeat", "outcome_unknown"]
+__all__ = ["Doubt", "changes_nothing", "doubt_about", "leaves_unknown", "may_repeat", "outcome_unknown"]
 
+Doubt = Literal["", "unknown", "raised"]
+"""`unknown`: an attempt was cut off, lost, or got no answer; `raised`: the tool raised an exception, perhaps after its effect."""
+
+_FACT = "the call may have taken effect, its outcome is unknown"
 _MAX_ERROR = 2_000
 _MAX_MESSAGE = 600
 
@@ -36,6 +40,19 @@ def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
     return raised.attribute(error, "outcome_unknown") is True
 
 
+def doubt_about(result: ToolResult) -> Doubt:
+    """What a person is told of a failed call that may have taken effect.
+
+    Of an exception that says nothing of the outcome the fact stands, but it is seldom news: most are mistakes before any
+    effect. So it is no alarm.
+    """
+    error, hint = result.error, result.retry_hint
+    if error is None or not (error.outcome_unknown or (hint and hint.outcome_unknown)):
+        return ""
+    is_known = hint is not None or _FACT in error.message
+    return "unknown" if is_known else "raised"
+
+
 def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:
     """A failed result that says that the call, or an earlier attempt of it, may have taken effect.
 
@@ -46,7 +63,7 @@ def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResu
     error, hint = result.error, result.retry_hint
     if error is None or error.outcome_unknown:
         return result
-    message = clip(f"{error.message}; the call may have taken effect, its outcome is unknown", _MAX_ERROR)
+    message = f"{clip(error.message, _MAX_ERROR - len(_FACT) - 2)}; {_FACT}"
     changes: dict[str, Any] = {
         "error": error.model_copy(update={"message": message, "outcome_unknown": True})
     }

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sojourn import RateLimited, RetryHint, ToolError, ToolResult, Toolset, ToolUnavailable
-from sojourn.core.payload.unknown_outcome import leaves_unknown, may_repeat, outcome_unknown
+from sojourn.core.payload.unknown_outcome import doubt_about, leaves_unknown, may_repeat, outcome_unknown
 
 
 def spec(**options):
@@ -57,3 +57,14 @@ def test_a_result_says_it_once(repeatable):
     assert ("Do not repeat it" in said.retry_hint.message) is not repeatable
     assert outcome_unknown(said) is said
     assert outcome_unknown(ToolResult(result=1)) == ToolResult(result=1)
+
+
+def test_an_exception_is_less_of_a_doubt_than_an_attempt_that_was_lost():
+    """A person is alarmed by a cut-off call, a lost worker and a lost answer, and not by an exception that says nothing."""
+    raised = ToolResult(error=ToolError(message="KeyError: 'x'", outcome_unknown=True))
+    assert doubt_about(raised) == "raised"
+    cut = ToolResult(error=ToolError(message="x" * 3_000, code="canceled"))
+    assert doubt_about(cut) == doubt_about(ToolResult(result=1)) == ""
+    assert doubt_about(outcome_unknown(cut)) == "unknown"
+    hint = RetryHint(reason="timeout", tool="a.b.c", outcome_unknown=True)
+    assert doubt_about(raised.model_copy(update={"retry_hint": hint})) == "unknown"
