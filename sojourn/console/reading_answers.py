@@ -38,6 +38,8 @@ VERDICTS = {
 }
 """How a wait has ended then, as `views/steps.py` says it."""
 
+_ELSEWHERE = "Approve the call by the command that shows all of them, or deny it."
+
 Body = AnswerBody | ApprovalBody | ToolResultsBody
 """What a wait is answered by."""
 
@@ -64,6 +66,8 @@ def read_answer(wait: Await, view: WaitView, form: Form) -> Read:
     view = replace(view, reason=form.text("reason"))
     try:
         match do, view.kind:
+            case (("approve" | "approve_tool"), "approval") if not view.is_whole:
+                return Read(None, replace(view, fault="The arguments were not shown whole.", then=_ELSEWHERE))
             case (("approve" | "approve_tool" | "deny"), "approval"):
                 return Read(_decision(view, do, form), view)
             case "decline", "question":

@@ -69,6 +69,8 @@ class Arguments:
     """All of them, as JSON."""
     is_compared: bool
     """Whether changes are those from another call."""
+    is_whole: bool
+    """Whether all of them can be read here: in the rows, or as JSON where there are more."""
 
     @property
     def changed(self) -> int:
@@ -104,8 +106,16 @@ def arguments_of(
             for path, value in old.items()
             if path not in leaves
         ]
-    whole = shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str))
-    return Arguments(tuple(rows), count - len(leaves), whole[:MAX_VALUE], before is not None)
+    whole, left_out = (
+        shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str)),
+        count - len(leaves),
+    )
+    is_whole = (
+        len(whole) <= MAX_VALUE
+        if left_out
+        else all(max(row.length, row.name_length) <= MAX_VALUE for row in rows)
+    )
+    return Arguments(tuple(rows), left_out, whole[:MAX_VALUE], before is not None, is_whole)
 
 
 def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:

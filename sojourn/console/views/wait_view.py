@@ -162,6 +162,11 @@ class WaitView:
         """How long the asking about the tool can be stopped: `turn`, `run` or `never`."""
         return self.call.stop_asking if self.call else "never"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its page shows all that an approval covers; what it does not show is not approved there."""
+        return self.arguments is None or self.arguments.is_whole
+
     def may_settle(self, asking: Principal) -> bool:
         """Whether somebody may settle it in some way; whoever asked for a call may at least deny it."""
         if self.call is None:
