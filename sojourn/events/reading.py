@@ -11,6 +11,7 @@ from sojourn.contracts.ids import place_in, place_of
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.events.history import HistoryReader
+from sojourn.serving.pace import Pace
 
 __all__ = ["MAX_CHAIN", "Kept", "Reading"]
 
@@ -50,19 +51,22 @@ class Reading:
     async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
         """The further records, each with its events; where this was cancelled, a second call goes on, if the reading `is_whole`."""
         self._pages = self._pages or self._pages_of(self.execution)
+        pace = Pace()
         for _ in range(MAX_CHAIN):
             async for history_event in self._pages:
                 self.is_whole = False
-                record = await self._reader.record(history_event)
-                if self._reader.unreadable:
-                    raise unreadable(self.fold.run_id, self._reader.unreadable)
-                events = self.fold.feed(record) if record else []
+                with pace:
+                    record = await self._reader.record(history_event)
+                    if self._reader.unreadable:
+                        raise unreadable(self.fold.run_id, self._reader.unreadable)
+                    events = self.fold.feed(record) if record else []
                 self.is_whole = True
-                if record is None:
-                    continue
-                self.place = place_in(self.fold.chain, record.id)
-                self._continued, self._last = record.name if record.kind == "continued" else "", record.kind
-                yield record, events
+                if record is not None:
+                    self.place = place_in(self.fold.chain, record.id)
+                    self._continued = record.name if record.kind == "continued" else ""
+                    self._last = record.kind
+                    yield record, events
+                await pace.rest()
             if self._reader.opening_unreadable and self._last != "run_failed":
                 raise unreadable(self.fold.run_id, self._reader.opening_unreadable)
             if not self._continued:

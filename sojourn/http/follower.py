@@ -18,6 +18,7 @@ from sojourn.events.live_text import ENDS
 from sojourn.events.stream import stream
 from sojourn.http.shown import shown
 from sojourn.live import Delta, LiveTransport
+from sojourn.serving.pace import Pace
 
 __all__ = ["Entry", "Follower", "OpenPlan"]
 
@@ -145,7 +146,7 @@ class Follower:
         self._end()
 
     async def _read(self) -> None:
-        temporal, storage = self.client.temporal, self.client.storage
+        temporal, storage, pace = self.client.temporal, self.client.storage, Pace()
         events = stream(
             temporal,
             self.run_id,
@@ -159,7 +160,9 @@ class Follower:
         try:
             async with aclosing(events):
                 async for event in events:
-                    self._add(shown(event))
+                    with pace:
+                        self._add(shown(event))
+                    await pace.rest()
         except Exception as error:  # noqa: BLE001 - raised where the events are read
             self.failure = error
         finally:

@@ -13,6 +13,7 @@ from sojourn.http.follower import Entry, Follower
 from sojourn.http.problems import Problem, stopped
 from sojourn.http.shown import shown
 from sojourn.http.unread import Unread
+from sojourn.serving.pace import Pace
 
 __all__ = ["Subscription"]
 
@@ -99,7 +100,7 @@ class Subscription:
 
     async def _history(self) -> AsyncGenerator[list[Delivery]]:
         """What the history has after the cursor; the follower keeps only the end of it."""
-        client = self._follower.client
+        client, pace = self._follower.client, Pace()
         events = stream(
             client.temporal,
             self._follower.run_id,
@@ -110,8 +111,11 @@ class Subscription:
         )
         async with aclosing(events):
             async for read in events:
-                event = shown(read)
-                yield [self._delivered(event, event_line(event))]
+                with pace:
+                    event = shown(read)
+                    delivered = self._delivered(event, event_line(event))
+                yield [delivered]
+                await pace.rest()
 
     def _take(self) -> list[Delivery]:
         entries = _within(self._follower.since(self._seq, BATCH), BATCH_BYTES)

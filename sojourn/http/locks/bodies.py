@@ -5,6 +5,8 @@ Only a form of a page may have files, which are not.
 
 import asyncio
 import json
+import re
+from collections.abc import Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,6 +17,7 @@ from sojourn.http.locks.requests import header_values, refuse
 from sojourn.http.locks.rooms import Room, Share
 from sojourn.http.locks.site import has_files
 from sojourn.http.problems import Problem
+from sojourn.serving.pace import Pace
 
 __all__ = ["Bodies", "depth_of"]
 
@@ -26,6 +29,9 @@ MAX_VALUES = 100_000
 
 LONG = 32 * 1024
 """Size of a body whose names are compared in a thread, since that takes milliseconds."""
+
+CHUNK = 64 * 1024
+"""Bytes of a body that are counted at once."""
 
 OBJECT = 500
 """Bytes that one counts for, beside its text."""
@@ -39,6 +45,7 @@ STRANGER_BYTES = 8 * 1024
 STRANGER_SECONDS = 10.0
 """Longest time for it."""
 
+_BACKSLASHES = re.compile(rb"\\*")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _CLOSE = {"Connection": "close"}
 
@@ -83,7 +90,7 @@ class Bodies:
             charge(scope, len(body or b"") / COST)
             if body is not None and not has_files(scope):
                 _check_text(body)
-                share.reach(len(body) + OBJECT * _check_json(body, self._max_depth))
+                share.reach(len(body) + OBJECT * await _check_json(body, self._max_depth))
                 await _check_names(body)
         except Problem as problem:
             await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
@@ -167,28 +174,59 @@ def depth_of(body: bytes, most: int) -> int:
         body: The body; of what is not JSON, the depth of its brackets.
         most: The depth at which counting ends.
     """
-    if body.count(b"[") + body.count(b"{") <= most:
-        return 0
-    return _depth_of_plain(_plain(body), most)
+    scan = _Scan(most)
+    for chunk in _chunks(body):
+        scan.add(chunk)
+    return scan.deepest
 
 
-def _plain(body: bytes) -> bytes:
-    """A body of JSON without its texts; what comes after a quote without its end is a text too."""
-    if b"\\" in body:
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(body.split(b'"')[::2])
+class _Scan:
+    """What a body of JSON has outside its texts; it takes the body in the pieces of `_chunks`.
+
+    Args:
+        most: The depth at which counting ends.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.objects = 0
+        """Objects so far."""
+        self.commas = 0
+        """Commas so far."""
+        self.deepest = 0
+        """The depth so far."""
+        self._most = most
+        self._depth = 0
+        self._is_in_text = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Count a piece; what comes after a quote without its end is a text too."""
+        if b"\\" in chunk:
+            chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = chunk.split(b'"')
+        plain = b"".join(parts[self._is_in_text :: 2])
+        self._is_in_text ^= (len(parts) - 1) & 1
+        self.objects += plain.count(b"{")
+        self.commas += plain.count(b",")
+        if self.deepest > self._most:
+            return
+        for sign in plain.translate(None, _NO_BRACKETS):
+            self._depth += 1 if sign in b"[{" else -1
+            if self._depth > self.deepest:
+                self.deepest = self._depth
+                if self.deepest > self._most:
+                    break
 
 
-def _depth_of_plain(plain: bytes, most: int) -> int:
-    """The same of a body whose texts were taken out."""
-    deepest = depth = 0
-    for sign in plain.translate(None, _NO_BRACKETS):
-        depth += 1 if sign in b"[{" else -1
-        if depth > deepest:
-            deepest = depth
-            if deepest > most:
-                break
-    return deepest
+def _chunks(body: bytes) -> Iterator[bytes]:
+    """A body in pieces, none of which ends between a backslash and what it escapes."""
+    begin = 0
+    while begin < len(body):
+        end = begin + CHUNK
+        if body[end - 1 : end] == b"\\":
+            run = _BACKSLASHES.match(body, end)
+            end = (run.end() if run else end) + 1
+        yield body[begin:end]
+        begin = end
 
 
 def _check_text(body: bytes) -> None:
@@ -203,8 +241,10 @@ def _check_text(body: bytes) -> None:
         raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")
 
 
-def _check_json(body: bytes, max_depth: int) -> int:
+async def _check_json(body: bytes, max_depth: int) -> int:
     """Check that a body is neither too deep nor a multitude of values, and return how many objects it has at most.
+
+    It ends with the first piece that is too much, and gives the loop to others between two pieces.
 
     Raises:
         Problem: It is.
@@ -212,19 +252,22 @@ def _check_json(body: bytes, max_depth: int) -> int:
     objects = body.count(b"{")
     if objects + body.count(b"[") <= max_depth and body.count(b",") < MAX_VALUES:
         return objects
-    plain = _plain(body)
-    objects = plain.count(b"{")
-    if objects > MAX_OBJECTS or plain.count(b",") >= MAX_VALUES:
-        raise Problem(
-            413,
-            "too_many_values",
-            f"the body has more than {MAX_OBJECTS:,} objects, or {MAX_VALUES:,} values",
-            then="Send fewer and larger ones; a large table is better passed by reference.",
-        )
-    if _depth_of_plain(plain, max_depth) > max_depth:
-        detail = f"the body is nested more than {max_depth} levels deep"
-        raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
-    return objects
+    scan, pace = _Scan(max_depth), Pace()
+    for chunk in _chunks(body):
+        with pace:
+            scan.add(chunk)
+        if scan.objects > MAX_OBJECTS or scan.commas >= MAX_VALUES:
+            raise Problem(
+                413,
+                "too_many_values",
+                f"the body has more than {MAX_OBJECTS:,} objects, or {MAX_VALUES:,} values",
+                then="Send fewer and larger ones; a large table is better passed by reference.",
+            )
+        if scan.deepest > max_depth:
+            detail = f"the body is nested more than {max_depth} levels deep"
+            raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
+        await pace.rest()
+    return scan.objects
 
 
 async def _check_names(body: bytes) -> None:

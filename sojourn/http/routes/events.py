@@ -1,6 +1,5 @@
 """The events of a run, as an array or as a stream: the same for `/v1/runs` and for `/v1/sessions`."""
 
-import asyncio
 from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from sojourn.http.routes.answering import STREAM, problems
 from sojourn.http.service import Service
 from sojourn.http.shown import shown
 from sojourn.http.sse import EventStream, wants_stream
+from sojourn.serving.pace import Pace
 
 __all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
 
@@ -25,7 +25,7 @@ MAX_BYTES = 4_000_000
 """Bytes after which an array of events ends, whatever its limit; the next one goes on from its cursor."""
 
 FREE = 100
-"""Events that are read before a request needs a turn among those that read much; another task has the loop after as many."""
+"""Events that are read before a request needs a turn among those that read much."""
 
 After = Annotated[
     str | None,
@@ -88,7 +88,7 @@ async def events_answer(
     if wants_stream(request.headers.get("accept")):
         cursor = await cursor_at(run, place)
         return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
-    read = 0
+    read, pace = 0, Pace()
     async with reading(begins_free=True) as take_turn:
         cursor = await cursor_at(run, place) if children else _plain(run, place)
         lines, size = list[bytes](), 0
@@ -97,8 +97,9 @@ async def events_answer(
                 read += 1
                 if not read % FREE:
                     await take_turn()
-                    await asyncio.sleep(0)
-                line = event_line(shown(event)).encode()
+                await pace.rest()
+                with pace:
+                    line = event_line(shown(event)).encode()
                 size += len(line) + 1
                 if lines and (size > MAX_BYTES or not fits(request.scope, len(line) + 1)):
                     break

@@ -27,6 +27,7 @@ from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, ev
 from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.service import Service
 from sojourn.http.shown import shown
+from sojourn.serving.pace import Pace
 
 __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 
@@ -62,7 +63,7 @@ Status = Literal[
     "running", "waiting", "paused", "idle", "completed", "failed", "canceled", "terminated", "timed_out"
 ]
 
-_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
 
 routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
 
@@ -221,8 +222,12 @@ async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Res
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     async with reading():
-        told = shown(await run.transcript())
-        return Response(_MESSAGES.dump_json(told), media_type="application/json")
+        pace, told = Pace(), list[bytes]()
+        for message in await run.transcript():
+            with pace:
+                told.append(_MESSAGE.dump_json(shown(message)))
+            await pace.rest()
+        return Response(b"[" + b",".join(told) + b"]", media_type="application/json")
 
 
 @routes.get("/{run_id:path}/events", summary="Read or follow a run's events", **EVENTS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sojourn.http.locks import bodies
 from sojourn.http.locks.bodies import depth_of
 from sojourn.http.locks.locked import Locks
 
@@ -176,3 +177,12 @@ def test_no_body_takes_long_to_measure(body):
     began = time.process_time()
     depth_of(body, 100)
     assert time.process_time() - began < 1
+
+
+@given(st.text('[]{}"\\:,a', max_size=40), st.integers(1, 7))
+def test_a_body_is_measured_alike_in_pieces(text, size):
+    """Wherever a piece ends, in a text or behind a backslash, the depth is that of the whole body."""
+    whole = depth_of(text.encode(), 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "CHUNK", size)
+        assert depth_of(text.encode(), 100) == whole
