@@ -131,7 +131,7 @@ class Fork:
         fork, state = self._opening_with(principal=principal), self.begins.state
         # A copy of a message is sent by whoever forks, not by who sent the original.
         waiting = tuple(changed(sent, principal=None) for sent in state.inbox.waiting)
-        askers = () if state.is_idle else askers_of(state.askers, state.acts_for)
+        askers = state.askers if state.is_idle else askers_of(state.askers, state.acts_for)
         state = changed(
             fork.begins.state,
             sender=None,

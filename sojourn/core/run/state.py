@@ -119,7 +119,7 @@ class RunState:
     sender: Principal | None = None
     """Who sent the message of the present turn, with the roles of all whose messages joined it; None for whoever started the run."""
     askers: tuple[Principal, ...] = ()
-    """Who has asked for the present turn, without roles: the senders of its messages, in a fork who asked in its origin, in a child run who asked for the turn of its parent."""
+    """Who has asked for the present turn, without roles: the senders of its messages, and those of an interrupted turn before it; in a fork who asked in its origin, in a child run who asked for the turn of its parent."""
     participants: tuple[str, ...] = ()
     """In a conversation that not all of its tenant may see: the marks of those who have sent messages."""
     opening_turn: int = 0
@@ -493,7 +493,7 @@ class RunState:
             inbox=inbox,
             taken=tuple(sent.message_id for sent in opening),
             sender=least_of(None, *(sent.principal for sent in opening)),
-            askers=_with_senders((), opening),
+            askers=_with_senders(self.askers, opening),
             opened_after=len(self.new),
             new=(*self.new, *(sent.message for sent in opening)),
             turn=turn,
@@ -576,7 +576,7 @@ class RunState:
             totals=RunTotals(),
             taken=(),
             sender=None,
-            askers=(),
+            askers=() if self.interrupted is None else askers_of(self.askers, self.acts_for),
             new=told,
             limit=None,
             unseen=unseen,

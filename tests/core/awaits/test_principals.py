@@ -219,3 +219,14 @@ def test_only_so_many_askers_are_known():
     known = askers_of((), *many, *many, None)
     assert [each.subject for each in known] == [each.subject for each in many[:MAX_ASKERS]]
     assert not any(each.roles for each in known)
+
+
+def test_who_asked_in_an_interrupted_turn_has_asked_in_the_next_one():
+    """The next planner gets the words to which nobody has answered; once a turn has ended by itself, they are past."""
+    state = with_messages(talking(), sent("1", ANA)).turn_opened()
+    eve = Principal(subject="eve", tenant="acme", roles=["user"])
+    state = with_messages(state, sent("2", eve, "interrupt")).turn_ended().turn_opened()
+    assert state.acts_for == eve
+    assert state.also_asked_by == (without_roles(ANA),)
+    state = with_messages(state, sent("3", ADM)).turn_ended().turn_opened()
+    assert (state.acts_for, state.also_asked_by) == (ADM, ())
