@@ -99,19 +99,36 @@ class Dispatcher:
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # the program that executes an external call decides about it
+        return await self.asking(call, made, tool, is_always=verdict.is_always)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the run may ask a person about a call."""
+        return self.limits.interrupts_allowed and self.limits.approval.asks
+
+    async def asking(self, call: ToolRequest, made: Dispatch, tool: AnyTool, *, is_always: bool) -> Dispatch:
+        """The dispatch of a call about which a person is asked first, unless its arguments are invalid or nobody may approve it.
+
+        Args:
+            call: The call with its arguments parsed.
+            made: Its dispatch.
+            tool: The tool.
+            is_always: Whether a person is asked even after the asking about the tool was stopped.
+        """
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
-        if approvers_of(spec, self.limits.approval, payload) is None:
+        approval = self.limits.approval
+        if approvers_of(tool.spec, approval, payload) is None:
             return Dispatch(kind="answered", result=denied(call, NO_APPROVER))
         confirm = confirmation_of(
-            spec,
+            tool.spec,
             call,
             payload,
-            self.limits.approval,
+            approval,
             asked_by=self.run.principal,
             also_asked_by=self.also_asked_by,
-            is_always=verdict.is_always,
+            is_always=is_always,
         )
         return made.model_copy(update={"confirm": confirm})
 

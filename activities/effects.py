@@ -1,155 +1,222 @@
-"""Find the calls that repeat an effect whose outcome is unknown, and give each the key of the first such call."""
+"""Find the calls that repeat an effect, and give each the key of the first such call."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool
 from sojourn.authoring.runnable import Runnable
-from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.message import Message
-from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tasks import PlanTask
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.awaits.opened import about_unknown
-from sojourn.core.history.effects_made import arguments_digest
+from sojourn.core.payload.arguments import has_digest
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.parse import ParseFault
-from sojourn.core.payload.unknown_outcome import changes_nothing
+from sojourn.core.payload.unknown_outcome import changes_nothing, never_repeats
 from sojourn.core.repair.last_step import stem
-from sojourn.flows.steps import is_named
+from sojourn.core.run.effects import has_effect
+from sojourn.core.run.outcomes import not_repeated
+from sojourn.core.run.step_ids import is_named, is_step_id
+from sojourn.serving.off_loop import run_in_thread
 
-__all__ = ["idempotency_key", "with_effects"]
+from .dispatch import Dispatcher
+from .idempotency import idempotency_key
 
+__all__ = ["Repetitions", "knows_effects"]
 
-def idempotency_key(call: ToolRequest, *, run_id: str, key_run_id: str, effect: Effect | None = None) -> str:
-    """The idempotency key of a call, by which its interceptors, its tool and what it is compared with know its effect.
-
-    Args:
-        call: The call with its arguments parsed.
-        run_id: The run of the call.
-        key_run_id: In a fork: the run by whose id keys are made; empty for the run itself.
-        effect: The earlier effect that the call repeats, whose key it has.
-    """
-    return effect.idempotency_key if effect else ToolCallMeta.key_of(key_run_id or run_id, call)
+Planned = tuple[ToolRequest, ToolRequest | ParseFault]
+"""A call as it was planned, and with its arguments parsed or why they cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An effect that may have happened already."""
+    """An effect that may have happened already, or whose key a service may know."""
 
     call: ToolRequest
     carried: CarriedEffect | None = None
     index: int | None = None
     """The index of a carried one."""
+    unexecuted: bool = False
+    """Whether the call was refused as not carried out."""
+
+    @property
+    def call_id(self) -> str:
+        return self.call.tool_call_id
 
 
-def with_effects(
-    calls: Sequence[ToolRequest],
-    dispatches: Sequence[Dispatch],
-    *,
-    unsettled: Sequence[str],
-    carried: Sequence[CarriedEffect],
-    messages: Sequence[Message],
-    tools: Mapping[str, AnyTool],
-    run_id: str,
-) -> list[Dispatch]:
-    """The dispatches of a plan, each with the effect that its call repeats, if any.
+def knows_effects(task: PlanTask) -> bool:
+    """Whether a call of the plan may repeat an effect."""
+    return bool(task.unsettled or task.unexecuted or task.carried)
 
-    A person who is asked about such a call is told that an earlier one may have taken effect.
 
-    Args:
-        calls: The plan's calls.
-        dispatches: The dispatches of those that are admitted.
-        unsettled: The ids of the calls whose outcome is unknown.
-        carried: In a fork: the effects that the origin had after the fork's point.
-        messages: The transcript.
-        tools: The agent's tools, by id.
-        run_id: The run by whose id keys are made.
-    """
-    effects = [_Open(call) for call in _recorded(unsettled, messages)]
-    effects += [_Open(each.call, each, index) for index, each in enumerate(carried)]
-    with_effect: list[Dispatch] = []
-    for call, dispatch in zip(calls, dispatches, strict=False):
-        first, tool = None, tools.get(call.name)
-        if dispatch.kind in ("activity", "local") and tool and not isinstance(tool, ExportedTool):
-            first = _first_of(call, effects, tool)
-        if first is None or tool is None:
-            with_effect.append(dispatch)
-            continue
-        effects.remove(first)
-        effect = Effect(
-            tool_call_id=first.call.tool_call_id,
-            idempotency_key=_key(first, tools.get(first.call.name), run_id),
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    """The effects that calls of a plan may repeat."""
+
+    task: PlanTask
+    run_id: str
+    messages: Sequence[Message]
+    """The transcript."""
+    tools: Mapping[str, AnyTool]
+    """The agent's tools, by id."""
+    dispatcher: Dispatcher
+
+    async def marked(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> list[Dispatch]:
+        """The dispatches of a plan, each with the effect that its call repeats, if any.
+
+        A person who is asked about such a call is told that an earlier one may have taken effect. A tool that must not
+        be repeated is called again only if a person approves it.
+
+        Args:
+            calls: The plan's calls.
+            dispatches: The dispatches of those that are admitted.
+        """
+        arguments = [[call.payload, call.raw] for call, _ in calls]
+        first = await run_in_thread(lambda: self._found(calls, dispatches), on=arguments)
+        return [
+            await self._repeating(call, dispatch, first[at])
+            if at in first
+            else self._with_own_key(call, dispatch)
+            for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False))
+        ]
+
+    # Find.
+
+    def _found(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> dict[int, _Open]:
+        """The effects that calls repeat, by the index of the call.
+
+        Of equal calls, each first gets the effect of its own id, or of the call in whose place it is.
+        """
+        effects, found = self._effects(), dict[int, _Open]()
+        equal = dict[int, list[_Open]]()
+        for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
+            tool = self._tool(call)
+            if tool and has_effect(dispatch) and isinstance(call, ToolRequest):
+                equal[at] = [each for each in effects if self._equals(each, call, tool)]
+        ways: list[Callable[[ToolRequest, _Open], bool]] = [
+            lambda call, effect: effect.call_id == call.tool_call_id,
+            lambda call, effect: stem(effect.call_id) == stem(call.tool_call_id),
+            lambda _call, _effect: True,
+        ]
+        for is_it in ways:
+            for at, candidates in equal.items():
+                call = calls[at][0]
+                free = (each for each in candidates if each in effects and is_it(call, each))
+                if at not in found and (one := next(free, None)):
+                    found[at] = one
+                    effects.remove(one)
+        for at in equal.keys() - found.keys():
+            if one := next(_of_step(calls[at][0], effects), None):
+                found[at] = one
+                effects.remove(one)
+        return found
+
+    def _effects(self) -> list[_Open]:
+        """The effects, first those that may have happened."""
+        task = self.task
+        carried = [
+            _Open(each.call, each, index, unexecuted=each.unexecuted)
+            for index, each in enumerate(task.carried)
+            if not each.taken
+        ]
+        effects = [_Open(call) for call in self._recorded(task.unsettled)]
+        effects += [_Open(call, unexecuted=True) for call in self._recorded(task.unexecuted)]
+        return sorted([*effects, *carried], key=lambda each: each.unexecuted)
+
+    def _recorded(self, call_ids: Sequence[str]) -> list[ToolRequest]:
+        """The calls of the transcript that have these ids."""
+        wanted, found = set(call_ids), dict[str, ToolRequest]()
+        for message in reversed(self.messages):
+            if len(found) == len(wanted):
+                break
+            for part in message.tool_calls:
+                if part.tool_call_id in wanted:
+                    found.setdefault(part.tool_call_id, part.request)
+        return [found[call_id] for call_id in call_ids if call_id in found]
+
+    def _equals(self, effect: _Open, call: ToolRequest, tool: Runnable) -> bool:
+        """Whether an effect is that of a call, by its arguments, and its tool or its step; a text that cannot be read equals none."""
+        is_step = effect.call_id == call.tool_call_id and is_step_id(stem(call.tool_call_id))
+        if effect.call.name != call.name and not is_step:
+            return False
+        if effect.carried and effect.carried.digest:
+            return has_digest(tool.validator, call.payload, effect.carried.digest)
+        read = parsed_call(effect.call, tool.spec.injected)
+        return isinstance(read, ToolRequest) and tool.is_same(read.payload, call.payload)
+
+    # Mark.
+
+    async def _repeating(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
+        """The dispatch of a call that repeats an effect."""
+        assert isinstance(call, ToolRequest)
+        tool, by_origin = self._tool(call), first.carried is not None
+        assert tool
+        if first.unexecuted:
+            return dispatch.model_copy(update={"effect": self._effect(first)})
+        if dispatch.confirm is None and never_repeats(tool.spec):
+            if not self.dispatcher.may_ask:
+                result = not_repeated(call, by_origin=by_origin)
+                return Dispatch(kind="answered", result=result)
+            dispatch = await self.dispatcher.asking(call, dispatch, tool, is_always=True)
+        confirm = dispatch.confirm
+        if confirm and not changes_nothing(tool.spec):
+            confirm = about_unknown(confirm, by_origin=by_origin)
+        effect = self._effect(first) if has_effect(dispatch) else None
+        return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
+
+    def _effect(self, first: _Open) -> Effect:
+        carried = first.carried
+        key = carried.idempotency_key if carried and carried.idempotency_key else self._key(first.call)
+        return Effect(
+            tool_call_id=first.call_id,
+            idempotency_key=key,
             carried=first.index,
+            unexecuted=first.unexecuted,
         )
-        confirm = _told(dispatch.confirm, first, tool)
-        with_effect.append(dispatch.model_copy(update={"effect": effect, "confirm": confirm}))
-    return with_effect
+
+    def _with_own_key(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
+        """The dispatch of a call that repeats nothing; its key is its own, also if a call with another id has the usual one."""
+        if not isinstance(call, ToolRequest) or not has_effect(dispatch) or not self._is_taken(call):
+            return dispatch
+        effect = Effect(tool_call_id=call.tool_call_id, idempotency_key=self._key(call), unexecuted=True)
+        return dispatch.model_copy(update={"effect": effect})
+
+    def _key(self, call: ToolRequest) -> str:
+        """The key of a call that repeats nothing: by the origin's id, as that of the origin's call, unless that is taken."""
+        read = self._read(call)
+        key_run_id = "" if self._is_taken(read) else self.task.key_run_id
+        return idempotency_key(read, run_id=self.run_id, key_run_id=key_run_id)
+
+    def _is_taken(self, call: ToolRequest) -> bool:
+        """Whether a call of this fork with another id has had the effect, and the key, of the origin's call with this id."""
+        taken = [one for one in self.task.carried if one.taken and one.call.tool_call_id == call.tool_call_id]
+        return any(
+            self._usual_key(call) == (one.idempotency_key or self._usual_key(self._read(one.call)))
+            for one in taken
+        )
+
+    def _usual_key(self, call: ToolRequest) -> str:
+        return idempotency_key(call, run_id=self.run_id, key_run_id=self.task.key_run_id)
+
+    def _read(self, call: ToolRequest) -> ToolRequest:
+        tool = self.tools.get(call.name)
+        read = parsed_call(call, tool.spec.injected if tool else ())
+        return call if isinstance(read, ParseFault) else read
+
+    def _tool(self, call: ToolRequest | ParseFault) -> Runnable | None:
+        """The tool of a call that a worker carries out."""
+        tool = self.tools.get(call.name) if isinstance(call, ToolRequest) else None
+        return None if isinstance(tool, ExportedTool) else tool
 
 
-def _told(confirm: AwaitConfirmation | None, first: _Open, tool: AnyTool) -> AwaitConfirmation | None:
-    """Return the confirmation with a warning that the effect may have happened, unless the tool only reads."""
-    if confirm is None or changes_nothing(tool.spec):
-        return confirm
-    return about_unknown(confirm, by_origin=first.carried is not None)
-
-
-def _recorded(call_ids: Sequence[str], messages: Sequence[Message]) -> list[ToolRequest]:
-    """Return the calls of the transcript that have these ids."""
-    wanted, found = set(call_ids), dict[str, ToolRequest]()
-    for message in reversed(messages):
-        if len(found) == len(wanted):
-            break
-        for part in message.tool_calls:
-            if part.tool_call_id in wanted:
-                found.setdefault(part.tool_call_id, part.request)
-    return [found[call_id] for call_id in call_ids if call_id in found]
-
-
-def _first_of(call: ToolRequest, effects: Sequence[_Open], tool: Runnable) -> _Open | None:
-    """The effect that this call repeats: with equal arguments, first under its own id; else that of the same step of a flow."""
-    same_tool = [each for each in effects if each.call.name == call.name]
-    arguments = _arguments(call, tool) if same_tool else None
-    equal = [each for each in same_tool if _has(each, arguments, tool)]
-    own = (each for each in equal if each.call.tool_call_id == call.tool_call_id)
-    return next(own, None) or next(iter(equal), None) or next(_of_step(call, effects), None)
-
-
-def _has(effect: _Open, arguments: Any, tool: Runnable) -> bool:
-    """Whether the effect's call has these arguments."""
-    if effect.carried and effect.carried.digest:
-        return isinstance(arguments, dict) and arguments_digest(arguments) == effect.carried.digest  # pyright: ignore[reportUnknownArgumentType]
-    return _arguments(effect.call, tool) == arguments
-
-
-def _of_step(call: ToolRequest, effects: Sequence[_Open]) -> Iterator[_Open]:
+def _of_step(call: ToolRequest, effects: Iterable[_Open]) -> Iterator[_Open]:
     """The origin's effects by the same step, if the flow names it: what has only a number may be another step by now."""
     step = stem(call.tool_call_id)
     return (
         each
         for each in effects
-        if each.carried
-        and each.carried.step
-        and stem(each.call.tool_call_id) == step
-        and is_named(step, each.call.name)
-        and is_named(step, call.name)
+        if each.carried and each.carried.step and stem(each.call_id) == step and is_named(step, call.name)
     )
-
-
-def _arguments(call: ToolRequest, tool: Runnable) -> Any:
-    """The arguments as the tool reads them; a text that cannot be read equals only itself."""
-    read = tool.read(call)
-    if isinstance(read, ToolResult):
-        return call.raw
-    return read.payload
-
-
-def _key(effect: _Open, tool: AnyTool | None, run_id: str) -> str:
-    if effect.carried and effect.carried.idempotency_key:
-        return effect.carried.idempotency_key
-    call = effect.call
-    read = parsed_call(call, tool.spec.injected if tool else ())
-    return ToolCallMeta.key_of(run_id, call if isinstance(read, ParseFault) else read)

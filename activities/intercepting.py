@@ -24,7 +24,7 @@ from sojourn.core.run import retry
 from sojourn.core.run.plan_size import payload_fault
 from sojourn.errors import ToolFailed
 
-from .effects import idempotency_key
+from .idempotency import idempotency_key
 from .injection import Injection
 from .overtime import await_with_grace, is_cancellation
 

@@ -55,7 +55,7 @@ from sojourn.serving.off_loop import run_in_thread
 from sojourn.serving.still_wanted import still_wanted
 
 from .dispatch import Dispatcher
-from .effects import with_effects
+from .effects import Repetitions, knows_effects
 from .failures import carried, notices_of
 from .forked_dispatches import ForkedDispatches
 from .overtime import is_cancellation
@@ -367,16 +367,11 @@ class Planning:
             return PlanOutcome(failure=dispatches, decision=decision)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
-        if self.task.unsettled or self.task.carried:
-            dispatches = with_effects(
-                asked,
-                dispatches,
-                unsettled=self.task.unsettled,
-                carried=self.task.carried,
-                messages=self.messages,
-                tools=self.app.tools_of(self.task.agent_id),
-                run_id=self.task.key_run_id or self.run_id,
-            )
+        if knows_effects(self.task):
+            tools = self.app.tools_of(self.task.agent_id)
+            dispatcher = self._dispatcher(decision, external)
+            repetitions = Repetitions(self.task, self.run_id, self.messages, tools, dispatcher)
+            dispatches = await repetitions.marked(list(zip(asked, read, strict=True)), dispatches)
         dispatches = within_plan_bytes(calls, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_with_shares(calls, dispatches, caps_after(caps, plan.usage), self.limits),
@@ -414,21 +409,23 @@ class Planning:
             decision: The policy engine's decision.
             refused: The limit that stops the other calls.
         """
-        run = self._run(decision)
-        dispatcher = Dispatcher(
+        dispatcher = self._dispatcher(decision, external)
+        if self.task.forked:
+            step = ForkedDispatches(dispatcher, self.task.forked, refused)
+            return await step.of(calls, {call.tool_call_id for call in admitted})
+        work = [dispatcher.dispatch(*pair) for pair in calls[: len(admitted)]]
+        return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
+
+    def _dispatcher(self, decision: PolicyDecision | None, external: AwaitExternalTools | None) -> Dispatcher:
+        return Dispatcher(
             self.app,
-            run,
+            self._run(decision),
             self.limits,
             decision,
             external,
             key_run_id=self.task.key_run_id,
             also_asked_by=self.task.also_asked_by,
         )
-        if self.task.forked:
-            step = ForkedDispatches(dispatcher, self.task.forked, refused)
-            return await step.of(calls, {call.tool_call_id for call in admitted})
-        work = [dispatcher.dispatch(*pair) for pair in calls[: len(admitted)]]
-        return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 
     def _question(
         self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None

@@ -48,9 +48,9 @@ from sojourn.network.network_errors import leaves_undecided, network_failure_of
 from sojourn.serving.off_loop import fits, run_in_thread
 from sojourn.serving.still_wanted import begun, begun_in_thread
 
-from .effects import idempotency_key
 from .examples import prepares, with_fitting_example
 from .heartbeat import beating
+from .idempotency import idempotency_key
 from .injection import Injection
 from .lost_workers import Earlier
 from .offload import offloaded

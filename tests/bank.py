@@ -27,7 +27,7 @@ HTML = "html"
 OTHER = "other"
 """The bank pays, and answers 200 with JSON that is no receipt."""
 PAID = "paid-"
-"""The bank pays, and answers with the status that follows, such as `paid-409`."""
+"""The bank pays, and answers with the status that follows, such as `paid-409`, or `paid-503:600` with a `Retry-After`."""
 RUDE = "rude"
 """The bank closes the connection and does not pay."""
 
@@ -117,8 +117,9 @@ class Bank:
             elif mishap == OTHER:
                 answer = json.dumps({"status": "accepted"})
             elif mishap.startswith(PAID):
-                answer, status = json.dumps({"why": "busy"}), f"{mishap.removeprefix(PAID)} No"
-                extra = "Location: /elsewhere\r\n"
+                code, _, after = mishap.removeprefix(PAID).partition(":")
+                answer, status = json.dumps({"why": "busy"}), f"{code} No"
+                extra = f"Retry-After: {after}\r\n" if after else "Location: /elsewhere\r\n"
         else:
             code, _, after = mishap.partition(":")
             answer, status = json.dumps({"why": "not enough money"}), f"{code} No"

@@ -442,6 +442,7 @@ class AgentRun(RunQueries, MessageHandlers):
             finalize=state.limit,
             unseen=state.unseen,
             unsettled=list(state.unsettled),
+            unexecuted=list(state.unexecuted),
             carried=list(state.carried),
             key_run_id=run.key_run_id,
             also_asked_by=list(state.also_asked_by),

@@ -12,6 +12,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
+from sojourn.core.payload.arguments import same_arguments
 from sojourn.core.schema.validate import Validator
 
 __all__ = ["BoundTool"]
@@ -52,6 +53,10 @@ class BoundTool(ABC):
     def takes(self, payload: dict[str, Any]) -> bool:
         """Whether the payload's type accepts a payload that fits the schema."""
         return self.tool.takes(payload)
+
+    def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether two payloads are the same by the schema, or decoded by the type."""
+        return same_arguments(self.validator, one, other) or self.tool.decodes_alike(one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
         """The payload, valid by the schema and, without injected fields, by its type; or the result that refuses it."""

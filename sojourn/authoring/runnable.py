@@ -51,6 +51,10 @@ class Runnable(Protocol):
         """Whether the tool's own types accept a payload that fits the schema."""
         ...
 
+    def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether two payloads mean the same to the tool: with the schema's defaults filled in, and decoded by the tool's own types."""
+        ...
+
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
         """The valid payload of a call that needs approval or is external, or the result that says why it is invalid."""
         ...

@@ -119,10 +119,24 @@ class Tool(Generic[P, R_co, A_co]):
         if self.spec.decode_in_executor:
             return True
         try:
-            injected = {name: self._made_up(name) for name in self.fillers if name not in payload}
+            whole = self._with_samples(payload)
         except NoSampleError:
             return False
-        return self.payload.takes({**payload, **injected})
+        return self.payload.takes(whole)
+
+    def decodes_alike(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether the payload's type decodes two payloads to equal values, such as two spellings of a time or a decimal."""
+        if self.spec.decode_in_executor:
+            return False
+        try:
+            decoded = [self.payload.decode(self._with_samples(each)) for each in (one, other)]
+            return bool(decoded[0] == decoded[1])
+        except Exception:  # noqa: BLE001 - a validator is the author's code
+            return False
+
+    def _with_samples(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The payload with sample values for absent injected fields."""
+        return {**payload, **{name: self._made_up(name) for name in self.fillers if name not in payload}}
 
     def _made_up(self, name: str) -> Any:
         root = self.payload.spec.json_schema

@@ -224,7 +224,8 @@ class Client(Access):
             result: A result, as JSON or a `ToolResult`, in place of the one that the call of `at` had, or the last call.
             answer: Another answer to the planner's question at `at`.
             approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it,
-                unless the policy or the policy engine denies the call by now.
+                unless the policy or the policy engine denies the call by now. A call that the origin may have carried out is
+                not approved so: the fork waits for somebody who reads that in its question.
             arguments: Arguments in place of those that the call at `at` had, or the last call. The app as it is now judges the call
                 by them, as if a planner had just planned it: it may deny it, or ask a person first. Arguments that do not fit the
                 tool's schema fail the fork.

@@ -266,6 +266,8 @@ async def decided(
 ) -> None:
     """Decide on the call of a fork once the fork asks about it, unless the app as it is now does not ask.
 
+    A call that the origin may have carried out is not approved: nobody has read that yet, and the fork's question says so.
+
     Raises:
         ApprovalVoid: The tool was changed since it was shown.
         NoWorker: No worker has judged the call in time.
@@ -275,7 +277,8 @@ async def decided(
             async for event in events:
                 if event.type == "await_confirmation" and event.confirmation.id == approval:
                     decide = run.approve if approve else run.deny
-                    await decide(event.confirmation, by=by, principal=principal)
+                    if not (approve and event.confirmation.outcome_unknown):
+                        await decide(event.confirmation, by=by, principal=principal)
                     return
                 if event.type == "tool_end" and confirmation_id(event.tool_call_id) == approval:
                     return

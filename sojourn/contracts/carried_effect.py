@@ -22,3 +22,9 @@ class CarriedEffect(Record):
     """Whether a call of the same named step of a flow is the same effect too, whatever its tool and arguments: nobody has
     told the fork anything that the origin did not know.
     """
+    unexecuted: bool = False
+    """Whether the call was refused as not carried out; an equal call has its key all the same."""
+    taken: bool = False
+    """Whether a call with another id has had this effect, and its key: no further call is the same effect, and an equal call with
+    the id of this one needs a key of its own.
+    """

@@ -44,7 +44,7 @@ WRONG_WORKER = "WrongWorker"
 
 
 class Effect(Record):
-    """An effect whose outcome is unknown, and which a call repeats."""
+    """The effect of an earlier call that a call repeats: its outcome is unknown, or it was not carried out."""
 
     tool_call_id: str
     """The first call with this effect."""
@@ -52,6 +52,10 @@ class Effect(Record):
     """The key of that call, which the repetition has too."""
     carried: int | None = None
     """In a fork: the effect's index among those that the origin had after the fork's point; None for one of the run's own."""
+    unexecuted: bool = False
+    """Whether the first call was refused as not carried out: nothing is in doubt, and its key protects against a service that
+    says so after it has carried the call out.
+    """
 
 
 class Dispatch(Record):
@@ -89,7 +93,7 @@ class Dispatch(Record):
     memory: bool = False
     """Whether the tool reads the run's memory."""
     effect: Effect | None = None
-    """The effect of an earlier call, whose outcome is unknown, that this call repeats."""
+    """The effect of an earlier call that this call repeats."""
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
     payload: dict[str, Any] | None = None

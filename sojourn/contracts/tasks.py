@@ -105,6 +105,8 @@ class PlanTask(Record):
 
     unsettled: list[str] = []
     """The calls whose outcome is unknown: a call of the same tool with equal arguments is the same effect."""
+    unexecuted: list[str] = []
+    """The calls that were refused as not carried out: a call of the same tool with equal arguments has the same key."""
     carried: list[CarriedEffect] = []
     """In a fork: the effects that the origin had after the fork's point, and that the fork has not come to."""
     key_run_id: str = ""

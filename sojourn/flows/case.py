@@ -16,6 +16,7 @@ from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import changes_nothing
+from sojourn.core.repair.last_step import stem
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.effects import is_settled
 from sojourn.errors import CallFailed
@@ -188,7 +189,19 @@ class Case:
     def fail(self, result: ToolResult) -> None:
         """Let the run fail because of a failed call that the flow did not catch."""
         error = result.error or ToolError(message="no reason given")
-        self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
+        what = f"{result.name} failed{self._renamed(result)}"
+        self.leaving = PlanResult.fail(ToolError.with_cause(what, error), notes=self.notes)
+
+    def _renamed(self, result: ToolResult) -> str:
+        """What to do about a failed call of a step that calls another tool by now, as a clause; empty for another call."""
+        step = self.steps.taken.get(result.tool_call_id) or self.steps.taken.get(stem(result.tool_call_id))
+        if step is None or step.recorded is None or step.recorded.tool == step.call.name:
+            return ""
+        return (
+            f" when the step {step.name!r} called it; the step calls {step.call.name} now, and a retry keeps the recorded "
+            "failure. To make the call by its new name, and under the same key, fork the run that made it from before its "
+            f"result: `sojourn show RUN --events` has the tool_start of {result.name}, for `sojourn fork RUN --at EVENT`"
+        )
 
     def refuse(self, why: str) -> NoReturn:
         """Leave the flow, and fail the run, because the flow does not fit what was recorded."""

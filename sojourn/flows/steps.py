@@ -5,9 +5,7 @@ follows from the name, so that a step keeps its call when its tool is renamed or
 a flow of an earlier version has made are found by their tool and arguments, or by their number.
 """
 
-import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +15,9 @@ from pydantic_core import to_jsonable_python
 
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.run.approval import APPROVE
+from sojourn.core.run.step_ids import default_name, id_of, is_step_id
 
-__all__ = ["ChangedFlowError", "Recorded", "Step", "Steps", "differing_fields", "id_of", "is_named"]
-
-_STEP_ID = re.compile(r"[A-Za-z0-9_-]+-s[0-9a-f]{8}")
-"""The id of a step; ids of earlier versions end otherwise."""
-
-_MAX_NUMBERED = 300
-"""Most calls of one tool that are known by their number."""
+__all__ = ["ChangedFlowError", "Recorded", "Step", "Steps", "differing_fields"]
 
 
 class ChangedFlowError(Exception):
@@ -136,9 +129,7 @@ class Steps:
             return None
         found = self._free(id_of(default_name(tool, number)))
         if found is None:
-            earlier = [
-                each for each in self._recorded if each.tool == tool and not _STEP_ID.fullmatch(each.id)
-            ]
+            earlier = [each for each in self._recorded if each.tool == tool and not is_step_id(each.id)]
             found = self._free(earlier[number - 1].id) if number <= len(earlier) else None
         return found if found and found.tool == tool and self._stands(found) else None
 
@@ -167,30 +158,6 @@ class Steps:
             number += 1
             new = id_of(f"{name}~{number}")
         return new
-
-
-def default_name(tool: str, number: int) -> str:
-    """The name of a step that its flow does not name: the tool's nth call."""
-    return f"{tool}#{number}"
-
-
-def id_of(name: str) -> str:
-    """The id of a step, at most 54 characters, so that a repair can add its number."""
-    slug = re.sub(r"[^A-Za-z0-9_-]", "-", name.rsplit(".", 1)[-1])[:30]
-    return f"{slug}-s{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def is_named(call_id: str, tool: str) -> bool:
-    """Whether an id is that of a step that its flow names itself.
-
-    Args:
-        call_id: The id.
-        tool: The tool of the step's call.
-    """
-    if not _STEP_ID.fullmatch(call_id):
-        return False
-    defaults = (default_name(tool, number) for number in range(1, _MAX_NUMBERED + 1))
-    return all(call_id not in (id_of(name), id_of(f"{name}~2"), id_of(f"{name}~3")) for name in defaults)
 
 
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

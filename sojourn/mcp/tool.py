@@ -20,6 +20,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
+from sojourn.core.payload.arguments import same_arguments
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
 from sojourn.mcp.connection import Connection
@@ -94,6 +95,10 @@ class McpTool:
     def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the schema says all
         """True: a server's tool has no types beyond its schema."""
         return True
+
+    def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether two payloads are the same by the server's schema."""
+        return same_arguments(self.validator, one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
         """Return the valid payload of a call, or the result that says why it is invalid."""

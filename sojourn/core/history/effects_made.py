@@ -1,10 +1,8 @@
 """The calls with an effect that a run has made, and those of them that a fork from an earlier point has to know."""
 
-import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch
@@ -13,11 +11,12 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.fold import Fold
+from sojourn.core.payload.arguments import arguments_digest
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.parse import ParseFault
-from sojourn.core.run.effects import MAX_UNSETTLED, has_effect, is_settled
+from sojourn.core.run.effects import MAX_UNSETTLED, has_effect, is_settled, is_unexecuted
 
-__all__ = ["EffectsMade", "MadeCall", "arguments_digest"]
+__all__ = ["EffectsMade", "MadeCall"]
 
 MAX_ARGUMENTS = 500
 """Most characters of a call's arguments that a fork carries in full; it carries the digest of larger ones."""
@@ -74,12 +73,18 @@ class EffectsMade:
             return call_id in self._begun
         return result.error is None or is_settled(result) is False
 
+    def is_unexecuted(self, call_id: str) -> bool:
+        """Whether the tool has refused a call as not carried out."""
+        result = self.results.get(call_id)
+        return result is not None and is_unexecuted(result)
+
     def after(
         self,
         steps: int,
         *,
         again: Collection[str],
         unsettled: Collection[str],
+        unexecuted: Collection[str],
         carried: Sequence[CarriedEffect],
         key_run_id: str,
     ) -> tuple[CarriedEffect, ...]:
@@ -89,27 +94,54 @@ class EffectsMade:
             steps: Number of steps up to the fork's point.
             again: The ids of earlier calls that the fork carries out again.
             unsettled: The calls whose outcome is unknown at the point: the fork knows their effects already.
+            unexecuted: The calls that were not carried out before the point: the fork knows their keys.
             carried: The effects that the run itself, as a fork, carried at the point.
             key_run_id: The run by whose id keys are made.
         """
-        known, made = {*unsettled}, list[CarriedEffect]()
+        before, made = list(carried), dict[str, CarriedEffect]()
+        for call_id, each in self._after(steps, again):
+            effect, has_acted = each.dispatch.effect, self.may_have_acted(call_id)
+            first = effect.tool_call_id if effect else call_id
+            # A repetition is the effect that it repeats.
+            if effect and effect.carried is not None:
+                if has_acted:
+                    before = [_acted(one) if one.call.tool_call_id == first else one for one in before]
+            elif first in made:
+                made[first] = _acted(made[first]) if has_acted else made[first]
+            elif first not in unsettled and (has_acted or first not in unexecuted):
+                key = effect.idempotency_key if effect else ""
+                one = _carried(each.call, key, key_run_id)
+                made[first] = one if has_acted else one.model_copy(update={"step": False, "unexecuted": True})
+        return _newest([*before, *made.values()])
+
+    def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
+        """The first calls of the effects that the run has had, or may have had, after a point; takes the arguments of `after`."""
+        return {
+            each.dispatch.effect.tool_call_id if each.dispatch.effect else call_id
+            for call_id, each in self._after(steps, again)
+            if self.may_have_acted(call_id)
+        }
+
+    def _after(self, steps: int, again: Collection[str]) -> Iterator[tuple[str, MadeCall]]:
+        """The calls after a point that may have had an effect, or whose key a service may know."""
         for call_id, each in self.made.items():
             is_before = each.step <= steps and call_id not in again
-            if is_before or each.call.name in self.reads or not self.may_have_acted(call_id):
+            if is_before or each.call.name in self.reads:
                 continue
-            effect = each.dispatch.effect
-            # A repetition is the effect that it repeats.
-            if effect and (effect.carried is not None or effect.tool_call_id in known):
-                continue
-            known.add(effect.tool_call_id if effect else call_id)
-            made.append(_carried(each.call, effect.idempotency_key if effect else "", key_run_id))
-        return (*carried, *made)[-MAX_UNSETTLED:]
+            if self.may_have_acted(call_id) or self.is_unexecuted(call_id):
+                yield call_id, each
 
 
-def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """The digest of a call's arguments, equal for equal ones."""
-    canonical = json.dumps(_plain(arguments), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
+    """As many effects as a fork carries: first those that may have happened, of them the newest."""
+    surplus = len(effects) - MAX_UNSETTLED
+    dropped = sorted(range(len(effects)), key=lambda at: not effects[at].unexecuted)[: max(surplus, 0)]
+    return tuple(each for at, each in enumerate(effects) if at not in dropped)
+
+
+def _acted(effect: CarriedEffect) -> CarriedEffect:
+    """The effect, which may have happened."""
+    return effect.model_copy(update={"unexecuted": False}) if effect.unexecuted else effect
 
 
 def _carried(call: ToolRequest, key: str, key_run_id: str) -> CarriedEffect:
@@ -126,12 +158,3 @@ def _carried(call: ToolRequest, key: str, key_run_id: str) -> CarriedEffect:
         idempotency_key=key or ToolCallMeta.key_of(key_run_id, read),
         step=True,
     )
-
-
-def _plain(value: Any) -> Any:
-    """A JSON value whose equal numbers are written equally."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in cast("list[Any]", value)]
-    return int(value) if isinstance(value, float) and value.is_integer() else value

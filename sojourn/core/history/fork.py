@@ -114,8 +114,16 @@ def _with_carried(
     """The state with the effects that the origin had after the point."""
     key_run_id = state.opening.key_run_id or run_id
     carried = effects.after(
-        point.steps, again=again, unsettled=state.unsettled, carried=state.carried, key_run_id=key_run_id
+        point.steps,
+        again=again,
+        unsettled=state.unsettled,
+        unexecuted=state.unexecuted,
+        carried=state.carried,
+        key_run_id=key_run_id,
     )
+    acted = effects.acted_after(point.steps, again=again)
+    unexecuted = tuple(call_id for call_id in state.unexecuted if call_id not in acted)
+    state = changed(state, unexecuted=unexecuted) if unexecuted != state.unexecuted else state
     # What was changed, or what a conversation is told next, may be why a step has other arguments: it is another effect.
     is_same = change == Change() and not state.opening.conversation
     return changed(state, carried=carried if is_same else without_steps(carried)) if carried else state
@@ -229,6 +237,7 @@ def _as_begun(
         resume_messages=state.resume_messages,
         artifacts=state.artifacts,
         unsettled=state.unsettled,
+        unexecuted=state.unexecuted,
         carried=state.carried,
         memory=state.memory,
     )
@@ -279,16 +288,27 @@ def _settled(
 
 def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade) -> RunState:
     """The state with the calls of a step that have no result: the origin may have carried them out, or may do so yet."""
-    unsettled = [
+    without_result = [
         call.tool_call_id
         for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False)
         if has_effect(dispatch)
         and dispatch.effect is None
-        and (call.tool_call_id not in effects.results or effects.may_have_acted(call.tool_call_id))
         and call.tool_call_id not in step.results
         and call.tool_call_id not in known
     ]
-    return changed(state, unsettled=(*state.unsettled, *unsettled)) if unsettled else state
+    unsettled = [
+        call_id
+        for call_id in without_result
+        if call_id not in effects.results or effects.may_have_acted(call_id)
+    ]
+    unexecuted = [call_id for call_id in without_result if effects.is_unexecuted(call_id)]
+    if not (unsettled or unexecuted):
+        return state
+    return changed(
+        state,
+        unsettled=(*state.unsettled, *unsettled),
+        unexecuted=(*state.unexecuted, *unexecuted),
+    )
 
 
 def _not_executed(call: ToolRequest, run_id: str) -> ToolResult:

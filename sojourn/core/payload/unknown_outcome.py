@@ -7,7 +7,15 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import clip
 
-__all__ = ["Doubt", "changes_nothing", "doubt_about", "leaves_unknown", "may_repeat", "outcome_unknown"]
+__all__ = [
+    "Doubt",
+    "changes_nothing",
+    "doubt_about",
+    "leaves_unknown",
+    "may_repeat",
+    "never_repeats",
+    "outcome_unknown",
+]
 
 Doubt = Literal["", "unknown", "raised"]
 """`unknown`: an attempt was cut off, lost, or got no answer; `raised`: the tool raised an exception, perhaps after its effect."""
@@ -25,6 +33,11 @@ def changes_nothing(spec: ToolSpec) -> bool:
 def may_repeat(spec: ToolSpec) -> bool:
     """Whether a call may be made again after one whose outcome is unknown."""
     return changes_nothing(spec) or spec.annotations.idempotent is True
+
+
+def never_repeats(spec: ToolSpec) -> bool:
+    """Whether a call must not be made again, unless a person says so, after one that may have taken effect."""
+    return not changes_nothing(spec) and spec.annotations.idempotent is False
 
 
 def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:

@@ -2,7 +2,8 @@
 
 An idempotency key belongs to an effect, not to a call. A call whose outcome is unknown stays unsettled until a
 call of the same tool with equal arguments ends with an outcome that is known; until then such a call has the key
-of the first one, so that a service can refuse the repetition.
+of the first one, so that a service can refuse the repetition. A call that its tool has refused as not carried out
+leaves nothing in doubt. An equal call has its key too, in case the service was wrong about it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,12 +20,16 @@ __all__ = [
     "carried_after",
     "has_effect",
     "is_settled",
+    "is_unexecuted",
+    "unexecuted_after",
     "unsettled_after",
     "without_steps",
 ]
 
 MAX_UNSETTLED = 100
-"""Most calls of a run whose outcome is unknown that are remembered; the oldest are forgotten first."""
+"""Most calls of a run whose outcome is unknown, or that were not carried out, that are remembered; the oldest are
+forgotten first.
+"""
 
 _OPEN_CODES = ("canceled", "time_budget", "history")
 """Codes of calls that were cut off while they ran, or before they began."""
@@ -57,6 +62,14 @@ def is_settled(result: ToolResult) -> bool | None:
     return None if reason in _NOT_RUN_REASONS or error.code in _NOT_RUN_CODES else True
 
 
+def is_unexecuted(result: ToolResult) -> bool:
+    """Whether the tool, which may have sent the call's key to its service, says that the call was not carried out."""
+    reason = result.retry_hint.reason if result.retry_hint else None
+    is_refused = reason in (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE)
+    code = result.error.code if result.error else ""
+    return is_settled(result) is None and (is_refused or code == "input_required")
+
+
 def unsettled_after(
     unsettled: Sequence[str], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[str, ...]:
@@ -80,6 +93,29 @@ def unsettled_after(
     return tuple(after)[-MAX_UNSETTLED:] if after else ()
 
 
+def unexecuted_after(
+    unexecuted: Sequence[str], plan: PlanOutcome, executed: Iterable[ToolResult]
+) -> tuple[str, ...]:
+    """The calls that were not carried out and that no call has repeated after a step, oldest first.
+
+    Args:
+        unexecuted: Those before the step.
+        plan: The plan of the step.
+        executed: The results of its admitted calls, in call order.
+    """
+    after = dict.fromkeys(unexecuted)
+    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+        effect = dispatch.effect
+        if not has_effect(dispatch) or (effect and (effect.carried is not None or not effect.unexecuted)):
+            continue
+        first = effect.tool_call_id if effect else call.tool_call_id
+        if is_settled(result) is not None:
+            after.pop(first, None)
+        elif is_unexecuted(result):
+            after.setdefault(first)
+    return tuple(after)[-MAX_UNSETTLED:] if after else ()
+
+
 def carried_after(
     carried: tuple[CarriedEffect, ...], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[CarriedEffect, ...]:
@@ -92,12 +128,19 @@ def carried_after(
     """
     if not carried:
         return ()
-    settled = {
-        dispatch.effect.carried
-        for dispatch, result in zip(plan.dispatches, executed, strict=False)
-        if dispatch.effect and is_settled(result)
-    }
-    return tuple(each for index, each in enumerate(carried) if index not in settled)
+    after = dict(enumerate(carried))
+    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+        index = dispatch.effect.carried if dispatch.effect else None
+        if index is None or index not in after:
+            continue
+        settled, effect = is_settled(result), after[index]
+        if settled and call.tool_call_id == effect.call.tool_call_id:
+            del after[index]
+        elif settled:
+            after[index] = effect.model_copy(update={"taken": True})
+        elif settled is False and effect.unexecuted:
+            after[index] = effect.model_copy(update={"unexecuted": False})
+    return tuple(after.values())
 
 
 def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "lost",
     "no_input",
     "not_read",
+    "not_repeated",
     "not_started",
     "overtime",
     "timed_out",
@@ -78,6 +79,25 @@ def lost(call: ToolRequest, kind: str) -> ToolResult:
             "error": result.error.model_copy(update=fact),
             "retry_hint": result.retry_hint.model_copy(update=fact),
         }
+    )
+
+
+def not_repeated(call: ToolRequest, *, by_origin: bool) -> ToolResult:
+    """The result of a call that is not made, since an earlier one may have taken effect and its tool must not repeat it.
+
+    Args:
+        call: The call.
+        by_origin: Whether a fork's origin made the earlier one, after the fork's point.
+    """
+    who = "the run from which this one was forked" if by_origin else "an earlier call with these arguments"
+    had = "may have carried out this call already" if by_origin else "may have taken effect"
+    message = (
+        f"{call.name} was not called: {who} {had}, and the tool is declared idempotent=False, so that nothing repeats it. "
+        "Find out whether it happened, with a tool that only reads or by asking a person, and go on by that. A run "
+        "that may ask (interrupts_allowed=True) lets a person approve the call; other arguments are another effect"
+    )
+    return failed(
+        call, ToolError.new(message, code="not_repeated").model_copy(update={"outcome_unknown": True})
     )
 
 

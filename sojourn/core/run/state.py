@@ -30,7 +30,7 @@ from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
-from sojourn.core.run.effects import acts, carried_after, unsettled_after, without_steps
+from sojourn.core.run.effects import acts, carried_after, unexecuted_after, unsettled_after, without_steps
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
@@ -140,6 +140,8 @@ class RunState:
     artifacts: tuple[Artifact, ...] = ()
     unsettled: tuple[str, ...] = ()
     """The calls that may have taken effect although they failed, and whose effect no later call has settled."""
+    unexecuted: tuple[str, ...] = ()
+    """The calls that their tool has refused as not carried out, and that no equal call has repeated."""
     carried: tuple[CarriedEffect, ...] = ()
     """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled."""
     has_acted: bool = False
@@ -376,6 +378,7 @@ class RunState:
             safeguards=safeguards,
             artifacts=(*self.artifacts, *made)[-MAX_ARTIFACTS:],
             unsettled=unsettled_after(self.unsettled, plan, executed),
+            unexecuted=unexecuted_after(self.unexecuted, plan, executed),
             carried=carried_after(self.carried, plan, executed),
             has_acted=self.has_acted or acts(plan, executed),
             new=(results, *notices),

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn import ToolError, ToolRequest, ToolResult
+from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.tool_call import ToolCallMeta
-from sojourn.core.history.effects_made import EffectsMade, MadeCall, arguments_digest
+from sojourn.core.history.effects_made import EffectsMade, MadeCall
 from sojourn.core.history.fold import Fold
+from sojourn.core.payload.arguments import arguments_digest
 from sojourn.core.run.effects import MAX_UNSETTLED
 
 DONE, REFUSED = ToolResult(result=1), ToolResult(error=ToolError(message="no"))
@@ -29,7 +30,13 @@ def made(
 
 
 def after(effects: EffectsMade, steps: int = 0, **options: Any) -> tuple[CarriedEffect, ...]:
-    known: dict[str, Any] = {"again": (), "unsettled": (), "carried": (), "key_run_id": "run"} | options
+    known: dict[str, Any] = {
+        "again": (),
+        "unsettled": (),
+        "unexecuted": (),
+        "carried": (),
+        "key_run_id": "run",
+    } | options
     return effects.after(steps, **known)
 
 
@@ -68,6 +75,43 @@ def test_a_repetition_is_carried_once() -> None:
     settled = after(effects, 1)
     assert ids(settled) == ["pay-2"]
     assert settled[0].idempotency_key == "k"
+
+
+AWAY = ToolResult(
+    error=ToolError(message="away"), retry_hint=RetryHint(reason="tool_unavailable", tool="a.b.pay")
+)
+
+
+def test_what_was_not_carried_out_lends_its_key_to_a_fork() -> None:
+    """It is marked so, unless the origin had the effect later; a fork that knows its key already takes it from the call before."""
+    again = Dispatch(effect=Effect(tool_call_id="pay-1", idempotency_key="k", unexecuted=True))
+    (one,) = after(made(("pay-1", AWAY, Dispatch()), ("pay-2", AWAY, again)))
+    assert one.unexecuted
+    assert not one.step
+    effects = made(("pay-1", AWAY, Dispatch()), ("pay-2", DONE, again))
+    (one,) = after(effects)
+    assert not one.unexecuted
+    assert effects.acted_after(0, again=()) == effects.acted_after(1, again=()) == {"pay-1"}
+    (later,) = after(effects, 1, unexecuted=("pay-1",))
+    assert (later.call.tool_call_id, later.idempotency_key, later.unexecuted) == ("pay-2", "k", False)
+    assert after(made(("pay-1", AWAY, Dispatch()), ("pay-2", AWAY, again)), 1, unexecuted=("pay-1",)) == ()
+
+
+def test_an_effect_of_an_origin_that_its_fork_has_had_may_have_happened_for_the_next_fork() -> None:
+    """A fork carried a call that was not carried out, and made it: its own fork is told that it may have happened."""
+    calls = [ToolRequest(name="a.b.pay", tool_call_id=call_id) for call_id in ("x", "y")]
+    carried = tuple(CarriedEffect(call=call, unexecuted=True) for call in calls)
+    of_origin = Dispatch(effect=Effect(tool_call_id="x", idempotency_key="l", carried=0, unexecuted=True))
+    had, other = after(made(("pay-1", DONE, of_origin)), carried=carried)
+    assert (had.unexecuted, other.unexecuted) == (False, True)
+    assert after(made(("pay-1", AWAY, of_origin)), carried=carried) == carried
+
+
+def test_what_was_not_carried_out_makes_room_first() -> None:
+    """Of more effects than a fork carries, those that may have happened stay."""
+    refused = [(f"pay-{n}", AWAY, Dispatch()) for n in range(3)]
+    done = [(f"buy-{n}", DONE, Dispatch()) for n in range(MAX_UNSETTLED - 1)]
+    assert ids(after(made(*done, *refused))) == [*(call_id for call_id, _, _ in done), "pay-2"]
 
 
 def test_what_is_carried_is_bounded() -> None:

@@ -6,7 +6,15 @@ from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.effects import MAX_UNSETTLED, acts, carried_after, is_settled, unsettled_after
+from sojourn.core.run.effects import (
+    MAX_UNSETTLED,
+    acts,
+    carried_after,
+    is_settled,
+    is_unexecuted,
+    unexecuted_after,
+    unsettled_after,
+)
 
 UNKNOWN = ToolError(message="no answer", outcome_unknown=True)
 
@@ -78,8 +86,56 @@ def test_an_effect_of_the_origin_is_settled_by_its_place() -> None:
     for result in (ToolResult(error=UNKNOWN), failed("rate_limited")):
         assert carried_after(carried, second, [result]) == carried
         assert unsettled_after((), second, [result]) == ()
-    assert carried_after(carried, second, [ToolResult(result=1)]) == carried[:1]
+    first, taken = carried_after(carried, second, [ToolResult(result=1)])
+    assert first == carried[0]
+    assert taken == carried[1].model_copy(update={"taken": True})
+    own = step("c1", effect=Effect(tool_call_id="c1", idempotency_key="l", carried=1))
+    assert carried_after(carried, own, [ToolResult(result=1)]) == carried[:1]
     assert carried_after(carried, step("c1"), [ToolResult(result=1)]) == carried
+    gone = step("c1", effect=Effect(tool_call_id="c1", idempotency_key="m", carried=2))
+    assert carried_after(carried, gone, [ToolResult(result=1)]) == carried
+
+
+def test_an_effect_of_the_origin_that_was_not_carried_out_may_happen() -> None:
+    """A fork's call that repeats it leaves it in doubt if its own outcome is unknown, and only then."""
+    carried = (CarriedEffect(call=ToolRequest(name="a.b.c", tool_call_id="c1"), unexecuted=True),)
+    again = step("c1", effect=Effect(tool_call_id="c1", idempotency_key="k", carried=0, unexecuted=True))
+    assert carried_after(carried, again, [failed("rate_limited")]) == carried
+    (doubtful,) = carried_after(carried, again, [ToolResult(error=UNKNOWN)])
+    assert not doubtful.unexecuted
+
+
+@pytest.mark.parametrize(
+    ("result", "is_kept"),
+    [
+        (failed("rate_limited"), True),
+        (failed("tool_unavailable"), True),
+        (failed(None, "input_required"), True),
+        (failed("tool_unavailable", outcome_unknown=True), False),
+        (failed("invalid_arguments"), False),
+        (failed(None, "denied"), False),
+        (failed(None), False),
+        (ToolResult(result=1), False),
+    ],
+)
+def test_which_calls_lend_their_key_although_they_were_not_carried_out(
+    result: ToolResult, is_kept: bool
+) -> None:
+    """Those whose key a service may know, and of which it says that they did nothing; a definite failure ends the effect."""
+    assert is_unexecuted(result) is is_kept
+    assert unexecuted_after((), step("a"), [result]) == (("a",) if is_kept else ())
+
+
+def test_a_call_that_was_not_carried_out_lends_its_key_until_an_equal_one_is_known() -> None:
+    """A repetition counts for the first call: refused again, it stays; done, refused for certain or in doubt, it goes."""
+    again = step("b", effect=Effect(tool_call_id="a", idempotency_key="k", unexecuted=True))
+    assert unexecuted_after(("a",), again, [failed("rate_limited")]) == ("a",)
+    for result in (ToolResult(result=1), failed(None), ToolResult(error=UNKNOWN)):
+        assert unexecuted_after(("a",), again, [result]) == ()
+    assert unsettled_after((), again, [ToolResult(error=UNKNOWN)]) == ("a",)
+    in_doubt = step("b", effect=Effect(tool_call_id="a", idempotency_key="k"))
+    assert unexecuted_after((), in_doubt, [failed("rate_limited")]) == ()
+    assert unexecuted_after((), step("a", kind="child"), [failed("rate_limited")]) == ()
 
 
 @pytest.mark.parametrize(

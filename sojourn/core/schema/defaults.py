@@ -1,0 +1,107 @@
+"""Fill in the defaults that a schema states, so that a payload that spells them out equals one that does not."""
+
+from copy import deepcopy
+from typing import Any
+
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_fault import MAX_DEPTH
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.pointer import Schema, resolve
+
+__all__ = ["with_defaults", "without_defaults"]
+
+MAX_VALUES = 5_000
+"""Most values that are looked at; a server's schema may state defaults that have defaults of their own, without end."""
+
+
+class _TooManyError(Exception):
+    """The defaults of a payload are too many, or too deep, to fill in."""
+
+
+def with_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload with each absent field that has a default, at every level; unchanged if there are too many.
+
+    Args:
+        validator: The validator of the schema.
+        payload: A JSON object, valid or not; it is not changed.
+    """
+    try:
+        return _Filling(validator).filled(validator.schema, payload, 0)
+    except _TooManyError:
+        return payload
+
+
+def without_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload without the top-level fields that have the value of their default."""
+    bare = with_defaults(validator, {})
+    return {
+        name: value
+        for name, value in payload.items()
+        if name not in bare or not _equal(with_defaults(validator, {name: value})[name], bare[name])
+    }
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+class _Filling:
+    """One pass over a payload."""
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+        self._left = MAX_VALUES
+
+    def filled(self, schema: Any, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > MAX_DEPTH:
+            raise _TooManyError
+        if is_object(value):
+            return self._object(schema, value, depth)
+        if is_array(value):
+            return self._array(schema, value, depth)
+        return value
+
+    def _object(self, schema: Any, value: dict[str, Any], depth: int) -> dict[str, Any]:
+        filled = dict(value)
+        for part in self._parts(schema, value, 0):
+            properties: Schema = part.get("properties") or {}
+            for name, field in properties.items():
+                if name not in filled and is_object(field) and "default" in field:
+                    filled[name] = deepcopy(field["default"])
+                if name in filled:
+                    filled[name] = self.filled(field, filled[name], depth + 1)
+            if is_object(others := part.get("additionalProperties")):
+                for name in filled.keys() - properties.keys():
+                    filled[name] = self.filled(others, filled[name], depth + 1)
+        return filled
+
+    def _array(self, schema: Any, value: list[Any], depth: int) -> list[Any]:
+        filled = list(value)
+        for part in self._parts(schema, value, 0):
+            first: list[Any] = part.get("prefixItems") or []
+            for index, each in enumerate(filled):
+                kind = first[index] if index < len(first) else part.get("items")
+                filled[index] = self.filled(kind, each, depth + 1)
+        return filled
+
+    def _parts(self, schema: Any, value: Any, depth: int) -> list[Schema]:
+        """The subschemas that describe the value: of a union, the first branch that it fits."""
+        if not is_object(schema) or depth > MAX_DEPTH:
+            return []
+        self._left -= 1
+        if self._left < 0:
+            raise _TooManyError
+        parts = [schema]
+        if isinstance(reference := schema.get("$ref"), str):
+            parts += self._parts(resolve(self._validator.schema, reference), value, depth + 1)
+        for each in schema.get("allOf") or ():
+            parts += self._parts(each, value, depth + 1)
+        for word in ("anyOf", "oneOf"):
+            branches = (
+                each
+                for each in schema.get(word) or ()
+                if is_object(each) and self._validator.is_valid(value, schema=each)
+            )
+            parts += self._parts(next(branches, None), value, depth + 1)
+        return parts
