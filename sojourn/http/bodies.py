@@ -218,7 +218,7 @@ class ForkBody(_Body):
     answer: str | dict[str, Any] | None = None
     """Another answer to the question at `at`."""
     approve: bool | None = None
-    """Another decision on the call at `at`."""
+    """Another decision on the call at `at`; a call that the origin may have carried out is not approved so, and the fork asks about it."""
     arguments: dict[str, Any] | None = None
     """Other arguments of the call at `at`; the call is judged anew, and waits for an approver where a planner's call would."""
     run_id: Name | None = None

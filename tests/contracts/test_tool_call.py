@@ -19,6 +19,15 @@ def key(payload: dict, *, run: str = "r", call: str = "c") -> str:
     return ToolCallMeta.key_of(run, ToolRequest(name="a.b.c", payload=payload, tool_call_id=call))
 
 
+def test_the_key_of_a_call_never_changes() -> None:
+    """A call that is open while a new version is deployed keeps its key: these are the keys of earlier versions."""
+    assert key({}) == "304d61453ed5d3414a2b4a7eaab24e90"
+    assert (
+        key({"to": "ü", "amount": 1.5, "lines": [{"n": 1.0}, None, True]})
+        == "e8bd4b32e999c191ccfd3d23f10705c5"
+    )
+
+
 @given(PAYLOADS)
 def test_the_key_does_not_depend_on_the_order_of_fields(payload: dict) -> None:
     """The idempotency key has 32 hex digits and does not depend on the order of fields, at any depth."""

@@ -30,9 +30,7 @@ IS_QUICK = CASES <= 10
 
 AT_ONCE = 10 if IS_QUICK else 40
 AGENTS = ("named", "unnamed", "careful", "code", "model")
-FORKED = ("named", "unnamed", "code", "model")
-"""Agents whose runs are forked: the tool of the other one must not be repeated, and a fork repeats it."""
-ANYWHERE = ("named", "code", "model")
+ANYWHERE = ("named", "careful", "code", "model")
 """Agents that are forked at any point: the version that comes to the payment may have reworded it, and then a step needs a name."""
 FORK_POINTS = ("run_started", "plan_started", "tool_start", "tool_end")
 
@@ -110,7 +108,7 @@ class Payments:
             self.figures["retries"] += 1
             again = await self._patiently(lambda: self.stage.client.retry(run.id))
             answers.append(await self._end_of(again))
-        if agent in FORKED and dice.random() < 0.2:
+        if dice.random() < 0.2:
             events = [event async for event in run.events() if event.type in FORK_POINTS]
             ends = [event for event in events if event.type == "tool_end"]
             at = dice.choice(events if agent in ANYWHERE else ends[-1:]).event_id

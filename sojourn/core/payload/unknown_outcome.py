@@ -8,6 +8,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import clip
 
 __all__ = [
+    "NOT_REPEATED",
     "Doubt",
     "changes_nothing",
     "doubt_about",
@@ -19,6 +20,9 @@ __all__ = [
 
 Doubt = Literal["", "unknown", "raised"]
 """`unknown`: an attempt was cut off, lost, or got no answer; `raised`: the tool raised an exception, perhaps after its effect."""
+
+NOT_REPEATED = "not_repeated"
+"""The code of a call that was not made, since an earlier one may have taken effect and its tool must not repeat it."""
 
 _FACT = "the call may have taken effect, its outcome is unknown"
 _MAX_ERROR = 2_000
@@ -62,7 +66,7 @@ def doubt_about(result: ToolResult) -> Doubt:
     error, hint = result.error, result.retry_hint
     if error is None or not (error.outcome_unknown or (hint and hint.outcome_unknown)):
         return ""
-    is_known = hint is not None or _FACT in error.message
+    is_known = hint is not None or error.code == NOT_REPEATED or _FACT in error.message
     return "unknown" if is_known else "raised"
 
 

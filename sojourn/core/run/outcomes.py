@@ -8,7 +8,7 @@ from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.payload.unknown_outcome import outcome_unknown
+from sojourn.core.payload.unknown_outcome import NOT_REPEATED, outcome_unknown
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 
@@ -97,7 +97,7 @@ def not_repeated(call: ToolRequest, *, by_origin: bool) -> ToolResult:
         "that may ask (interrupts_allowed=True) lets a person approve the call; other arguments are another effect"
     )
     return failed(
-        call, ToolError.new(message, code="not_repeated").model_copy(update={"outcome_unknown": True})
+        call, ToolError.new(message, code=NOT_REPEATED).model_copy(update={"outcome_unknown": True})
     )
 
 

@@ -1,6 +1,7 @@
 """Outcomes: results of calls that ended outside the tool (SR-130, SR-140)."""
 
 from sojourn import RunLink, ToolError, ToolRequest, ToolResult
+from sojourn.core.payload.unknown_outcome import doubt_about
 from sojourn.core.run import outcomes
 
 CALL = ToolRequest(name="a.b.c", payload={"x": 1}, tool_call_id="c1")
@@ -62,3 +63,15 @@ def test_a_failed_final_turn_ends_with_an_answer() -> None:
     assert message.text == (
         "The run has used all of its tool calls. The run ended without an answer: the planner failed"
     )
+
+
+def test_a_call_that_must_not_be_repeated_says_why_and_what_to_do() -> None:
+    """It was not called, what is in doubt is the earlier call, of this run or of its origin, and a person is told so."""
+    own, of_origin = (outcomes.not_repeated(CALL, by_origin=by_origin) for by_origin in (False, True))
+    for result in (own, of_origin):
+        assert "was not called" in result.error.message
+        assert "Find out whether it happened" in result.error.message
+        assert result.error.outcome_unknown
+        assert doubt_about(result) == "unknown"
+    assert "an earlier call with these arguments" in own.error.message
+    assert "the run from which this one was forked" in of_origin.error.message
