@@ -118,6 +118,36 @@ async def test_a_fork_has_the_key_of_a_call_that_was_not_carried_out(serve):
         assert len(bank.requests["p"]) == 2
 
 
+async def test_a_named_step_that_was_not_carried_out_keeps_its_key_in_a_fork(serve):
+    """With reworded arguments too: a bank that had paid all the same pays once, and nobody is warned."""
+    words = ["lunch", "Lunch"]
+
+    @flow
+    def paying(case: Case) -> str:
+        case.call("desk.bank.note")
+        try:
+            return case.call("desk.bank.pay", payment="p", amount=30, purpose=words[0], step="pay")
+        except CallFailed:
+            return "not paid"
+
+    async with Bank.of(p=["paid-503:7200"]) as bank:
+        tools = payments(bank, idempotent=True)
+
+        @tools.tool(read_only=True)
+        async def note() -> str:
+            """Note."""
+            return "noted"
+
+        client = await serve(planner=paying, uses=(tools,), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        assert (await run.result()).text == "not paid"
+        words.pop(0)
+        fork = await client.fork(run.id, at=await event_of(run, "tool_end"))
+        assert (await fork.result()).text == "receipt-1"
+        assert len(bank.requests["p"]) == 2
+        assert bank.counts == {"p": 1}
+
+
 # Must not be repeated.
 
 

@@ -111,7 +111,7 @@ class EffectsMade:
             elif first not in unsettled and (has_acted or first not in unexecuted):
                 key = effect.idempotency_key if effect else ""
                 one = _carried(each.call, key, key_run_id)
-                made[first] = one if has_acted else one.model_copy(update={"step": False, "unexecuted": True})
+                made[first] = one if has_acted else one.model_copy(update={"unexecuted": True})
         return _newest([*before, *made.values()])
 
     def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
