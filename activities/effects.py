@@ -74,8 +74,7 @@ class Repetitions:
             calls: The plan's calls.
             dispatches: The dispatches of those that are admitted.
         """
-        arguments = [[call.payload, call.raw] for call, _ in calls]
-        first = await run_in_thread(lambda: self._found(calls, dispatches), on=arguments)
+        first = await run_in_thread(lambda: self._found(calls, dispatches))
         return [
             await self._repeating(call, dispatch, first[at])
             if at in first

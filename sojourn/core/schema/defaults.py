@@ -14,6 +14,10 @@ MAX_VALUES = 5_000
 """Most values that are looked at; a server's schema may state defaults that have defaults of their own, without end."""
 
 
+BRANCH = 20
+"""For how many values the check counts of whether a value fits a branch of a union."""
+
+
 class _TooManyError(Exception):
     """The defaults of a payload are too many, or too deep, to fill in."""
 
@@ -53,9 +57,7 @@ class _Filling:
         self._left = MAX_VALUES
 
     def filled(self, schema: Any, value: Any, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0 or depth > MAX_DEPTH:
-            raise _TooManyError
+        self._count(1 if depth <= MAX_DEPTH else self._left + 1)
         if is_object(value):
             return self._object(schema, value, depth)
         if is_array(value):
@@ -89,9 +91,7 @@ class _Filling:
         """The subschemas that describe the value: of a union, the first branch that it fits."""
         if not is_object(schema) or depth > MAX_DEPTH:
             return []
-        self._left -= 1
-        if self._left < 0:
-            raise _TooManyError
+        self._count(1)
         parts = [schema]
         if isinstance(reference := schema.get("$ref"), str):
             parts += self._parts(resolve(self._validator.schema, reference), value, depth + 1)
@@ -99,9 +99,16 @@ class _Filling:
             parts += self._parts(each, value, depth + 1)
         for word in ("anyOf", "oneOf"):
             branches = (
-                each
-                for each in schema.get(word) or ()
-                if is_object(each) and self._validator.is_valid(value, schema=each)
+                each for each in schema.get(word) or () if is_object(each) and self._fits(each, value)
             )
             parts += self._parts(next(branches, None), value, depth + 1)
         return parts
+
+    def _fits(self, schema: Schema, value: Any) -> bool:
+        self._count(BRANCH)
+        return self._validator.is_valid(value, schema=schema)
+
+    def _count(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise _TooManyError
