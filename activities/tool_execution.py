@@ -299,7 +299,7 @@ class ToolExecution:
             if self._info.is_local and failure.outcome_unknown:
                 # A local activity cannot tell its next attempt; an ordinary one counts this as a lost one.
                 raise ApplicationError(message, 1, type=REPEATED, non_retryable=True) from None
-            fact = {retry.OUTCOME_UNKNOWN: failure.outcome_unknown}
+            fact = {retry.OUTCOME_UNKNOWN: failure.outcome_unknown or self._may_have_acted}
             raise ApplicationError(message, fact, type=kind, next_retry_delay=decided.delay) from None
         self._may_have_acted = self._may_have_acted or failure.outcome_unknown
         return refusal(self._call, decided)

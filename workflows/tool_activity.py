@@ -189,10 +189,15 @@ def _retry(dispatch: Dispatch) -> RetryPolicy:
 def answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | ApplicationError) -> ToolResult:
     """The result of a call whose activity returned none: it failed, or timed out."""
     if isinstance(error, ApplicationError):
-        return outcomes.failed(call, chain_of(error).without_repeats())
+        told = chain_of(error).without_repeats()
+        return outcomes.attempt_failed(call, told, _detail_of(error), may_act=dispatch.may_act)
     cause = error.cause
     if isinstance(cause, TimeoutError):
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"
         queue = dispatch.task_queue or workflow.info().task_queue
         return outcomes.timed_out(call, kind, queue, str(dispatch.schedule_to_start))
-    return outcomes.failed(call, failure_of(error))
+    return outcomes.attempt_failed(call, failure_of(error), _detail_of(cause), may_act=dispatch.may_act)
+
+
+def _detail_of(error: BaseException | None) -> Any:
+    return error.details[0] if isinstance(error, ApplicationError) and error.details else None

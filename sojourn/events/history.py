@@ -39,6 +39,7 @@ from sojourn.core.values.unread import OrUnread
 
 __all__ = ["HistoryReader", "sender_of"]
 
+_CALL = "ExecuteToolActivity"
 _CHECK = "CheckApprovalActivity"
 _JUDGE = "JudgeApproverActivity"
 _INPUTS: dict[str, Any] = {
@@ -177,8 +178,14 @@ class HistoryReader:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
             error = await self.error_of(failure) if failure else None
+            is_call = self._scheduled.get(ended.scheduled_event_id) == _CALL
             return self._made(
-                event, "failed", of=ended.scheduled_event_id, error=error, timeout=_timeout_of(failure)
+                event,
+                "failed",
+                of=ended.scheduled_event_id,
+                value=await self._detail(failure) if is_call and failure else None,
+                error=error,
+                timeout=_timeout_of(failure),
             )
         return None
 
@@ -199,9 +206,10 @@ class HistoryReader:
             value = await self._value(marker.details["result"], ToolResult)
             return self._made(event, "checked" if name == _CHECK else "local_ended", key=key, value=value)
         canceled = marker.failure.HasField("canceled_failure_info")
-        return self._made(
-            event, "local_ended", key=key, error=None if canceled else await self.error_of(marker.failure)
-        )
+        if canceled:
+            return self._made(event, "local_ended", key=key)
+        error, detail = await self.error_of(marker.failure), await self._detail(marker.failure)
+        return self._made(event, "local_ended", key=key, value=detail, error=error)
 
     async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
         kind = event.event_type
@@ -228,8 +236,13 @@ class HistoryReader:
 
     async def _spent(self, failure: Failure) -> Spent | None:
         """What a child run has spent, from the details of its failure."""
-        details = failure.application_failure_info.details
-        return read_spent(await self._value(details, dict[str, Any])) if details.payloads else None
+        return read_spent(await self._detail(failure))
+
+    async def _detail(self, failure: Failure) -> Any:
+        """The first detail of a failure, without Temporal's wrapper, if it is an object."""
+        wrapper = failure.HasField("activity_failure_info") and failure.HasField("cause")
+        details = (failure.cause if wrapper else failure).application_failure_info.details
+        return await self._value(details, dict[str, Any]) if details.payloads else None
 
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
         """Read a signal, or an accepted update; a refused update leaves no trace, and one that a reset sends anew is recorded with its admission."""

@@ -1,5 +1,6 @@
 """The app of the payments campaign, in two versions: the second has renamed a tool and reworded arguments."""
 
+import hashlib
 import os
 import uuid
 from datetime import timedelta
@@ -15,6 +16,7 @@ from sojourn import (
     Retry,
     RunPolicy,
     ToolCallMeta,
+    ToolFailed,
     ToolRequest,
     Toolset,
     flow,
@@ -81,6 +83,34 @@ def named(case: Case) -> str:
     return "paid"
 
 
+@bank.tool
+async def enter(payment: str, meta: ToolCallMeta) -> str:
+    """Enter a payment into the books, which are closed to half of the runs."""
+    if int(hashlib.sha256(meta.run_id.encode()).hexdigest(), 16) % 2:
+        raise ToolFailed("the books are closed")
+    return "entered"
+
+
+@flow
+def failing(case: Case) -> str:
+    """Pay, and fail the run with whatever fails; only the second version goes on."""
+    for again in range(4):
+        try:
+            case.call(pay, payment=case.text)
+            break
+        except CallFailed as failed:
+            if VERSION == 1:
+                raise
+            if again == 3:
+                return told(failed)
+    try:
+        case.call(enter, payment=case.text)
+    except CallFailed:
+        if VERSION == 1:
+            raise
+    return "paid"
+
+
 @flow
 def unnamed(case: Case) -> str:
     """Pay in a step without a name, whose arguments differ between the versions."""
@@ -108,12 +138,14 @@ class Code:
     name = ""
 
     async def plan_start(self, turn: Any) -> PlanResult:
-        return self._call(turn)
+        return await self.plan_resume(turn)
 
     async def plan_resume(self, turn: Any) -> PlanResult:
         results = [result for message in turn.messages for result in message.tool_results]
         if any(result.ok for result in results):
             return PlanResult.final("paid")
+        if turn.messages[-1].role == "user":
+            return self._call(turn)
         unknown = any(result.error and result.error.outcome_unknown for result in results)
         if turn.finalize or len(results) >= 4:
             return PlanResult.final("unknown" if unknown else f"failed: {results[-1].error}")
@@ -144,6 +176,7 @@ POLICY = RunPolicy(approval=ApprovalPolicy.unattended())
 PLANNERS = {
     "named": named,
     "unnamed": unnamed,
+    "failing": failing,
     "careful": careful,
     "code": Code(),
     "model": TextModel(Model()),

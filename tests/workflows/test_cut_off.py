@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
+from temporalio.api.enums.v1 import EventType
 
 from sojourn import (
     Agent,
@@ -23,6 +24,7 @@ from sojourn import (
     ToolFailed,
     ToolRequest,
     Toolset,
+    ToolUnavailable,
     flow,
     http_client,
     network_faults,
@@ -219,6 +221,38 @@ async def test_a_run_that_is_canceled_says_what_may_have_happened(serve):
         await run.cancel("enough")
         ends = [event.result async for event in run.events() if event.type == "tool_end"]
         assert [end.error.outcome_unknown for end in ends] == [True]
+
+
+@pytest.mark.parametrize("is_unknown", [True, False])
+async def test_an_attempt_that_fails_after_the_interruption_says_whether_it_may_have_acted(
+    serve, traces, until, monkeypatch, is_unknown
+):
+    """It would be made again, but for the interruption: what is known of it stays, and so does the key if it may have paid."""
+    monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 60)
+    tools, release, keys = Toolset("desk.bank"), asyncio.Event(), []
+
+    @tools.tool
+    async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
+        keys.append(meta.idempotency_key)
+        if len(keys) == 1:
+            await release.wait()
+            raise ToolUnavailable("the bank is away", outcome_unknown=is_unknown)
+        return "receipt"
+
+    client = await serve(planner=Model(), uses=(tools,), policy=ALONE)
+    session = client.session("test.agent", f"fails-{is_unknown}")
+    await session.send("pay")
+    await until(lambda: keys)
+    again = await session.send("pay, I say", mode="interrupt")
+    await until(lambda: traces(session.run).count(EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED))
+    release.set()
+    assert (await again.result()).text == "receipt"
+    first, _ = results_of(await session.run.transcript())
+    assert first.error.outcome_unknown is is_unknown
+    assert "the bank is away" in first.error.message
+    assert (len(set(keys)) == 1) is is_unknown
+    ends = [event.result async for event in session.run.events(follow=False) if event.type == "tool_end"]
+    assert ends[0].error == first.error
 
 
 class Question(BaseModel):

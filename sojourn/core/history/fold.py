@@ -356,7 +356,8 @@ class Fold:
             )  # the call continues as an ordinary activity
             return
         elif record.error:
-            result = outcomes.failed(opened.call, record.error)
+            may_act = self._step.may_act(opened.call.tool_call_id)
+            result = outcomes.attempt_failed(opened.call, record.error, record.value, may_act=may_act)
         else:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)
@@ -388,7 +389,8 @@ class Fold:
         if record.timeout:
             result = outcomes.timed_out(opened.call, record.timeout, opened.queue, opened.waits)
         elif record.error:
-            result = outcomes.failed(opened.call, record.error)
+            may_act = self._step.may_act(opened.call.tool_call_id)
+            result = outcomes.attempt_failed(opened.call, record.error, record.value, may_act=may_act)
         else:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)

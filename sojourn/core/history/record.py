@@ -28,7 +28,7 @@ class HistoryRecord:
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
-    """The decoded input or result."""
+    """The decoded input or result; of a call that failed, the first detail of its failure."""
     error: ToolError | None = None
     """The failure; None for a cancellation."""
     timeout: str = ""

@@ -10,10 +10,13 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import NOT_REPEATED, outcome_unknown
 from sojourn.core.run.ids import artifact_ref
+from sojourn.core.run.retry import OUTCOME_UNKNOWN
+from sojourn.core.values.json_value import is_object
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 
 __all__ = [
     "attach_call",
+    "attempt_failed",
     "by_reference",
     "canceled",
     "cut_off",
@@ -104,6 +107,20 @@ def not_repeated(call: ToolRequest, *, by_origin: bool) -> ToolResult:
 def failed(call: ToolRequest, error: ToolError) -> ToolResult:
     """The result of a call whose activity failed outside the boundary."""
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error)
+
+
+def attempt_failed(call: ToolRequest, error: ToolError, details: Any, *, may_act: bool | None) -> ToolResult:
+    """The result of a call whose last attempt failed, and which is not attempted again, since it was cut off or tried too often.
+
+    Args:
+        call: The call.
+        error: The failure of the last attempt.
+        details: The failure's first detail, which says whether this attempt or an earlier one may have taken effect.
+        may_act: Whether the call may have an effect, as its dispatch says.
+    """
+    result = failed(call, error)
+    is_definite = is_object(details) and details.get(OUTCOME_UNKNOWN) is False
+    return outcome_unknown(result) if may_act and not is_definite else result
 
 
 def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
