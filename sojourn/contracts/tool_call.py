@@ -100,7 +100,7 @@ class ToolCallMeta(Record):
     """
     idempotency_key: str = ""
     """Names the effect, so that a service can refuse a repetition: equal on every attempt, and in each later call that repeats an effect
-    whose outcome is unknown. A hash of run id, tool_call_id and payload; a fork has its origin's run id.
+    whose outcome is unknown, or that was not carried out. A hash of run id, tool_call_id and payload; a fork has its origin's run id.
     """
     approval: Approval | None = None
     """Who approved the call; None where nobody was asked."""
