@@ -1,8 +1,10 @@
 """Reading: how far the history of a run was read; and the one that a program which talks goes on with, turn after turn."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowHistoryEventAsyncIterator
 
 from sojourn.connection.rpc_errors import unreadable
@@ -11,12 +13,18 @@ from sojourn.contracts.ids import place_in, place_of
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.events.history import HistoryReader
-from sojourn.serving.pace import Pace
+from sojourn.serving.pace import Pace, fetching
 
 __all__ = ["MAX_CHAIN", "Kept", "Reading"]
 
 MAX_CHAIN = 1_000
 """Most executions of one run that are followed."""
+
+PAGE = 100
+"""Most events of a page. One of the server's own size can have 4 MB, which takes 20 ms to receive and to read."""
+
+LARGE_PAGE = 250_000
+"""Bytes of a page after which the next one is fetched in turn."""
 
 
 class Reading:
@@ -40,20 +48,22 @@ class Reading:
         self.follow = follow
         self._reader = HistoryReader(client.data_converter)
         self._pages: WorkflowHistoryEventAsyncIterator | None = None
+        self._page_bytes = 0
+        """Bytes of the events that were taken from the present page."""
         self._continued, self._last = "", ""
 
     def _pages_of(self, execution: str) -> WorkflowHistoryEventAsyncIterator:
         handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(
             self.fold.run_id, run_id=execution
         )
-        return handle.fetch_history_events(wait_new_event=self.follow)
+        return handle.fetch_history_events(page_size=PAGE, wait_new_event=self.follow)
 
     async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
         """The further records, each with its events; where this was cancelled, a second call goes on, if the reading `is_whole`."""
         self._pages = self._pages or self._pages_of(self.execution)
         pace = Pace()
         for _ in range(MAX_CHAIN):
-            async for history_event in self._pages:
+            while (history_event := await self._next(self._pages)) is not None:
                 self.is_whole = False
                 with pace:
                     record = await self._reader.record(history_event)
@@ -73,6 +83,20 @@ class Reading:
                 return
             self._pages = self._pages_of(self._continued)
             self._continued, self._last = "", ""
+
+    async def _next(self, pages: WorkflowHistoryEventAsyncIterator) -> HistoryEvent | None:
+        """The next event of an execution; None after its last one.
+
+        What comes after a page of much data is fetched by few at once: the connection and the server are everybody's.
+        """
+        page, is_large = pages.current_page, False
+        if page is not None and pages.current_page_index >= len(page):
+            is_large, self._page_bytes = self._page_bytes >= LARGE_PAGE, 0
+        async with fetching() if is_large else nullcontext():
+            event = await anext(pages, None)
+        if event is not None:
+            self._page_bytes += event.ByteSize()
+        return event
 
 
 class Kept:

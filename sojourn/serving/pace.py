@@ -7,14 +7,24 @@ slice in each round, that request would wait for all of them a dozen times.
 import asyncio
 import time
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
 from weakref import WeakKeyDictionary
 
-__all__ = ["SLICE", "Pace"]
+__all__ = ["SLICE", "Pace", "fetching"]
 
 SLICE = 0.001
 """Seconds for which one long work has the loop."""
 
+FETCHES = 2
+"""Most large answers of the server that are on their way at once."""
+
+LONGEST_FETCH = 1.0
+"""Seconds after which one no longer counts: the server may have nothing to send for now."""
+
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, "_Queue"] = WeakKeyDictionary()
+
+_fetches: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class Pace:
@@ -71,3 +81,20 @@ class _Queue:
                 self._loop.call_soon(self._next)
                 return
         self._is_running = False
+
+
+@asynccontextmanager
+async def fetching() -> AsyncGenerator[None]:
+    """Fetch a large answer of the server in the body, when few others do."""
+    loop = asyncio.get_running_loop()
+    fetches = _fetches.get(loop)
+    if fetches is None:
+        fetches = _fetches[loop] = asyncio.Semaphore(FETCHES)
+    await fetches.acquire()
+    with ExitStack() as once:
+        once.callback(fetches.release)
+        timer = loop.call_later(LONGEST_FETCH, once.close)
+        try:
+            yield
+        finally:
+            timer.cancel()

@@ -155,14 +155,37 @@ class TornHandle:
     def __getattr__(self, name: str):
         return getattr(self._inner, name)
 
-    async def fetch_history_events(self, *, wait_new_event: bool = False, **more):
-        if wait_new_event and self._is_deaf:
+    def fetch_history_events(self, *, wait_new_event: bool = False, **more):
+        pages = self._inner.fetch_history_events(wait_new_event=wait_new_event, **more)
+        return TornPages(pages, self._meanwhile, is_deaf=wait_new_event and self._is_deaf)
+
+
+class TornPages:
+    """The history of a run as such a handle has it."""
+
+    def __init__(self, inner, meanwhile: list, *, is_deaf: bool) -> None:
+        self._inner = inner
+        self._meanwhile = meanwhile
+        self._is_deaf = is_deaf
+        self._is_torn = False
+
+    def __getattr__(self, name: str):
+        return getattr(self._inner, name)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        if self._is_deaf:
             await asyncio.Event().wait()
-        async for event in self._inner.fetch_history_events(wait_new_event=wait_new_event, **more):
-            yield event
-            if self._meanwhile and event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
-                await self._meanwhile.pop()()
-                raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+        if self._is_torn:
+            self._is_torn = False
+            await self._meanwhile.pop()()
+            raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+        event = await anext(self._inner)
+        started = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
+        self._is_torn = bool(self._meanwhile) and event.event_type == started
+        return event
 
 
 async def test_events_of_a_child_that_a_reset_run_no_longer_calls_come_before_the_end(serve):

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from weakref import WeakKeyDictionary
 
+from sojourn.serving import pace
 from sojourn.serving.pace import SLICE, Pace
 
 
@@ -72,3 +74,31 @@ async def test_who_is_cancelled_while_it_waits_holds_up_nobody():
     await second
     assert first.cancelled() or first.cancelling()
     await long_work()
+
+
+async def test_few_large_answers_are_on_their_way_at_once(monkeypatch):
+    """A third waits for one of two; one that the server holds back counts no longer after a while."""
+    monkeypatch.setattr(pace, "LONGEST_FETCH", 0.05)
+    monkeypatch.setattr(pace, "_fetches", WeakKeyDictionary())
+    at_once, most, held = 0, 0, asyncio.Event()
+
+    async def fetch() -> None:
+        nonlocal at_once, most
+        async with pace.fetching():
+            at_once, most = at_once + 1, max(most, at_once + 1)
+            await asyncio.sleep(0)
+            at_once -= 1
+
+    await asyncio.gather(*(fetch() for _ in range(10)))
+    assert most == pace.FETCHES
+
+    async def hold() -> None:
+        async with pace.fetching():
+            await held.wait()
+
+    holding = [asyncio.create_task(hold()) for _ in range(pace.FETCHES)]
+    async with asyncio.timeout(10):
+        await fetch()
+    held.set()
+    await asyncio.gather(*holding)
+    assert most == pace.FETCHES

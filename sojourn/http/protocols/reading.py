@@ -164,8 +164,8 @@ class Reading:
     def _write(self, piece: str) -> None:
         """Add a piece of a draft."""
         if self._again is not None:
-            self._again += piece
-            if self._draft.startswith(self._again):
+            begin, self._again = len(self._again), self._again + piece
+            if self._draft.startswith(piece, begin):
                 return  # it says the same again
             whole, self._again = self._again, None
             self._write_whole(whole, is_draft=True)
