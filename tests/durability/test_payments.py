@@ -168,10 +168,10 @@ class Payments:
         try:
             async with asyncio.timeout(600):
                 return (await self._patiently(run.result)).text
-        except RunFailed as error:
-            return f"run failed: {error}"
         except RunCanceled:
             return "run canceled"
+        except RunFailed as error:
+            return f"run failed: {error}"
 
     async def _patiently(self, request):
         while True:
