@@ -20,11 +20,17 @@ __all__ = ["MAX_CHAIN", "Kept", "Reading"]
 MAX_CHAIN = 1_000
 """Most executions of one run that are followed."""
 
-PAGE = 100
-"""Most events of a page. One of the server's own size can have 4 MB, which takes 20 ms to receive and to read."""
+FIRST_PAGE = 100
+"""Events of the first page that is read of a run, whose sizes nobody knows yet."""
+
+MOST_EVENTS = 1_000
+"""Most events to ask for; the server gives fewer if its own limit is lower."""
+
+FEWEST_EVENTS = 10
 
 LARGE_PAGE = 250_000
-"""Bytes of a page after which the next one is fetched in turn."""
+"""Bytes that a page is to have at most, and after which the next one is fetched in turn. The server's own limit is 4 MB, which
+take 20 ms to receive and to read."""
 
 
 class Reading:
@@ -50,13 +56,14 @@ class Reading:
         self._pages: WorkflowHistoryEventAsyncIterator | None = None
         self._page_bytes = 0
         """Bytes of the events that were taken from the present page."""
+        self._page_size = FIRST_PAGE
         self._continued, self._last = "", ""
 
     def _pages_of(self, execution: str) -> WorkflowHistoryEventAsyncIterator:
         handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(
             self.fold.run_id, run_id=execution
         )
-        return handle.fetch_history_events(page_size=PAGE, wait_new_event=self.follow)
+        return handle.fetch_history_events(page_size=self._page_size, wait_new_event=self.follow)
 
     async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
         """The further records, each with its events; where this was cancelled, a second call goes on, if the reading `is_whole`."""
@@ -87,13 +94,19 @@ class Reading:
     async def _next(self, pages: WorkflowHistoryEventAsyncIterator) -> HistoryEvent | None:
         """The next event of an execution; None after its last one.
 
-        What comes after a page of much data is fetched by few at once: the connection and the server are everybody's.
+        A page is as long as the events before it let expect. What comes after one of much data is fetched by few at once: the
+        connection and the server are everybody's.
         """
-        page, is_large = pages.current_page, False
-        if page is not None and pages.current_page_index >= len(page):
-            is_large, self._page_bytes = self._page_bytes >= LARGE_PAGE, 0
-        async with fetching() if is_large else nullcontext():
-            event = await anext(pages, None)
+        page = pages.current_page
+        if page and pages.current_page_index >= len(page):
+            is_large = self._page_bytes >= LARGE_PAGE
+            fitting = LARGE_PAGE * len(page) // max(self._page_bytes, 1)
+            self._page_size = min(max(fitting, FEWEST_EVENTS), MOST_EVENTS)
+            if pages.next_page_token:
+                async with fetching() if is_large else nullcontext():
+                    await pages.fetch_next_page(page_size=self._page_size)
+            self._page_bytes = 0
+        event = await anext(pages, None)
         if event is not None:
             self._page_bytes += event.ByteSize()
         return event

@@ -149,11 +149,8 @@ async def test_a_run_of_two_thousand_calls_opens_as_one_of_forty(serve, measure)
             0,
             2,
         )  # of what waits, once for all pages of some seconds
-        assert asked == {
-            "describe_workflow_execution": 2,
-            "history": pages,
-            "list_workflow_executions": 1,  # its forks
-        }
+        assert pages <= asked.pop("history") <= pages + 1  # the first page is a short one
+        assert asked == {"describe_workflow_execution": 2, "list_workflow_executions": 1}  # its forks
     found = [re.findall(r'<li id="call-([\w:.-]+)"', text)]
     while earlier := re.search(r'<li id="earlier"[^>]*><a href="([^"]+)"', text):
         text = await measured.get(earlier[1].replace("&amp;", "&"))

@@ -1,0 +1,62 @@
+"""Layers: what a test needs beside Python, told by the fixtures that it uses, so that a part of the tests can be run.
+
+A test of the layer `pure` needs nothing, one of `server` a Temporal server and workers in its own process. One of `process` starts
+programs, one of `browser` a browser; one of `campaign` kills or counts programs for long. A test that starts a program and
+does not say so, by the fixture `processes`, fails.
+"""
+
+import contextlib
+import sys
+from collections.abc import Collection, Generator
+from typing import Any
+
+__all__ = ["LAYERS", "STARTS", "layer_of", "watch", "watched"]
+
+LAYERS = {
+    "pure": "needs no server, no other program and no browser",
+    "server": "needs a Temporal server",
+    "process": "starts programs",
+    "browser": "opens pages in a browser",
+    "campaign": "kills or counts programs for long",
+}
+
+_TOLD_BY = {
+    "campaigns": "campaign",
+    "browser": "browser",
+    "processes": "process",
+    "temporal_server": "server",
+}
+"""The layer by a fixture; the first that fits counts."""
+
+STARTS = "tests.programs.start"
+"""The audit event of a program that is forked instead of started."""
+
+_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", STARTS}
+
+_refused = False
+
+
+def layer_of(fixtures: Collection[str]) -> str:
+    """The layer of a test that uses these fixtures."""
+    return next((layer for name, layer in _TOLD_BY.items() if name in fixtures), "pure")
+
+
+def _refuse(event: str, _arguments: tuple[Any, ...]) -> None:
+    if _refused and event in _STARTS:
+        raise AssertionError(f"{event} by a test that uses no fixture `processes`: its layer is `process`")
+
+
+def watch() -> None:
+    """Begin to watch the programs that this process starts."""
+    sys.addaudithook(_refuse)
+
+
+@contextlib.contextmanager
+def watched(*, refuses: bool) -> Generator[None]:
+    """Refuse every program that is started meanwhile, or allow all."""
+    global _refused  # noqa: PLW0603 - an audit hook cannot be removed, and has no other state
+    before, _refused = _refused, refuses
+    try:
+        yield
+    finally:
+        _refused = before
