@@ -62,7 +62,7 @@ class ExecuteToolActivity:
             await pass_on(task.agent_id)
         await self._first_time.check()
         earlier = await earlier_attempts()
-        if task.lost or (task.effect and not task.effect.unexecuted):
+        if task.lost or task.unknown or (task.effect and not task.effect.unexecuted):
             earlier = replace(earlier, unknown=True)
         try:
             result = await self._across(task, call, info, earlier)

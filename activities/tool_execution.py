@@ -124,6 +124,10 @@ class ToolExecution:
 
     def _still_unknown(self, result: ToolResult) -> ToolResult:
         """The result, which says that an earlier attempt may have taken effect, unless the tool has said what became of the call."""
+        needed = result.input_required
+        if needed is not None:  # the call is not over, so the tool has said nothing of the earlier attempt
+            asked = needed.model_copy(update={"outcome_unknown": self._may_have_acted})
+            return result.model_copy(update={"input_required": asked})
         is_open = self._may_have_acted and not self._is_decided
         return outcome_unknown(result, repeatable=may_repeat(self._spec)) if is_open else result
 

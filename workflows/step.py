@@ -114,6 +114,8 @@ class Step:
         self._carried_out: set[str] = set()
         self._at_work: set[str] = set()
         """Ids of the calls that a worker or a child run may have begun to carry out."""
+        self._unknown: set[str] = set()
+        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
         self._results = 0
         self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
@@ -244,6 +246,8 @@ class Step:
             result = await self._answer(call, dispatch)
         except asyncio.CancelledError:
             result = self.cut_short(call, dispatch)
+        if call.tool_call_id in self._unknown:
+            result = outcomes.still_unknown(result)
         self._open -= 1
         self._answers[call.tool_call_id] = result
         self._past.pop(call.tool_call_id, None)
@@ -270,7 +274,8 @@ class Step:
     def _has_begun(self, call_id: str) -> bool:
         """Whether anybody may have begun to carry out a call: a worker, a child run, or the program that was told of an external one."""
         told = self._external.items if self._external else []
-        return call_id in self._at_work or any(item.tool_call_id == call_id for item in told)
+        begun = self._at_work | self._unknown
+        return call_id in begun or any(item.tool_call_id == call_id for item in told)
 
     async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """Ask whether the call may run, and carry it out; a person is asked again where its tool is not the one that was shown."""
@@ -346,7 +351,8 @@ class Step:
         A tool that a person has released by its name may be another one: its approval stays, and the call runs.
         """
         stop_if_canceled()
-        again = asked_about_again(asked, first)
+        unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown")
+        again = asked_about_again(asked, first, unknown=unknown)
         if self._asks(again) and not self._is_told(call):
             self._void(first)
             self._awaits.note(void(again))
@@ -380,6 +386,7 @@ class Step:
             known = self._next(call)
             told = known and known.result
             result = told or await self._in_turn(call, dispatch, task)
+            self._note_outcome(call, dispatch, result)
             if told is None and (result.input_required or result.confirm):
                 self._keep(call, Past(result=result))
             needed, rounds = result.input_required, rounds + 1
@@ -397,6 +404,11 @@ class Step:
                 return outcomes.too_long_input(call, needed.server)
             self._show(call, "running")
             task = task.model_copy(update={"input": answers})
+
+    def _note_outcome(self, call: ToolRequest, dispatch: Dispatch, result: ToolResult) -> None:
+        """Note whether the call, which is not over, may have taken effect."""
+        if (result.input_required or result.confirm) and outcomes.says_unknown(result, dispatch):
+            self._unknown.add(call.tool_call_id)
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         async with self._slots:
@@ -419,6 +431,8 @@ class Step:
     async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         if task.given is None:
             self._at_work.add(call.tool_call_id)
+        if call.tool_call_id in self._unknown:
+            task = task.model_copy(update={"unknown": True})
         with self._clock.busy():
             try:
                 if dispatch.kind == "local":
@@ -442,6 +456,8 @@ class Step:
         result = self._taken(call, result)
         if result.input_required or result.confirm:
             self._at_work.discard(call.tool_call_id)
+        else:
+            self._unknown.discard(call.tool_call_id)  # the worker knew, and its result says what is known now
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
     def _taken(self, call: ToolRequest, result: ToolResult | Unread) -> ToolResult:

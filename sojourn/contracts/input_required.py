@@ -29,6 +29,8 @@ class InputRequired(Record):
     """Answers given without asking the person: requests that are always declined."""
     request_state: str | None = None
     """The tool's own state, sent back unchanged."""
+    outcome_unknown: bool = False
+    """Whether an earlier attempt of the call may have taken effect; filled in by the activity."""
 
 
 class ToolInput(Record):

@@ -254,6 +254,8 @@ class ToolTask(Record):
     """For a tool that reads the run's memory: whether it is larger, and the activity reads it by query."""
     lost: int = 0
     """For a local call that is repeated as an ordinary activity: the number of workers it has lost, or of attempts whose outcome is unknown."""
+    unknown: bool = False
+    """Whether an earlier activity of this call may have taken effect: it ended with a question to a person, and the call goes on."""
     effect: Effect | None = None
     """The effect of an earlier call, whose outcome is unknown, that this call repeats."""
     key_run_id: str = ""

@@ -57,15 +57,23 @@ def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirma
     return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
 
 
-def asked_about_again(confirm: AwaitConfirmation, first: AwaitConfirmation) -> AwaitConfirmation:
-    """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry."""
+def asked_about_again(
+    confirm: AwaitConfirmation, first: AwaitConfirmation, *, unknown: bool = False
+) -> AwaitConfirmation:
+    """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry.
+
+    Args:
+        confirm: The worker's confirmation.
+        first: The call's first confirmation.
+        unknown: Whether an attempt of the call may have taken effect since.
+    """
     of_call = {
         name: getattr(first, name)
         for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     by_origin = first.prompt.startswith(ORIGIN)
-    return about_unknown(again, by_origin=by_origin) if first.outcome_unknown else again
+    return about_unknown(again, by_origin=by_origin) if first.outcome_unknown or unknown else again
 
 
 def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:

@@ -105,16 +105,16 @@ class StepFold:
         """When a call began that a person was asked about again, by call id; its start is told already."""
         self._confirms: dict[str, AwaitConfirmation] = {}
         """The confirmations of the plan, by call id."""
-        self._plan = PlanOutcome()
         self._admitted: dict[str, ToolRequest] = {}
         """The admitted calls of the plan, by id."""
-        self._results: dict[str, ToolResult] = {}
+        self._plan, self._results = PlanOutcome(), dict[str, ToolResult]()
         self._dispatches: dict[str, Dispatch] = {}
         """The dispatches of the admitted calls, by id."""
         self._at_work: set[str] = set()
         """Ids of the calls that a worker, a child run or a program outside may have begun to carry out."""
-        self._child_time = ChildTime()
-        self._began = timedelta(0)
+        self._unknown: set[str] = set()
+        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
+        self._child_time, self._began = ChildTime(), timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""
         self._changes: list[MemoryChange] = []
@@ -155,7 +155,7 @@ class StepFold:
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
         self._dispatches = {call.tool_call_id: dispatch for call, dispatch in admitted}
-        self._at_work = set()
+        self._at_work, self._unknown = set(), set()
         self._approved, self._again, self._begun = {}, {}, {}
         self._confirms = {
             call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
@@ -180,6 +180,8 @@ class StepFold:
     def _resume_call(self, call: ToolRequest, dispatch: Dispatch, progress: CallProgress) -> None:
         call_id, wait = call.tool_call_id, self.waits.of_call(call.tool_call_id)
         results = [(at, past.result) for at, past in enumerate(progress.past) if past.result]
+        for _, result in results:
+            self._note_outcome(call, result)
         again = [at for at, result in results if result.confirm]
         if again:
             self._again[call_id], self._begun[call_id] = len(again), progress.since
@@ -284,6 +286,7 @@ class StepFold:
         """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
         call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
+        self._note_outcome(call, result)
         if needed or result.confirm:
             self.set_at_work(call.tool_call_id, at_work=False)
         if needed and self._fold.state.active.expired:
@@ -313,6 +316,14 @@ class StepFold:
         else:
             yield from self.answer(record, result, opened.since)
 
+    def _note_outcome(self, call: ToolRequest, result: ToolResult) -> None:
+        """Note by a worker's result whether the call may have taken effect, until an attempt has said what became of it."""
+        dispatch = self._dispatches.get(call.tool_call_id)
+        if not (result.input_required or result.confirm):
+            self._unknown.discard(call.tool_call_id)
+        elif dispatch and outcomes.says_unknown(result, dispatch):
+            self._unknown.add(call.tool_call_id)
+
     def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
         """Take in the check of an approval; where it is void, the call did not begin."""
         call = self._approved.pop(await_id, None)
@@ -340,7 +351,8 @@ class StepFold:
         elif self._fold.state.active.expired or self.is_cut:
             yield from self.not_run(record, call, opened.since, self.cut_short(call))
         else:
-            yield from self._asked_again(record, opened, asked_about_again(asked, first))
+            unknown = call.tool_call_id in self._unknown
+            yield from self._asked_again(record, opened, asked_about_again(asked, first, unknown=unknown))
 
     def _asked_again(
         self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
@@ -434,6 +446,8 @@ class StepFold:
 
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
         """The events of a call's answer; the last answer of a step settles the run's state."""
+        if result.tool_call_id in self._unknown:
+            result = outcomes.still_unknown(result)
         self._settle_with(record, result)
         yield self._fold.event(record, ToolResultReceivedEvent, result=result)
         yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)
@@ -498,7 +512,8 @@ class StepFold:
         """The result of a call that was cut off, which says whether the call may have taken effect."""
         call_id = result.tool_call_id
         dispatch = self._dispatches.get(call_id)
-        return outcomes.cut_off(result, dispatch, begun=call_id in self._at_work) if dispatch else result
+        begun = call_id in self._at_work | self._unknown
+        return outcomes.cut_off(result, dispatch, begun=begun) if dispatch else result
 
     @property
     def is_cut(self) -> bool:

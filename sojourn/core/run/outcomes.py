@@ -9,6 +9,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import NOT_REPEATED, outcome_unknown
+from sojourn.core.run.effects import is_settled
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.retry import OUTCOME_UNKNOWN
 from sojourn.core.values.json_value import is_object
@@ -28,6 +29,8 @@ __all__ = [
     "not_repeated",
     "not_started",
     "overtime",
+    "says_unknown",
+    "still_unknown",
     "timed_out",
     "too_much_input",
     "unanswered",
@@ -146,16 +149,33 @@ def cut_off(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResul
         result: The result that says why the call was cut off.
         dispatch: How the call was to be carried out, and whether it may have an effect.
         begun: Whether a worker, a child run or a program outside may have begun to carry it out; a child run that
-            says that nothing it called had an effect has not.
+            says that nothing it called had an effect has not. A call that was to repeat one that was not carried out
+            has not begun by that.
     """
     if dispatch.may_act is None or result.error is None:
         return result
-    if dispatch.may_act and (begun or dispatch.effect is not None):
+    repeats = dispatch.effect is not None and not dispatch.effect.unexecuted
+    if dispatch.may_act and (begun or repeats):
         return outcome_unknown(result)
     error = result.error
     message = f"{error.message}; the call had no effect"
     told = error.model_copy(update={"message": message, "without_effect": True})
     return result.model_copy(update={"error": told})
+
+
+def says_unknown(result: ToolResult, dispatch: Dispatch) -> bool:
+    """Whether a worker's result with which a call is not over says that an attempt of it may have taken effect."""
+    error, needed = result.error, result.input_required
+    is_open = (error is not None and error.outcome_unknown) or (needed is not None and needed.outcome_unknown)
+    return is_open and dispatch.may_act is not False
+
+
+def still_unknown(result: ToolResult) -> ToolResult:
+    """The result of a call of which an earlier attempt may have taken effect, and no later one has said what became of it.
+
+    The call was denied, given up or not begun again: that settles nothing about the earlier attempt.
+    """
+    return result if is_settled(result) else outcome_unknown(result)
 
 
 def not_read(call: ToolRequest) -> ToolResult:

@@ -1,0 +1,193 @@
+"""What was once unknown about a call stays so until an attempt settles it, whatever question comes between."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+
+from sojourn import (
+    Agent,
+    App,
+    Client,
+    InputForm,
+    InputRequired,
+    PlanResult,
+    Retry,
+    RunCanceled,
+    RunPolicy,
+    ToolCallMeta,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+    Worker,
+    http_client,
+    network_faults,
+)
+from tests.bank import Bank
+
+ASKS = RunPolicy(interrupts_allowed=True)
+EARLIER = "An earlier attempt of this call may have taken effect"
+CODE = InputForm(key="k", message="Which code?", form={"type": "object", "properties": {"code": {}}})
+
+
+def results_of(messages):
+    return [result for message in messages for result in message.tool_results]
+
+
+async def post(bank: Bank, payment: str, amount: float, meta: ToolCallMeta) -> str:
+    with network_faults("The bank"):
+        async with http_client(timeout=2) as client:
+            response = await client.post(
+                f"{bank.url}/payments",
+                json={"payment": payment, "amount": amount},
+                headers={"Idempotency-Key": meta.idempotency_key},
+            )
+            response.raise_for_status()
+            return response.json()["receipt"]
+
+
+async def twice(turn):
+    """Pay, and pay once more with the same arguments if the first call failed."""
+    results = results_of(turn.messages)
+    if results and (results[-1].ok or len(results) > 1):
+        return PlanResult.final(" / ".join("paid" if r.ok else str(r.error.code) for r in results))
+    call_id = f"a{len(results) + 1}"
+    arguments = {"payment": "p", "amount": 30}
+    return PlanResult.calls(ToolRequest(name="desk.bank.pay", payload=arguments, tool_call_id=call_id))
+
+
+def release(bank: Bank, **declared) -> App:
+    tools = Toolset("desk.bank")
+
+    @tools.tool(
+        idempotent=True,
+        confirmation="Pay {amount}?",
+        retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=3)),
+        **declared,
+    )
+    async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
+        """Pay."""
+        return await post(bank, payment, amount, meta)
+
+    return App(agents=[Agent("test.agent", planner=twice, uses=[tools], policy=ASKS)])
+
+
+async def wait_of(status_when, run, await_id: str):
+    status = await status_when(run, lambda status: [wait.id for wait in status.awaits] == [await_id])
+    return status.awaits[0]
+
+
+@pytest.mark.parametrize("then", ["deny", "cancel", "approve"])
+async def test_an_approval_that_a_deploy_voids_after_a_lost_payment_stays_in_doubt(
+    temporal_address, status_when, until, traces, then
+):
+    """The person who is asked again is warned, and whatever they decide, an equal call has the key of the first."""
+    async with Bank.of(p=["lost", "503:7200"] if then == "approve" else ["lost"]) as bank:
+        client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+        async with Worker(release(bank), client):
+            run = await client.start("test.agent", "pay")
+            await run.approve(await wait_of(status_when, run, "confirm-a1"))
+            await until(lambda: bank.counts)
+        async with Worker(release(bank, destructive=True), client):
+            again = await wait_of(status_when, run, "confirm-a1#2")
+            assert again.changes
+            assert again.outcome_unknown
+            assert again.prompt.startswith(EARLIER)
+            events = [event async for event in run.events(follow=False)]
+            shown = [event.confirmation for event in events if event.type == "await_confirmation"]
+            assert [wait.outcome_unknown for wait in shown] == [False, True]
+            repeated = run
+            if then == "cancel":
+                await run.cancel()
+                with pytest.raises(RunCanceled):
+                    await run.result()
+                repeated = await client.fork(run.id, message="go on")
+            elif then == "deny":
+                await run.deny(again, "ask anew")
+            else:
+                await run.approve(again)
+            later = await wait_of(status_when, repeated, "confirm-a2")
+            assert later.prompt.startswith(EARLIER)
+            await repeated.approve(later)
+            await repeated.result()
+            (first, second) = results_of(await repeated.transcript())
+            assert first.error.outcome_unknown
+            assert not first.error.without_effect
+            assert "may have taken effect" in first.error.message
+            assert second.ok
+            assert bank.counts == {"p": 1}
+            assert len(set(bank.requests["p"])) == 1
+            ends = [event.result async for event in run.events() if event.type == "tool_end"]
+            assert ends[0].error == first.error
+            await traces(run).check()
+
+
+async def test_a_call_that_asks_for_input_after_a_lost_payment_stays_in_doubt(
+    serve, status_when, until, traces
+):
+    """A question of the tool itself settles nothing about the attempt before it; a fork's equal call has the first one's key."""
+    async with Bank.of(p=["lost"]) as bank:
+        tools, calls = Toolset("desk.bank"), list[str]()
+
+        @tools.tool(idempotent=True, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=0.1)))
+        async def pay(payment: str, amount: float, meta: ToolCallMeta):
+            """Pay."""
+            calls.append(meta.idempotency_key)
+            if len(calls) == 2:
+                return ToolResult(input_required=InputRequired(forms=[CODE]))
+            return await post(bank, payment, amount, meta)
+
+        client = await serve(planner=twice, uses=(tools,), policy=ASKS)
+        run = await client.start("test.agent", "pay")
+        await wait_of(status_when, run, "input-a1")
+        await run.cancel()
+        with pytest.raises(RunCanceled):
+            await run.result()
+        (cut,) = results_of(await run.transcript())
+        assert cut.error.outcome_unknown
+        assert not cut.error.without_effect
+        fork = await client.fork(run.id, message="go on")
+        await fork.result()
+        assert bank.counts == {"p": 1}
+        assert len(set(bank.requests["p"])) == 1
+        await traces(run).check()
+
+
+async def test_an_attempt_after_the_question_settles_the_call(serve, status_when):
+    """The call that goes on with a person's answer has the same key, and its success leaves nothing in doubt."""
+    async with Bank.of(p=["lost"]) as bank:
+        tools, calls = Toolset("desk.bank"), list[str]()
+
+        @tools.tool(idempotent=True, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=0.1)))
+        async def pay(payment: str, amount: float, meta: ToolCallMeta):
+            """Pay."""
+            calls.append(meta.idempotency_key)
+            if len(calls) == 2:
+                return ToolResult(input_required=InputRequired(forms=[CODE]))
+            return await post(bank, payment, amount, meta)
+
+        client = await serve(planner=twice, uses=(tools,), policy=ASKS)
+        run = await client.start("test.agent", "pay")
+        wait = await wait_of(status_when, run, "input-a1")
+        await run.answer(wait.id, {"code": "7"})
+        assert (await run.result()).text == "paid"
+        assert len(set(calls)) == 1
+        assert bank.counts == {"p": 1}
+
+
+async def test_a_repetition_that_never_began_had_no_effect(serve, status_when):
+    """A call that repeats one that was not carried out, and is interrupted before it begins, leaves nothing in doubt."""
+    async with Bank.of(p=["503:7200"]) as bank:
+        client = await serve(release(bank))
+        talk = client.session("test.agent", f"s-{uuid.uuid4().hex[:8]}")
+        await talk.send("pay")
+        run = talk.run
+        await run.approve(await wait_of(status_when, run, "confirm-a1"))
+        await wait_of(status_when, run, "confirm-a2")
+        reply = await talk.send("stop", mode="interrupt")
+        await reply.result()
+        refused, cut = results_of(await run.transcript())
+        assert not refused.error.outcome_unknown
+        assert cut.error.without_effect
+        assert not cut.error.outcome_unknown
+        assert "had no effect" in cut.error.message
