@@ -11,7 +11,7 @@ from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.core.awaits.opened import about_unknown
+from sojourn.core.awaits.opened import about_other, about_unknown
 from sojourn.core.payload.arguments import has_digest
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.parse import ParseFault
@@ -78,7 +78,7 @@ class Repetitions:
         return [
             await self._repeating(call, dispatch, first[at])
             if at in first
-            else self._with_own_key(call, dispatch)
+            else self._another(call, self._with_own_key(call, dispatch))
             for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False))
         ]
 
@@ -166,6 +166,15 @@ class Repetitions:
         effect = self._effect(first) if has_effect(dispatch) else None
         return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
 
+    def _another(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
+        """The dispatch of a call that repeats nothing; a person who is asked is told if the origin made it with other arguments."""
+        tool, confirm = self._tool(call), dispatch.confirm
+        if confirm is None or tool is None or changes_nothing(tool.spec) or not isinstance(call, ToolRequest):
+            return dispatch
+        made = (each.call for each in self.task.carried if not each.unexecuted and _is_place(each.call, call))
+        origin = next(made, None)
+        return dispatch.model_copy(update={"confirm": about_other(confirm, origin)}) if origin else dispatch
+
     def _effect(self, first: _Open) -> Effect:
         carried = first.carried
         key = carried.idempotency_key if carried and carried.idempotency_key else self._key(first.call)
@@ -209,6 +218,11 @@ class Repetitions:
         """The tool of a call that a worker carries out."""
         tool = self.tools.get(call.name) if isinstance(call, ToolRequest) else None
         return None if isinstance(tool, ExportedTool) else tool
+
+
+def _is_place(one: ToolRequest, other: ToolRequest) -> bool:
+    """Whether two calls are the same one of a run, by its id, with other arguments."""
+    return one.name == other.name and stem(one.tool_call_id) == stem(other.tool_call_id)
 
 
 def _of_step(call: ToolRequest, effects: Iterable[_Open]) -> Iterator[_Open]:

@@ -23,6 +23,7 @@ from .contracts.awaits import (
     ExternalCall as ExternalCall,
 )
 from .contracts.bounds import Bounds as Bounds
+from .contracts.fork import ForkChange as ForkChange
 from .contracts.fork import ForkedFrom as ForkedFrom
 from .contracts.ids import ToolId as ToolId
 from .contracts.input_required import (

@@ -9,7 +9,7 @@ async with Client.connect() as client:
 ```
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 from sojourn.client.access import Access
 from sojourn.client.begin import begin
 from sojourn.client.connecting import Connecting
-from sojourn.client.forking import MISSING, ForkRequest, decided, fork_of, read_histories
+from sojourn.client.forking import MISSING, ForkRequest, ForkReview, decided, fork_of, read_histories
 from sojourn.client.labels import with_labels
 from sojourn.client.listing import Selection, listed
 from sojourn.client.opening import RUN_ID_RULE, as_messages, generated_id, opened
@@ -207,6 +207,7 @@ class Client(Access):
         new_run_id: str | None = None,
         principal: Principal | None = None,
         app: "App | None" = None,
+        review: Callable[[ForkReview], Awaitable[None]] | None = None,
         wait_for_worker: bool = False,
     ) -> "Run":
         """Start a new run that goes on from a point of another, with one thing changed.
@@ -229,13 +230,15 @@ class Client(Access):
             arguments: Arguments in place of those that the call at `at` had, or the last call. The app as it is now judges the call
                 by them, as if a planner had just planned it: it may deny it, or ask a person first. Arguments that do not fit the
                 tool's schema fail the fork.
-            by: Name of the person who decides with `approve`, recorded unchecked.
+            by: Name of the person who forks, and decides with `approve`, recorded unchecked.
             history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
             principal: Who asks for the fork; that of the origin when left out.
             app: The app of the run's agent: `arguments` that do not fit its tool are refused before the fork starts, and calls of tools
                 that only read are left out of what the fork knows of its origin.
+            review: Awaited before the fork starts, with what it was given. Its `warning` says if the origin carried out the call, or may
+                have, to which `arguments` gives others. No fork starts if it raises.
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
@@ -254,13 +257,15 @@ class Client(Access):
         asked = ForkRequest(self.get_run(run_id).id, at, message, result, answer, approve, arguments)
         exported = read_histories(run_id, history) if history else ()
         fork = await fork_of(self.temporal, asked, exported, self.storage, app)
-        fork = fork.asked_by(principal, asked.run_id).named(new_run_id)
+        fork = fork.asked_by(principal, asked.run_id, by).named(new_run_id)
         if approve is not None and (why := fork.why_not(principal, approved=approve)):
             raise NotApprover(why, run_id=run_id)
         new = self.get_run(new_run_id or fork.run_id)
         if not RUN_ID.match(new.id):
             raise InvalidInput(RUN_ID_RULE.replace("run_id", "new_run_id"), run_id=new.id)
         queue = self.task_queue or fork.task_queue
+        if review is not None:
+            await review(ForkReview(new.id, fork.link, fork.warning))
         try:
             if not wait_for_worker and not await self.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=new.id)

@@ -26,17 +26,20 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.deciding import in_fork, why_not
-from sojourn.core.awaits.principals import askers_of, principal_fault
+from sojourn.core.awaits.opened import other_call_of
+from sojourn.core.awaits.principals import askers_of, principal_fault, without_roles
 from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
+from sojourn.core.history.fork_changes import changes_of
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.approval import APPROVE, confirmation_id
 from sojourn.core.run.continuation import Continuation, written
+from sojourn.core.run.effects import is_settled
 from sojourn.core.run.opening import messages_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.text import is_writable
+from sojourn.core.values.text import clip, is_writable
 from sojourn.core.values.wire import encode
 from sojourn.errors import InvalidInput, NoWorker
 from sojourn.events.exported import histories_in
@@ -48,10 +51,22 @@ if TYPE_CHECKING:
     from sojourn.authoring.app import App
     from sojourn.client.run import Run
 
-__all__ = ["MAX_ORIGIN", "MISSING", "Fork", "ForkRequest", "decided", "fork_of", "read_histories"]
+__all__ = [
+    "MAX_ORIGIN",
+    "MISSING",
+    "Fork",
+    "ForkRequest",
+    "ForkReview",
+    "decided",
+    "fork_of",
+    "read_histories",
+]
 
 MAX_ORIGIN = 150
 """Most characters of the session's id that the session's id of its fork begins with."""
+
+MAX_BY = 300
+"""Most characters of the name of who forks."""
 
 UNTIL_ASKED = timedelta(minutes=1)
 """How long a decision waits until its fork asks for it."""
@@ -74,6 +89,18 @@ class ForkRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkReview:
+    """A fork that is about to start."""
+
+    run_id: str
+    """The id of the new run."""
+    origin: ForkedFrom
+    """Where it comes from, what it was given, and by whom."""
+    warning: str = ""
+    """That the origin carried out, or may have carried out, the call that the fork makes with other arguments; empty if not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fork:
     """A fork that has not started yet."""
 
@@ -81,6 +108,15 @@ class Fork:
     task_queue: str
     approval: str | None = None
     """The wait that is decided as soon as it is open."""
+    warning: str = ""
+    """What whoever forks should know first: the origin carried out the call, or may have, to which the fork gives other arguments."""
+
+    @property
+    def link(self) -> ForkedFrom:
+        """Where the fork comes from, and what it was given."""
+        link = self.begins.state.opening.forked_from
+        assert link
+        return link
 
     @property
     def run(self) -> RunInput:
@@ -114,21 +150,24 @@ class Fork:
             return self
         return self._opening_with(session_id=session_id)
 
-    def asked_by(self, principal: Principal | None, origin: str) -> "Fork":
-        """This fork, asked for by somebody else than the origin.
+    def asked_by(self, principal: Principal | None, origin: str, by: str | None = None) -> "Fork":
+        """This fork, with the record of who forked, and asked for by somebody else than the origin.
 
         Args:
             principal: Who asks for the fork; None for whoever asked for the origin.
             origin: The run that is forked.
+            by: The name of who forks, unchecked.
 
         Raises:
             InvalidInput: Nobody is called so.
         """
         if fault := principal_fault(principal):
             raise InvalidInput(fault, run_id=origin)
+        who = {"by": by and clip(by, MAX_BY), "principal": without_roles(principal)}
+        link = self.link.model_copy(update=who)
         if principal is None:
-            return self
-        fork, state = self._opening_with(principal=principal), self.begins.state
+            return self._opening_with(forked_from=link)
+        fork, state = self._opening_with(forked_from=link, principal=principal), self.begins.state
         # A copy of a message is sent by whoever forks, not by who sent the original.
         waiting = tuple(changed(sent, principal=None) for sent in state.inbox.waiting)
         askers = state.askers if state.is_idle else askers_of(state.askers, state.acts_for)
@@ -302,11 +341,28 @@ def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
     if isinstance(chosen, str):
         return chosen
     point, change, approval = chosen
+    calls = {call.tool_call_id: call for call in point.step.plan.calls} if point.step else {}
     link = ForkedFrom(
-        run_id=asked.run_id, event_id=point.event_id, execution=origin.execution, at=asked.at or ""
+        run_id=asked.run_id,
+        event_id=point.event_id,
+        execution=origin.execution,
+        at=asked.at or "",
+        changes=changes_of(change, calls, approve=asked.approve),
     )
     begins = forked(point, change, link, datetime.now(UTC), origin.points.effects)
-    return begins if isinstance(begins, str) else Fork(begins, origin.task_queue, approval)
+    if isinstance(begins, str):
+        return begins
+    return Fork(begins, origin.task_queue, approval, _warning(change, origin))
+
+
+def _warning(change: Change, origin: ForkOrigin) -> str:
+    """That the origin carried out the call that the fork makes with other arguments, or may have; empty if it did not."""
+    effects = origin.points.effects
+    for call_id in change.arguments:
+        made = effects.made.get(call_id)
+        if made and made.call.name not in effects.reads and effects.may_have_acted(call_id):
+            return other_call_of(made.call, f"Run {origin.points.fold.run_id}")
+    return ""
 
 
 _Choice = tuple[ForkPoint, Change, str | None]
@@ -375,8 +431,8 @@ def _approval_fault(point: ForkPoint) -> str | None:
     turn = point.transcript[point.state.turn_start :]
     if any(result.name == APPROVE for message in turn for result in message.tool_results):
         return (
-            "a person decided in this turn on what the flow does, so its calls keep their arguments and results; fork at that "
-            "decision, or before it"
+            "a person decided in this turn on what the flow does, so its calls keep their arguments, and results whose outcome is "
+            "known; fork at that decision, or before it"
         )
     return None
 
@@ -396,7 +452,9 @@ def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | s
         return f"run {asked.run_id} has no result to replace {where}; name the event tool_end of the call with at"
     if known.name == APPROVE:
         return "what a person decided cannot be replaced by a result; fork with approve, so that a person decides again"
-    if fault := _approval_fault(point):
+    # A result that settles what nobody knows replaces nothing that was approved.
+    is_unknown = known.error is not None and is_settled(known) is False
+    if not is_unknown and (fault := _approval_fault(point)):
         return fault
     result = _result(known, asked.result)
     return result if isinstance(result, str) else (point, Change(asked.message, {call_id: result}), None)

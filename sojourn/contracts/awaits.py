@@ -83,6 +83,8 @@ class AwaitConfirmation(Record):
     """Where the call is asked about again, because the tool was changed since it was shown: what was changed."""
     outcome_unknown: bool = False
     """Whether the call repeats one that may have taken effect."""
+    other_call: str = ""
+    """In a fork: that the origin carried out this call, or may have, with other arguments; `prompt` begins with it."""
     expires_after: Expiry | None = None
     """How long to wait before the call is denied; None waits without limit."""
     approvers: list[str] = []

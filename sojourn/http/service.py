@@ -16,7 +16,7 @@ from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.client.conversation_id import conversation_id
-from sojourn.client.forking import MAX_ORIGIN, MISSING
+from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
 from sojourn.client.listing import Selection, count_of, page_of
 from sojourn.client.opening import as_messages
 from sojourn.client.opening import opened as opened_run
@@ -35,6 +35,7 @@ from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
 from sojourn.http.inbox import Inbox, WaitingRuns
+from sojourn.http.locks.noted import note
 from sojourn.http.locks.tenancy import View, chosen_id, may_decide, may_see, view_of
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
@@ -199,6 +200,7 @@ class Service:
             new_run_id=new_run_id,
             principal=asking,
             app=self.app,
+            review=_noted,
         )
 
     async def fork_once(self, asking: Principal, run: Run, body: ForkBody, *, result: Any, made: str) -> Run:
@@ -440,3 +442,12 @@ class Service:
         if described is not None and not await self._may_see(view_of(asking), described):
             raise hidden(session.run.id)
         return session
+
+
+async def _noted(fork: ForkReview) -> None:
+    """Note what kind of change a fork is given, and its digest, for the line of the request in the audit log."""
+    left_out = {"given"}  # no body is in the audit log
+    changes = [
+        each.model_dump(mode="json", exclude_defaults=True, exclude=left_out) for each in fork.origin.changes
+    ]
+    note(run_id=fork.origin.run_id, fork=fork.run_id, **({"changes": changes} if changes else {}))

@@ -192,6 +192,9 @@ async def test_a_run_is_forked_with_another_result(desk, visit, script):
     await page.get_by_label("The result, as JSON").fill('{"total": 0}')
     await page.get_by_role("button", name="Start the fork").click()
     await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
+    await expect(page.locator("main")).to_contain_text(
+        'It was given the result of ops.devices.read: {"total": 0}'
+    )
     forked = page.url.rpartition("/")[2]
     await desk.status_when(desk.client.get_run(forked), lambda status: status.closed_at)
     results = [

@@ -11,6 +11,7 @@ from sojourn import (
     InvalidInput,
     NotApprover,
     Principal,
+    Retry,
     RunFailed,
     RunPolicy,
     ToolRequest,
@@ -60,6 +61,34 @@ def payer(case: Case) -> str:
     return f"paid {case.call(pay, amount=int(case.text))}"
 
 
+@till.tool(retry=Retry(max_attempts=1))
+async def lose(amount: int) -> int:
+    """Pay by a bank whose answer is lost."""
+    raise ConnectionError(f"the answer about {amount} was lost")
+
+
+@flow
+def loser(case: Case) -> str:
+    """Pay what finance has approved, by a bank whose answer is lost."""
+    if case.approve(f"Pay {case.text} EUR?", approvers=["finance"]) is None:
+        return "not approved"
+    return f"paid {case.call(lose, amount=int(case.text))}"
+
+
+@till.tool(read_only=True)
+async def limit() -> int:
+    """Return the limit above which finance approves."""
+    return 100
+
+
+@flow
+def limited(case: Case) -> str:
+    """Have finance approve what is above a limit that a tool looks up."""
+    if int(case.text) > case.call(limit) and case.approve("Pay it?", approvers=["finance"]) is None:
+        return "not approved"
+    return f"paid {case.call(pay, amount=int(case.text))}"
+
+
 def agent(name: str, planner, uses=(approvals,), asks=True, **approval) -> Agent:
     policy = RunPolicy(interrupts_allowed=asks, approval=ApprovalPolicy(**approval))
     return Agent(f"till.{name}", planner=planner, uses=list(uses), policy=policy)
@@ -79,6 +108,8 @@ app = App(
     agents=[
         agent("clerk", refund),
         agent("payer", payer, uses=(approvals, till)),
+        agent("loser", loser, uses=(approvals, till), **everything),
+        agent("limited", limited, uses=(approvals, till), **everything),
         agent("plain", plain, **everything),
         agent("reworded", reworded),
         agent("alone", plain, uses=(), asks=False),
@@ -168,6 +199,37 @@ async def test_no_fork_decides_or_changes_what_was_decided_on(client, status_whe
     ]:
         with pytest.raises(InvalidInput, match=why):
             await client.fork(run.id, at=at, **change)
+
+
+async def test_a_fork_settles_what_nobody_knows_of_a_payment_that_was_approved(client, status_when):
+    """A result whose outcome is unknown takes one by hand also after a decision; the settled one, as any that is known, stays."""
+    run = await client.start("till.loser", "30", principal=ANA)
+    (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
+    await run.approve(wait, principal=FIN)
+    with pytest.raises(RunFailed, match="outcome is unknown"):
+        await run.result()
+    _, lost = [event.event_id async for event in run.events() if event.type == "tool_end"]
+    with pytest.raises(InvalidInput, match="keep their arguments"):
+        await client.fork(run.id, at=lost, arguments={"amount": 31})
+    fork = await client.fork(run.id, at=lost, result=30)
+    assert (await fork.result()).text == "paid 30"
+
+
+async def test_a_fork_around_an_approval_says_what_it_was_given(client, status_when):
+    """An operator may change what a flow compares, so that it asks nobody; the fork's first event says what, of which call, and who."""
+    run = await client.start("till.limited", "5000", principal=ANA)
+    await status_when(run, lambda s: s.awaits)
+    (at,) = [event async for event in run.events(follow=False) if event.type == "tool_end"]
+    operator = Principal(subject="olga", roles=["operator"])
+    fork = await client.fork(run.id, at=at.event_id, result=99_999, principal=operator)
+    assert (await fork.result()).text == "paid 5000"
+    (first,) = [event async for event in fork.events() if event.type == "run_started"]
+    (given,) = first.forked_from.changes
+    assert (given.kind, given.tool, given.tool_call_id) == ("result", "till.drawer.limit", at.tool_call_id)
+    assert given.given == "99999"
+    assert first.forked_from.principal == Principal(subject="olga")
+    assert (await fork.status()).forked_from == first.forked_from
+    await run.cancel()
 
 
 def test_the_question_of_a_flow_is_one_plain_line():

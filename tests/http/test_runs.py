@@ -1,9 +1,11 @@
 """Runs over HTTP: started once, listed by pages, looked at, answered, steered and forked."""
 
 import asyncio
+import hashlib
 import uuid
 
 import pytest
+from structlog.testing import capture_logs
 
 
 async def test_a_run_is_started_and_answered(served):
@@ -248,6 +250,35 @@ async def test_a_run_is_forked(served):
     assert outcome["output"]["text"] == "hello again"
     status = (await served.http.get(f"/v1/runs/{fork.json()['run_id']}")).json()
     assert status["forked_from"]["run_id"] == run_id
+    assert (status["forked_from"]["by"], status["forked_from"]["principal"]["subject"]) == ("local", "local")
+
+
+async def test_what_a_fork_is_given_is_in_its_status_and_the_audit_log(served):
+    """Whoever replaces a result, which code may act on, is named with it, and with the call, by the fork and by the audit log."""
+    run_id = await served.start("measure")
+    await served.output(run_id)
+    ends = [event async for event in served.client.get_run(run_id).events() if event.type == "tool_end"]
+    body = {"at": ends[0].event_id, "result": {"limit": 99_999}}
+    with capture_logs() as lines:
+        fork = (await served.post(f"/v1/runs/{run_id}/fork", body)).json()["run_id"]
+    given = {
+        "kind": "result",
+        "tool_call_id": ends[0].tool_call_id,
+        "tool": ends[0].result.name,
+        "given": '{"limit": 99999}',
+        "digest": hashlib.sha256(b'{"limit": 99999}').hexdigest(),
+    }
+    status = (await served.http.get(f"/v1/runs/{fork}")).json()
+    assert status["forked_from"]["changes"] == [given]
+    del given["given"]
+    (line,) = [each for each in lines if each["event"] == "decision"]
+    assert (line["subject"], line["run_id"], line["fork"], line["changes"]) == (
+        "local",
+        run_id,
+        fork,
+        [given],
+    )
+    await served.output(fork)
 
 
 async def test_a_fork_with_other_arguments_is_judged(served):
@@ -265,7 +296,11 @@ async def test_a_fork_with_other_arguments_is_judged(served):
         assert ("`force`" if len(arguments) == 2 else "`disk`") in refused.json()["detail"]
     fork = await served.post(f"/v1/runs/{run_id}/fork", {**asked, "arguments": {"disk": "b"}})
     (again,) = await served.client.get_run(fork.json()["run_id"]).until_waiting()
-    assert (again.prompt, again.payload) == ("Wipe disk b?", {"disk": "b"})
+    assert again.payload == {"disk": "b"}
+    assert again.prompt == (
+        'The run from which this one was forked carried out, or may have carried out, shop.tools.wipe with {"disk": "a"}. '
+        "With other arguments it is another call, which takes effect too. Wipe disk b?"
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sojourn import (
     RateLimited,
     Retry,
     RunFailed,
+    RunNotFound,
     RunPolicy,
     ToolCallMeta,
     ToolFailed,
@@ -482,6 +483,41 @@ async def test_a_fork_asks_first_and_says_that_its_origin_may_have_paid(serve, s
         )
         assert wait.outcome_unknown
         assert bank.counts == {"p": 1}
+
+
+async def test_a_fork_that_pays_otherwise_says_that_its_origin_may_have_paid(serve, status_when):
+    """Who forks, and who is asked about the other payment, reads first what the origin paid."""
+    async with Bank.of() as bank:
+        tools = payments(bank, idempotent=True, confirmation="Pay {amount}?")
+        client = await serve(planner=Newly(), uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
+        run = await client.start("test.agent", "pay")
+        wait = (await status_when(run, lambda status: status.awaits)).awaits[0]
+        told = []
+
+        async def review(fork) -> None:
+            told.append(fork.warning)
+
+        other = {"arguments": {"payment": "p", "amount": 31}, "review": review}
+        await (await client.fork(run.id, **other)).cancel()
+        await run.approve(wait.id)
+        await run.result()
+        fork = await client.fork(run.id, at=await event_of(run, "tool_end"), **other)
+        asked = (await status_when(fork, lambda status: status.awaits)).awaits[0]
+        paid = 'carried out, or may have carried out, desk.bank.pay with {"payment": "p", "amount": 30}'
+        another = "With other arguments it is another call, which takes effect too."
+        assert told == ["", f"Run {run.id} {paid}. {another}"]
+        assert asked.other_call == f"The run from which this one was forked {paid}. {another}"
+        assert asked.prompt == f"{asked.other_call} Pay 31?"
+        assert not asked.outcome_unknown
+
+        async def refuse(fork) -> None:
+            raise ValueError(fork.warning)
+
+        with pytest.raises(ValueError, match="another call"):
+            await client.fork(run.id, arguments={"amount": 32}, new_run_id=f"{run.id}-2", review=refuse)
+        with pytest.raises(RunNotFound):
+            await client.get_run(f"{run.id}-2").status()
+        await fork.cancel()
 
 
 async def test_a_retry_of_a_failed_run_knows_of_its_payments(serve):

@@ -27,6 +27,7 @@ from sojourn.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
+    from sojourn.client.forking import ForkReview
     from sojourn.client.run import Run
 
 __all__ = ["fork", "retry"]
@@ -82,6 +83,10 @@ def fork(
         ),
     ] = None,
     new_run_id: NewRunId = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Do not ask before a call is made again with other `--arguments`."),
+    ] = False,
     by: By = None,
     detach: Detach = False,
     as_json: Json = False,
@@ -108,6 +113,9 @@ def fork(
         if target := os.environ.get("SOJOURN_APP"):
             given["app"] = load_app(target)  # its tools check them before the fork starts
 
+    async def review(fork: "ForkReview") -> None:
+        await _warn(fork, is_asking=not (yes or as_json) and sys.stdin.isatty())
+
     async def start(client: "Client") -> int:
         new = await client.fork(
             run_id,
@@ -118,6 +126,7 @@ def fork(
             by=by_or_user(by),
             history=history,
             new_run_id=new_run_id,
+            review=review,
             **given,
         )
         await _print_new("forked", run_id, new, detach=detach, as_json=as_json)
@@ -172,6 +181,21 @@ def retry(
         return OK if detach else await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
 
     return with_client(start)
+
+
+async def _warn(fork: "ForkReview", *, is_asking: bool) -> None:
+    """Say before the fork starts that its origin made the call already; a person at a terminal may leave it.
+
+    Raises:
+        CommandError: The person does not want the fork.
+    """
+    if not fork.warning:
+        return
+    from sojourn.cli.screen.prompt import ask_yes
+
+    print(f"warning: {plain(fork.warning, 1_000)}", file=sys.stderr, flush=True)
+    if is_asking and not await ask_yes("Fork?"):
+        raise CommandError("no fork was started", run_id=fork.origin.run_id)
 
 
 def _json(option: str, text: str) -> Any:

@@ -31,8 +31,10 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnFailedEvent,
 )
+from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.run import RunOutput
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.history.fork_changes import text_of_change
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.core.values.text import counted
 
@@ -99,12 +101,22 @@ def summed(output: RunOutput) -> str:
 def _run_started(event: RunStartedEvent) -> list[Line]:
     head = Line(f"{plain(event.agent_id)}  {plain(event.run_id)}", "bold")
     origin = event.forked_from
-    fork = (
-        [Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}", "dim")]
-        if origin
-        else []
-    )
-    return [head, *fork, *(text_lines(event.message.text, mark="> ") if event.message else [])]
+    return [
+        head,
+        *(_forked(origin) if origin else []),
+        *(text_lines(event.message.text, mark="> ") if event.message else []),
+    ]
+
+
+def _forked(origin: ForkedFrom) -> list[Line]:
+    """Where a fork comes from, who forked, and what the fork was given."""
+    who = origin.principal.subject if origin.principal else origin.by
+    by = f" by {name_of(who)}" if who else ""
+    given = [each for each in origin.changes if each.kind != "message"]  # a message is printed with the event
+    return [
+        Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),
+        *(Line(f"· the fork was given the {plain(text_of_change(each), 700)}", "dim") for each in given),
+    ]
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:

@@ -1,5 +1,6 @@
 """What an operator does with a run: pause it, resume it, cancel it, take it up again, or fork it with something changed."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, watching_of
 from sojourn.console.run_links import links_of
 from sojourn.console.templating import new_mark
+from sojourn.console.views.entries import Call
 from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
@@ -20,7 +22,10 @@ from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.awaits.deciding import in_fork, may_decide
+from sojourn.core.awaits.opened import other_call_of
 from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.payload.unknown_outcome import changes_nothing
+from sojourn.core.run.effects import is_settled
 from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
@@ -108,8 +113,9 @@ async def _form(
         texts["result"] = "" if is_failed else json_text(event.result.result)
     if isinstance(event, AwaitClarificationEvent):
         texts["answer"] = ""
-    if arguments := await _arguments(visit, watched, event):
-        texts["arguments"] = arguments
+    warning = ""
+    if call := await _call(visit, watched, event):
+        texts["arguments"], warning = json_text(call.call.payload), _warning(visit, event, call)
     decisions = _decisions(event, visit.asking)
     first = (
         "nothing" if is_failed else next((each for each in ("result", "answer") if each in texts), "message")
@@ -126,6 +132,7 @@ async def _form(
         texts={name: given.text(name) if given and name in given else text for name, text in texts.items()},
         change=change,
         made=(given.text("made") if given else "") or new_mark(),
+        warning=warning,
         problem=fault,
         tab="fork",
     )
@@ -139,14 +146,26 @@ def _decisions(event: Event | None, asking: Principal) -> list[str]:
     return [name for name in ("approve", "deny") if may_decide(asked, asking, approved=name == "approve")]
 
 
-async def _arguments(visit: Visit, watched: WatchedRun, event: Event | None) -> str:
-    """The arguments of the call that an event is about, as JSON; empty for a call that cannot be carried out with others."""
+async def _call(visit: Visit, watched: WatchedRun, event: Event | None) -> Call | None:
+    """The call that an event is about, with its arguments read; None for one that cannot be carried out with others."""
     if not isinstance(event, ToolEndEvent | AwaitConfirmationEvent):
-        return ""
+        return None
     call_id = event.tool_call_id if isinstance(event, ToolEndEvent) else event.confirmation.tool_call_id
     call = await call_of(visit, watched, call_id, event.event_id)
     read = None if call is None or call.child else parsed_call(call.call)
-    return json_text(read.payload) if isinstance(read, ToolRequest) else ""
+    return replace(call, call=read) if call and isinstance(read, ToolRequest) else None
+
+
+def _warning(visit: Visit, event: Event | None, call: Call) -> str:
+    """That the run carried out a call, or may have, so that other arguments are another call; empty if it did not."""
+    result = call.result
+    has_acted = (
+        call.state == "running" if result is None else result.error is None or is_settled(result) is False
+    )
+    tool = visit.service.app.tools_of(event.agent_id).get(call.call.name) if event else None
+    if not has_acted or (tool and changes_nothing(tool.spec)):
+        return ""
+    return other_call_of(call.call, "This run")
 
 
 @pages.post("/runs/{run_id:path}/fork", role="operator")

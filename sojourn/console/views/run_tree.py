@@ -18,6 +18,7 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.history.fork_changes import text_of_change
 
 __all__ = ["MOST", "RunTree"]
 
@@ -123,9 +124,15 @@ class RunTree:
     def take_start(self, event: told.RunStartedEvent) -> None:
         """The run began."""
         if event.forked_from:
-            self.note(
-                event, "fork", f"Forked from {event.forked_from.run_id} at {event.forked_from.event_id}"
-            )
+            origin = event.forked_from
+            who = origin.principal.subject if origin.principal else origin.by
+            given = [
+                f"It was given the {text_of_change(each)}"
+                for each in origin.changes
+                if each.kind != "message"
+            ]
+            title = f"Forked from {origin.run_id} at {origin.event_id}"
+            self.note(event, "fork", title, "\n".join(given), by=who or "")
         if event.message:
             self.add(
                 Said(

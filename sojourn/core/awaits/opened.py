@@ -1,5 +1,6 @@
 """The waits that a step opens; the workflow waits on them, and the fold makes events of them."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +20,16 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.waits import Released
 from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.core.values.pointer import to_tokens
+from sojourn.core.values.text import plain
 from sojourn.core.values.timers import bounded
+from sojourn.core.values.visible import inert
 
 __all__ = [
     "EARLIER",
     "MAX_ASKED_AGAIN",
     "MAX_INPUT_ROUNDS",
     "ORIGIN",
+    "about_other",
     "about_unknown",
     "approval_by_release",
     "approval_of",
@@ -34,6 +38,7 @@ __all__ = [
     "input_response",
     "input_wait",
     "lacks_fields",
+    "other_call_of",
     "placed",
     "question_for",
     "with_payload",
@@ -44,6 +49,9 @@ EARLIER = "An earlier attempt of this call may have taken effect; its outcome is
 
 ORIGIN = "The run from which this one was forked may have carried out this call already."
 """What a person reads first who is asked about a call that the fork's origin made after the fork's point."""
+
+MAX_SHOWN = 300
+"""Most characters of an origin's arguments that are shown to whoever decides on others."""
 
 MAX_ASKED_AGAIN = 3
 """Most times that a person is asked again about one call, because its tool was changed."""
@@ -72,8 +80,9 @@ def asked_about_again(
         for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
-    by_origin = first.prompt.startswith(ORIGIN)
-    return about_unknown(again, by_origin=by_origin) if first.outcome_unknown or unknown else again
+    if first.outcome_unknown or unknown:
+        return about_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
+    return _told_first(again, first.other_call) if first.other_call else again
 
 
 def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
@@ -85,6 +94,36 @@ def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> Awa
     """
     prompt = f"{ORIGIN if by_origin else EARLIER} {confirm.prompt}".strip()
     return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
+
+
+def about_other(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
+    """The confirmation of a call that a fork's origin made, or may have made, with other arguments; the person is told first.
+
+    Args:
+        confirm: The confirmation.
+        call: The origin's call.
+    """
+    return _told_first(confirm, other_call_of(call, "The run from which this one was forked"))
+
+
+def other_call_of(call: ToolRequest, run: str) -> str:
+    """What a person reads first who decides on a call with other arguments than those that a fork's origin gave it.
+
+    Args:
+        call: The origin's call.
+        run: The origin, as the sentence begins.
+    """
+    given = call.raw if call.raw is not None else json.dumps(call.payload, ensure_ascii=False)
+    with_given = f" with {inert(plain(given, MAX_SHOWN))}" if call.raw or call.payload else ""
+    return (
+        f"{run} carried out, or may have carried out, {call.name}{with_given}. "
+        "With other arguments it is another call, which takes effect too."
+    )
+
+
+def _told_first(confirm: AwaitConfirmation, told: str) -> AwaitConfirmation:
+    prompt = f"{told} {confirm.prompt}".strip()
+    return confirm.model_copy(update={"prompt": prompt, "other_call": told, "stop_asking": "never"})
 
 
 def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[str, Any]:

@@ -39,6 +39,9 @@ MAX_POLICY_BYTES = 64_000
 MAX_ANSWER_SCHEMA_BYTES = 400_000
 """Largest schema of a typed answer; every plan gets it."""
 
+MAX_CHANGES_BYTES = 16_000
+"""Largest size of the record of what a fork was given."""
+
 _ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -114,7 +117,9 @@ def _parent_fault(run: RunInput) -> str | None:
     link = run.parent
     ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
     if fork := run.forked_from:
-        ids += [fork.run_id, fork.event_id, fork.execution, fork.at]
+        ids += [fork.run_id, fork.event_id, fork.execution, fork.at, fork.by or ""]
+        if fork.changes and size_of(fork.changes) > MAX_CHANGES_BYTES:
+            return f"what forked_from says of changes has at most {MAX_CHANGES_BYTES:,} bytes"
     ids.append(run.key_run_id)
     if any(len(id) > _MAX_ID_CHARS for id in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
         return f"parent, callers and forked_from name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
