@@ -399,7 +399,7 @@ class OpenAwaits:
     def _take(self, answer: Answer) -> None:
         if isinstance(answer, Decided):
             answer = replace(answer, at=workflow.now())
-        self.waits, settled = self.waits.answered(answer)
+        self._current.state, settled = self._current.state.settled_by(answer)
         for each in settled:
             self._resolve(each)
 

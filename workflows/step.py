@@ -593,6 +593,7 @@ class Step:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
             return child_outcomes.failed(call, taken, link, None)
         self._child_time.ended(began, output.active_time)
+        self._current.state = self._current.state.asked_below(output)
         result = child_outcomes.finished(
             call, output, link, typed=dispatch.answer is not None, may_act=dispatch.may_act
         )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LAST_TURNS",
+    "As",
     "By",
     "Deltas",
     "Detach",
@@ -110,6 +111,14 @@ Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="
 By = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who you are, for the record; default: your user name."),
+]
+As = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="SUBJECT",
+        help="Answer as this principal of the run's tenant, who then approves no call of the turn that takes four eyes; recorded, and not proved.",
+    ),
 ]
 Codec = Annotated[
     str | None,

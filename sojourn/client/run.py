@@ -105,8 +105,8 @@ _STATUS = {
 _ABSENT: Any = object()
 
 
-def _decider(by: str | None, principal: Principal | None) -> Fields:
-    """The fields of a decision that say whose it is."""
+def _sender(by: str | None, principal: Principal | None) -> Fields:
+    """The fields of an answer or a decision that say whose it is."""
     if principal is None:
         return {"by": by}
     return {"by": by or principal.subject, PRINCIPAL: written_principal(principal)}
@@ -361,7 +361,13 @@ class Run:
 
     @overload
     async def answer(
-        self, answer: str | dict[str, Any], /, *, by: str | None = None, message_id: str | None = None
+        self,
+        answer: str | dict[str, Any],
+        /,
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
+        message_id: str | None = None,
     ) -> str: ...
     @overload
     async def answer(
@@ -370,6 +376,7 @@ class Run:
         answer: str | dict[str, Any],
         *,
         by: str | None = None,
+        principal: Principal | None = None,
         message_id: str | None = None,
     ) -> str: ...
     async def answer(
@@ -378,6 +385,7 @@ class Run:
         answer: Any = _ABSENT,
         *,
         by: str | None = None,
+        principal: Principal | None = None,
         message_id: str | None = None,
     ) -> str:
         """Answer a question of the run; returns the await's id.
@@ -385,7 +393,8 @@ class Run:
         Args:
             await_id: The wait, or its id; None, or left out, while exactly one question is open.
             answer: Text, or values by field.
-            by: Name of the person who answers, recorded unchecked.
+            by: Name of the person who answers, recorded unchecked; by default the principal's subject.
+            principal: Who answers, as your program has found out: for calls that take four eyes, it has asked for those of the turn too.
             message_id: The id of the message that is the answer: delivered once, however often it is sent, also to a
                 conversation.
 
@@ -401,13 +410,19 @@ class Run:
             if not isinstance(answer, (str, dict)):
                 raise TypeError("run.answer takes the answer, or the wait and the answer")
         asked = _id_of(wait)
-        return await self._settle(CLARIFICATION, {"id": asked, "answer": answer, "by": by}, message_id, asked)
+        sent = {"id": asked, "answer": answer, **_sender(by, principal)}
+        return await self._settle(CLARIFICATION, sent, message_id, asked)
 
     async def decline(
-        self, await_id: AwaitClarification | str | None, reason: str = "", *, by: str | None = None
+        self,
+        await_id: AwaitClarification | str | None,
+        reason: str = "",
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
     ) -> str:
-        """Decline to answer a question; the planner, or the tool that asks, gets the reason. Raises as `answer`."""
-        sent = {"id": _id_of(await_id), "declined": True, "reason": reason, "by": by}
+        """Decline to answer a question; the planner, or the tool that asks, gets the reason. Takes its sender, and raises, as `answer`."""
+        sent = {"id": _id_of(await_id), "declined": True, "reason": reason, **_sender(by, principal)}
         return await self._send(CLARIFICATION, sent)
 
     async def approve(
@@ -446,7 +461,7 @@ class Run:
             RunNotFound: There is no such run.
         """
         scope = "tool" if for_run else "call"
-        sent = {"approved": True, **_decider(by, principal), "reason": reason, "scope": scope}
+        sent = {"approved": True, **_sender(by, principal), "reason": reason, "scope": scope}
         return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def deny(
@@ -460,7 +475,7 @@ class Run:
         message_id: str | None = None,
     ) -> str:
         """Deny a call; the planner gets the reason. The wait is named, and errors are raised, as for `approve`."""
-        sent = {"approved": False, **_decider(by, principal), "reason": reason}
+        sent = {"approved": False, **_sender(by, principal), "reason": reason}
         return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def _decide(
@@ -543,13 +558,18 @@ class Run:
             {
                 "tools": _several(tools),
                 "tags": _several(tags),
-                **_decider(by, principal),
+                **_sender(by, principal),
                 "reason": reason,
             },
         )
 
     async def provide_tool_results(
-        self, await_id: str | None, results: Sequence[Mapping[str, Any]], *, by: str | None = None
+        self,
+        await_id: str | None,
+        results: Sequence[Mapping[str, Any]],
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
     ) -> str:
         """Send results of external calls, all or some; returns the await's id.
 
@@ -557,7 +577,8 @@ class Run:
             await_id: The wait's id; None while exactly one is open.
             results: For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and
                 `code`) and perhaps `retry_hint`.
-            by: Name of the sender, recorded unchecked.
+            by: Name of the sender, recorded unchecked; by default the principal's subject.
+            principal: Who gives the results, as for `answer`.
 
         Raises:
             AwaitClosed: The wait is not open, the call was answered before, or the run has ended.
@@ -565,7 +586,8 @@ class Run:
             NoWorker: No worker accepted the results within 30 s.
             RunNotFound: There is no such run.
         """
-        sent = {"id": await_id or "", "results": [dict(result) for result in results], "by": by}
+        given = [dict(result) for result in results]
+        sent = {"id": await_id or "", "results": given, **_sender(by, principal)}
         return await self._send(TOOL_RESULTS, sent)
 
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:

@@ -247,7 +247,7 @@ class AwaitAnsweredEvent(BaseEvent):
     message_id: str | None = None
     """The id of the message that was the answer, where its sender gave one."""
     principal: Principal | None = None
-    """For a decision: who decided, as the program that sent it had found out; None where it did not say."""
+    """Who answered or decided, as the program that sent it had found out; None where it did not say."""
 
 
 class _Steered(BaseEvent):

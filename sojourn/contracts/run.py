@@ -118,6 +118,10 @@ class RunOutput(Record):
     """Active time of the run and its child runs; only where a time budget was set."""
     may_have_acted: bool = False
     """With an `error`: whether one of the calls took effect, or may have, so that to ask again may repeat it."""
+    also_asked_by: list[Principal] = []
+    """Of a child run: who has answered its questions, given it results from outside or resumed it, without roles; for its parent, whose
+    later calls may be made of what they said.
+    """
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         """The run, why it ended and what it did, without its answer."""

@@ -308,6 +308,11 @@ async def answer(run: Run) -> None:
     await run.answer(None, {"site_id": "s-1"}, by="ana")
 
 
+async def answer_as_a_principal(run: Run) -> None:
+    await event(run, "await_clarification")
+    await run.answer({"site_id": "s-1"}, principal=Principal(subject="kim", tenant="acme", roles=["user"]))
+
+
 async def signal(run: Run) -> None:
     """Send a bad answer, then a good one, as Temporal's CLI does."""
     await event(run, "await_clarification")
@@ -1062,6 +1067,9 @@ SCENARIOS = {
             FINAL,
         ],
         policy=ASKING,
+    ),
+    "answered_by_a_principal": Scenario(
+        [PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=answer_as_a_principal
     ),
     "asked_by_call": Scenario([asked_by_call(), FINAL], policy=ASKING, deed=answer),
     "policy_asks": Scenario(

@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from pydantic import BaseModel
 
 from sojourn import (
     Agent,
@@ -12,6 +13,7 @@ from sojourn import (
     ApprovalPolicy,
     ApprovalRule,
     AwaitConfirmation,
+    Case,
     InvalidInput,
     NotApprover,
     PlanResult,
@@ -24,6 +26,7 @@ from sojourn import (
     ToolRequest,
     Toolset,
     Turn,
+    flow,
 )
 from sojourn.core.awaits.deciding import in_words
 
@@ -306,6 +309,133 @@ async def test_four_eyes_are_those_of_the_turns_sender(client, status_when):
     await sent.run.approve(wait, principal=FIN)
     assert (await sent.result()).text == "paid 5"
     await session.close()
+
+
+outside = Toolset("desk.outside", external=True)
+
+
+class LookUp(BaseModel):
+    """What to look up."""
+
+    what: str
+
+
+look_up = outside.declare("look_up", args=LookUp, result=str, description="Look up.")
+
+
+@flow
+def clerk_who_asks(case: Case) -> str:
+    """Pay what a person says, in answer to a question or as the result of a look-up."""
+    said = case.call(look_up, what="sum") if case.text == "look up" else case.ask("How much?")
+    return case.call(pay, amount=int("".join(filter(str.isdigit, said or "")) or 5))
+
+
+ASKS = App(
+    agents=[
+        Agent(
+            "desk.asks",
+            planner=clerk_who_asks,
+            uses=[money, outside],
+            policy=RunPolicy(interrupts_allowed=True),
+        )
+    ]
+)
+
+
+async def answers(run, wait):
+    await run.answer(wait, "pay 900", principal=FIN)
+
+
+async def declines(run, wait):
+    await run.decline(wait, "pay 900 then", principal=FIN)
+
+
+async def gives_a_result(run, wait):
+    results = [{"tool_call_id": wait.items[0].tool_call_id, "result": "900"}]
+    await run.provide_tool_results(wait.id, results, principal=FIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "say"),
+    [("pay the usual", answers), ("pay the usual", declines), ("look up", gives_a_result)],
+)
+async def test_four_eyes_are_not_those_of_who_said_how_much(serve, status_when, text, say):
+    """Whoever answers the run's question, or gives a result from outside, does not approve the call that is made of it, and is recorded."""
+    client = await serve(ASKS)
+    run = await client.start("desk.asks", text, principal=ANA)
+    (wait,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
+    await say(run, wait)
+    (call,) = (
+        await status_when(run, lambda s: isinstance(next(iter(s.awaits), None), AwaitConfirmation))
+    ).awaits
+    assert (call.asked_by.subject, [each.subject for each in call.also_asked_by]) == ("ana", ["fin"])
+    with pytest.raises(NotApprover, match="fin asked for this call"):
+        await run.approve(call, principal=FIN)
+    await run.approve(call, principal=CFO)
+    assert (await run.result()).text.startswith("paid ")
+    answered = [event async for event in run.events() if event.type == "await_answered"]
+    assert [(each.by, each.principal.subject) for each in answered] == [("fin", "fin"), ("cy", "cy")]
+
+
+class Sum(BaseModel):
+    """For what to ask a sum."""
+
+    what: str
+
+
+@flow
+def who_asks_below(case: Case) -> str:
+    """Ask how much; this is a child run."""
+    return case.ask("How much?")
+
+
+asker = Agent("desk.below", planner=who_asks_below, policy=RunPolicy(interrupts_allowed=True))
+below = asker.export(
+    "desk.sums", tools=[AgentTool("ask", args=Sum, description="Ask.", user=lambda a: a.what)]
+)
+
+
+async def plan_by_child(turn: Turn) -> PlanResult:
+    """Pay what the child run has heard."""
+    results = turn.tool_results
+    if not results:
+        return PlanResult.calls(ToolRequest(name="desk.sums.ask", payload={"what": "sum"}, tool_call_id="c1"))
+    if str(results[-1].result).startswith("paid"):
+        return PlanResult.final(str(results[-1].result))
+    return PlanResult.calls(pay.call(amount=int(results[-1].result)))
+
+
+async def test_four_eyes_are_not_those_of_who_answered_a_child_run(serve, status_when):
+    """Whoever answers the question of a child run does not approve what its parent makes of the child run's answer."""
+    policy = RunPolicy(interrupts_allowed=True)
+    client = await serve(
+        App(agents=[Agent("desk.above", planner=plan_by_child, uses=[money, below], policy=policy), asker])
+    )
+    run = await client.start("desk.above", "pay the usual", principal=ANA)
+    (waits,) = (await status_when(run, lambda s: s.child_awaits)).child_awaits.items()
+    await client.get_run(waits[0]).answer(waits[1][0], "900", principal=FIN)
+    (call,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
+    assert [each.subject for each in call.also_asked_by] == ["fin"]
+    with pytest.raises(NotApprover, match="fin asked for this call"):
+        await run.approve(call, principal=FIN)
+    await run.approve(call, principal=CFO)
+    assert (await run.result()).text == "paid 900"
+
+
+async def test_an_answer_of_nobody_known_is_taken(serve, status_when):
+    """An answer without a principal adds nobody, and one of a principal that nobody can be is refused."""
+    client = await serve(ASKS)
+    run = await client.start("desk.asks", "pay", principal=ANA)
+    (wait,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
+    with pytest.raises(InvalidInput, match=r"principal\.subject"):
+        await run.answer(wait, "5", principal=Principal(subject=""))
+    await run.answer(wait, "5", by="fin")
+    (call,) = (
+        await status_when(run, lambda s: isinstance(next(iter(s.awaits), None), AwaitConfirmation))
+    ).awaits
+    assert call.also_asked_by == []
+    await run.approve(call, principal=FIN)
+    assert (await run.result()).text == "paid 5"
 
 
 CHECKED: list[tuple[str, dict, str]] = []

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from sojourn.cli.acting import answerer, principal_of
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import By, Json, RunId, connected
+from sojourn.cli.options import As, By, Json, RunId, connected
 from sojourn.core.values.json_text import loads
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def answer(
     ] = False,
     why: Annotated[str, typer.Option("--why", metavar="WHY", help="With --decline: the reason.")] = "",
     by: By = None,
+    subject: As = None,
     as_json: Json = False,
 ) -> int:
     """Answer a question of a run, or of a child run.
@@ -58,7 +60,8 @@ def answer(
         raise CommandError("--why needs --decline; the answer itself is TEXT", exit_code=USAGE)
     values = None if json_values is None else _object(json_values)
     pairs = [_pair(field) for field in fields or ()]
-    who = by_or_user(by)
+    named = principal_of(subject)
+    who = by or subject or by_or_user(None)
 
     async def send(client: "Client") -> int:
         from sojourn.cli.waits import find_wait
@@ -67,11 +70,13 @@ def answer(
         found = await find_wait(client, run_id, AwaitClarification, await_id, command="answer")
         run, question = client.get_run(found.run_id), found.wait
         assert isinstance(question, AwaitClarification)
+        principal = await answerer(client, run.id, named)
         if decline:
-            await run.decline(question.id, why, by=who)
+            await run.decline(question.id, why, by=who, principal=principal)
         else:
             by_field = values if values is not None else _values(pairs, question.form)
-            await run.answer(question.id, by_field if text is None else text, by=who)
+            given = by_field if text is None else text
+            await run.answer(question.id, given, by=who, principal=principal)
         done = "declined" if decline else "answered"
         return print_done(done, run.id, as_json=as_json, by=who, await_id=question.id)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.cli.acting import principal_of
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
 from sojourn.cli.options import By, Json, RunId, connected, connection_options
@@ -238,25 +239,6 @@ def _of_the_tenant(decision: Decision, call: "AwaitConfirmation") -> "Principal 
     if principal is None or asker is None or decision.has_tenant:
         return principal
     return principal.model_copy(update={"tenant": asker.tenant})
-
-
-def principal_of(subject: str | None, roles: list[str] | None, tenant: str | None) -> "Principal | None":
-    """The principal that the options name; None without `--as`.
-
-    Raises:
-        CommandError: `--role` or `--tenant` stands without `--as`, or nobody can be called so.
-    """
-    from sojourn.contracts.principal import Principal
-    from sojourn.core.awaits.principals import principal_fault
-
-    if subject is None:
-        if roles or tenant is not None:
-            raise CommandError("--role and --tenant say more of --as SUBJECT; give that too", exit_code=USAGE)
-        return None
-    principal = Principal(subject=subject, tenant=tenant or "", roles=roles or [])
-    if fault := principal_fault(principal):
-        raise CommandError(f"--as: {fault}", exit_code=USAGE)
-    return principal
 
 
 def _require_id(decision: Decision, found: "OpenWait") -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from sojourn.cli.acting import answerer, principal_of
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import By, Json, RunId, connected
+from sojourn.cli.options import As, By, Json, RunId, connected
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.core.values.json_text import DuplicateNameError, loads
 
@@ -50,6 +51,7 @@ def provide(
         ),
     ] = None,
     by: By = None,
+    subject: As = None,
     as_json: Json = False,
 ) -> int:
     """Send results of calls that are executed outside.
@@ -69,7 +71,8 @@ def provide(
         ),
         *({"tool_call_id": call_id, "error": text} for call_id, text in map(_pair, errors or ())),
     ]
-    who = by_or_user(by)
+    named = principal_of(subject)
+    who = by or subject or by_or_user(None)
 
     async def send(client: "Client") -> int:
         from sojourn.cli.waits import nothing_open, open_waits, require_worker
@@ -93,8 +96,10 @@ def provide(
                 open=[wait.to_json() for wait in waits],
             )
         require_worker(status)
+        principal = await answerer(client, run_id, named)
         for wait, part in _by_wait(run_id, waits, sent):
-            await client.get_run(wait.run_id).provide_tool_results(wait.wait.id, part, by=who)
+            run = client.get_run(wait.run_id)
+            await run.provide_tool_results(wait.wait.id, part, by=who, principal=principal)
         calls = [result["tool_call_id"] for result in sent]
         return print_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
 

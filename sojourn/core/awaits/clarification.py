@@ -1,12 +1,14 @@
 """Questions: how an answer is read, and how Temporal's screens show a question."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.form import mismatch_of, values_of
+from sojourn.core.awaits.principals import answerer_of
 from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.json_text import duplicate_name, name_given_twice
@@ -36,6 +38,8 @@ class Clarified:
     values: dict[str, Any] | None = None
     """The values by field, where the question has a form; None for a text."""
     declined: bool = False
+    principal: Principal | None = None
+    """Who answered, as the program that sent the answer had found out."""
 
     @property
     def digest(self) -> str:
@@ -47,6 +51,16 @@ def read_clarification(
     question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Clarified | Refused:
     """Read an answer to a question, or refuse it."""
+    principal = answerer_of(fields, channel)
+    if isinstance(principal, Refused):
+        return principal
+    read = _read(question, fields, by, channel)
+    return read if isinstance(read, Refused) or principal is None else replace(read, principal=principal)
+
+
+def _read(
+    question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
+) -> Clarified | Refused:
     if fields.get("declined") is True:
         reason = text_of(fields, "reason")
         return reason if isinstance(reason, Refused) else Clarified(question.id, reason, by, declined=True)

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sojourn.contracts.awaits import AwaitExternalTools
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.principals import answerer_of
 from sojourn.core.awaits.sent import Channel, Refused, as_json
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.sizes import MAX_RESULT_BYTES
@@ -33,6 +35,8 @@ class Supplied:
     results: dict[str, dict[str, Any]]
     """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later."""
     by: str | None
+    principal: Principal | None = None
+    """Who gave them, as the program that sent them had found out."""
 
     @property
     def text(self) -> str:
@@ -46,9 +50,12 @@ class Supplied:
 
 
 def read_results(
-    wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, _channel: Channel
+    wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Supplied | Refused:
     """Read results, or refuse them."""
+    principal = answerer_of(fields, channel)
+    if isinstance(principal, Refused):
+        return principal
     results = fields.get("results")
     if not isinstance(results, list) or not results:
         return Refused('`results` is a list of {"tool_call_id": "...", "result": ...} or with an "error"')
@@ -61,7 +68,7 @@ def read_results(
         if read[0] in by_call:
             return Refused(f"call {read[0]} is answered twice")
         by_call[read[0]] = read[1]
-    return _too_large(by_call) or Supplied(wait.id, by_call, by)
+    return _too_large(by_call) or Supplied(wait.id, by_call, by, principal)
 
 
 def _too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:

@@ -9,11 +9,12 @@ from typing import Any, cast
 
 from sojourn.contracts.ids import SESSION_ID
 from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.sent import Channel, Refused
 
 __all__ = [
     "MAX_ASKERS",
     "PRINCIPAL",
+    "answerer_of",
     "askers_of",
     "is_same",
     "least_of",
@@ -121,6 +122,15 @@ def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal
     if tenant is not None and of_tenant != tenant:
         return Refused("`principal` is of another tenant than the run")
     return principal
+
+
+def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Refused | None:
+    """Who answers a question or gives a result from outside, or why the answer is refused.
+
+    Only a new update is refused for a principal that cannot be one: histories have signals in which any field was ignored.
+    """
+    principal = principal_of(fields)
+    return None if isinstance(principal, Refused) and channel != "update" else principal
 
 
 def written_principal(principal: Principal) -> dict[str, Any]:

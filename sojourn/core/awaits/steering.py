@@ -41,9 +41,9 @@ _FIELDS = {
     PAUSE: ("reason", "by"),
     RESUME: ("note", "by", "messages", PRINCIPAL),
     STOP_ASKING: ("tools", "tags", "reason", "by", PRINCIPAL),
-    CLARIFICATION: ("id", "answer", "by", "declined", "reason"),
+    CLARIFICATION: ("id", "answer", "by", "declined", "reason", PRINCIPAL),
     CONFIRMATION: DECISION,
-    TOOL_RESULTS: ("id", "results", "by"),
+    TOOL_RESULTS: ("id", "results", "by", PRINCIPAL),
 }
 _ANSWERS = (CLARIFICATION, CONFIRMATION, TOOL_RESULTS)
 _MAX_MESSAGES = 20

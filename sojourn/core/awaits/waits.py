@@ -274,7 +274,7 @@ class Waits:
                 new[call_id] = result
             elif known != result:
                 return Refused(f"call {call_id} was answered before", "AwaitClosed")
-        return Supplied(wait.id, new, answer.by) if new else Repeated(wait.id)
+        return Supplied(wait.id, new, answer.by, answer.principal) if new else Repeated(wait.id)
 
 
 @dataclass(frozen=True)

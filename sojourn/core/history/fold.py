@@ -487,6 +487,7 @@ class Fold:
         may_act = self._step.may_act(opened.call.tool_call_id)
         if isinstance(record.value, RunOutput):
             active = record.value.active_time
+            self._fold.state = self._fold.state.asked_below(record.value)
             result = child_outcomes.finished(
                 opened.call, record.value, opened.link, typed=opened.typed, may_act=may_act
             )

@@ -228,7 +228,7 @@ class WaitFold:
             self._sent.append(record)
             return
         self._remember(record, record.message_id)
-        self._step.waits, settled = waits.answered(answer)
+        self._fold.state, settled = self._fold.state.settled_by(answer)
         for one_answer in settled:
             yield from self._settled(record, one_answer)
         if isinstance(answer, Clarified) and isinstance(question, AwaitClarification):
@@ -244,6 +244,8 @@ class WaitFold:
             "identity": record.identity or None,
             "message_id": record.message_id or None,
         }
+        if answer.principal:
+            fields |= {"principal": answer.principal}
         if isinstance(answer, Supplied):
             self._step.supplier = fields  # the event follows once the results are checked
             return
@@ -251,8 +253,6 @@ class WaitFold:
         if isinstance(answer, Clarified) and answer.declined:
             fields |= {"code": "declined"}
         approved = answer.approved if isinstance(answer, Decided) else None
-        if isinstance(answer, Decided) and answer.principal:
-            fields |= {"principal": answer.principal}
         yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
         )

@@ -25,6 +25,8 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.principals import askers_of, is_same, least_of
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
@@ -119,7 +121,7 @@ class RunState:
     sender: Principal | None = None
     """Who sent the message of the present turn, with the roles of all whose messages joined it; None for whoever started the run."""
     askers: tuple[Principal, ...] = ()
-    """Who has asked for the present turn, without roles: the senders of its messages, and those of an interrupted turn before it; in a fork who asked in its origin, in a child run who asked for the turn of its parent."""
+    """Who has asked for the present turn, without roles: the senders of its messages, who answered its questions or gave results from outside, also in its child runs, and those of an interrupted turn before it; in a fork who asked in its origin, in a child run who asked for the turn of its parent."""
     participants: tuple[str, ...] = ()
     """In a conversation that not all of its tenant may see: the marks of those who have sent messages."""
     opening_turn: int = 0
@@ -195,6 +197,20 @@ class RunState:
         return tuple(each for each in self.askers if not is_same(each, self.acts_for))
 
     @property
+    def _askers_beside_parent(self) -> list[Principal]:
+        """In a child run: who has asked for its turn, beside those of whom its parent knows."""
+        known = askers_of(self.opening.also_asked_by, self.opening.principal)
+        return [each for each in self.askers if each not in known] if self.opening.parent else []
+
+    def asked_below(self, output: RunOutput) -> "RunState":
+        """The state once a child run has answered: those who spoke in it have asked for what is made of its answer."""
+        return (
+            changed(self, askers=askers_of(self.askers, *output.also_asked_by))
+            if output.also_asked_by
+            else self
+        )
+
+    @property
     def _is_for_starter(self) -> bool:
         """Whether every turn acts for whoever started the run, as the agent's policy says."""
         session = self.policy.session
@@ -246,6 +262,7 @@ class RunState:
             artifacts=list(self.artifacts),
             active_time=self._active_time(now),
             may_have_acted=self.has_acted and self.limit is not None,
+            also_asked_by=self._askers_beside_parent,
         )
 
     def _active_time(self, now: datetime) -> timedelta | None:
@@ -441,6 +458,16 @@ class RunState:
         else:
             message = Message.user(answer.text)
         return changed(state, new=(reply(plan, message),)).turn_begun()
+
+    def settled_by(self, answer: Answer) -> tuple["RunState", list[Answer]]:
+        """The state after an accepted answer to an open wait, and all answers that follow from it, itself first.
+
+        Whoever answers a question, or gives a result from outside, says something that later calls of the turn may be made of, and so
+        has asked for them too. A decision on a call says nothing of that kind.
+        """
+        waits, settled = self.waits.answered(answer)
+        askers = self.askers if isinstance(answer, Decided) else askers_of(self.askers, answer.principal)
+        return changed(self, waits=waits, askers=askers), settled
 
     def turn_begun(self) -> "RunState":
         """Begin a user turn after a person's message: rounds and loops count from zero, and `max_tool_rounds` is lifted."""

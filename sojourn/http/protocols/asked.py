@@ -91,7 +91,7 @@ class Asked:
         note_settled(self.run_id, self.wait.id)
         run = await service.run(asking, self.run_id)
         require(asking, "user")
-        await run.answer(self.wait.id, text, by=asking.subject, message_id=message_id or None)
+        await run.answer(self.wait.id, text, principal=asking, message_id=message_id or None)
         await self._remember(service, run_id, message_id)
 
     async def decide(

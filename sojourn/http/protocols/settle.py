@@ -136,7 +136,7 @@ def _decided(wait: OpenWait, answer: Answer) -> dict[str, Any]:
 
 
 async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> None:
-    by, await_id = asking.subject, wait.wait.id
+    await_id = wait.wait.id
     if wait.kind == "approval":
         await _decide(run, asking, wait, answer)
     elif wait.call is not None:
@@ -145,12 +145,12 @@ async def _give(run: Run, asking: Principal, wait: OpenWait, answer: Answer) -> 
             result["error"] = answer.error or "the caller gave no result"
         else:
             result["result"] = answer.payload
-        await run.provide_tool_results(await_id, [result], by=by)
+        await run.provide_tool_results(await_id, [result], principal=asking)
     elif answer.is_declined:
-        await run.decline(await_id, _reason(answer.payload), by=by)
+        await run.decline(await_id, _reason(answer.payload), principal=asking)
     elif isinstance(given := answer.payload, (str, dict)):
         text = cast("str | dict[str, Any]", given)
-        await run.answer(await_id, text, by=by, message_id=answer.message_id or None)
+        await run.answer(await_id, text, principal=asking, message_id=answer.message_id or None)
     else:
         raise InvalidInput(
             f"the answer to {answer.id} is a text, or an object with values by field", run_id=run.id

@@ -38,9 +38,9 @@ async def answer(
     by = asking.subject
     async with _of_kind("question", run, body.await_id):
         if body.answer is None:
-            await_id = await run.decline(body.await_id, body.reason, by=by)
+            await_id = await run.decline(body.await_id, body.reason, principal=asking)
         else:
-            await_id = await run.answer(body.await_id, body.answer, by=by)
+            await_id = await run.answer(body.await_id, body.answer, principal=asking)
     done = "declined" if body.declined else "answered"
     return json_of(Done(run_id=run.id, done=done, by=by, await_id=await_id))
 
@@ -132,5 +132,5 @@ async def provide(
     run = await service.run(asking, run_id)
     by = asking.subject
     async with _of_kind("tool_results", run, body.await_id):
-        await_id = await run.provide_tool_results(body.await_id, body.results, by=by)
+        await_id = await run.provide_tool_results(body.await_id, body.results, principal=asking)
     return json_of(Done(run_id=run.id, done="provided", by=by, await_id=await_id))

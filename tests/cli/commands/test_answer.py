@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sojourn import RunCanceled
+from sojourn import Principal, RunCanceled
 
 
 async def test_a_text_answers_the_one_question(served):
@@ -26,6 +26,20 @@ async def test_an_answer_by_field_is_typed_by_the_form(served):
     assert done.code == 0, done.err
     assert done.json == {"run_id": run.id, "done": "answered", "by": "ana", "await_id": done.json["await_id"]}
     assert json.loads((await run.result()).text) == {"disk": "12", "count": 3, "urgent": True}
+
+
+async def test_as_answers_as_a_principal_of_the_runs_tenant(served):
+    """`--as` records who answered, of the run's tenant; nobody without a name answers."""
+    ana = Principal(subject="ana", tenant="acme", roles=["user"])
+    run = await served.client.start("desk.clerk", "ask", principal=ana)
+    await run.until_waiting()
+    refused = await served.sojourn("answer", run.id, "the left one", "--as", "")
+    assert (refused.code, "--as: principal.subject" in refused.err) == (2, True)
+    done = await served.sojourn("answer", run.id, "the left one", "--as", "kim")
+    assert (done.code, "by kim" in done.out) == (0, True), done.err
+    await run.result()
+    (event,) = [each async for each in run.events(follow=False) if each.type == "await_answered"]
+    assert (event.by, event.principal) == ("kim", Principal(subject="kim", tenant="acme"))
 
 
 async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(served):

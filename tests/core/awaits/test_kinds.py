@@ -2,11 +2,12 @@
 
 import pytest
 
-from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall, Principal
 from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
 from sojourn.core.awaits.kinds import digest_sent, kind_of, read
+from sojourn.core.awaits.principals import written_principal
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.values.json_fault import MAX_DEPTH, MAX_DIGITS
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
@@ -364,3 +365,21 @@ def test_a_refusal_is_one_short_printable_line() -> None:
     assert len(refused.reason) < 500
     assert refused.reason.isprintable()
     assert refused.reason.endswith("b…")
+
+
+@pytest.mark.parametrize("wait", [QUESTION, OUTSIDE])
+def test_who_answers_is_beside_the_answer_and_nowhere_in_it(wait) -> None:
+    """An answer's principal is a field of its own: its values and results name nobody, and old signals with other fields are read as before."""
+    ana = Principal(subject="ana", tenant="acme")
+    said: dict = {"answer": {"principal": {"subject": "kim"}}}
+    if wait is OUTSIDE:
+        call_id, kim = OUTSIDE.items[0].tool_call_id, {"subject": "kim"}
+        said = {"results": [{"tool_call_id": call_id, "result": {"principal": kim}, "principal": kim}]}
+    named = {"id": wait.id, **said, "principal": written_principal(ana)}
+    for channel in ("update", "signal", "accepted"):
+        assert read(wait, {"id": wait.id, **said}, channel).principal is None
+        assert read(wait, named, channel).principal == ana
+    for odd in ("kim", {"subject": ""}, {"subject": "kim", "tenant": "a'b"}, ["kim"]):
+        odd_sent = {**named, "principal": odd}
+        assert "principal" in read(wait, odd_sent, "update").reason
+        assert read(wait, odd_sent, "signal").principal is None

@@ -12,6 +12,7 @@ from sojourn import (
     App,
     ApprovalPolicy,
     ApprovalRule,
+    AwaitClarification,
     AwaitConfirmation,
     PlanResult,
     Principal,
@@ -60,6 +61,16 @@ async def plan_safe(turn: Turn) -> PlanResult:
     return PlanResult.calls(open_safe.call(session=turn.messages[-1].text))
 
 
+async def plan_asked(turn: Turn) -> PlanResult:
+    """Ask for what, and pay once."""
+    if turn.results:
+        return PlanResult.final(str(turn.results[-1].result or turn.results[-1].error))
+    said = [message.text for message in turn.messages if message.role == "user"]
+    if len(said) == 1:
+        return PlanResult.ask(AwaitClarification(question="For which session?"))
+    return PlanResult.calls(pay.call(session=said[-1]))
+
+
 GUARDED = ApprovalPolicy(rules=[ApprovalRule(tools=["desk.payments.open_safe"], approvers=["guard"])])
 
 
@@ -89,6 +100,7 @@ app = App(
         Agent(
             "desk.refunder", planner=plan_refund, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)
         ),
+        Agent("desk.asker", planner=plan_asked, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)),
         Agent("desk.clerk", planner=plan, uses=[pay_tools], policy=RunPolicy(interrupts_allowed=True)),
     ]
 )
@@ -120,13 +132,13 @@ async def post(serve, principals):
         yield sent
 
 
-def of_desk(kind: str, text: str, session: str) -> tuple[str, Any, Any]:
+def of_desk(kind: str, text: str, session: str, agent: str = "clerk") -> tuple[str, Any, Any]:
     """A request of one kind to the desk."""
     _, path, headers, body = request_of(kind, text, session_id=session)
     parts = (
         json.dumps([path, headers, body])
-        .replace("shop.clerk", "desk.clerk")
-        .replace("shop_clerk", "desk_clerk")
+        .replace("shop.clerk", f"desk.{agent}")
+        .replace("shop_clerk", f"desk_{agent}")
     )
     path, headers, body = json.loads(parts)
     return path, headers, body
@@ -274,6 +286,106 @@ async def test_nobody_but_the_approver_decides_and_the_decision_is_theirs(post, 
     assert (meta.approval.subject, meta.approval.tenant, meta.approval.scope) == ("fin", "acme", "call")
     assert (meta.approval.digest, meta.approval.await_id) == (wait["digest"], wait["await_id"])
     assert meta.approval.at is not None
+
+
+async def asks(post: Any, session: str) -> tuple[str, str]:
+    """Have the desk ask a question over the API; returns the run and the wait."""
+    sent = await post(ANA, f"/v1/sessions/desk.asker/{session}/messages?wait=60", {"text": "pay"})
+    wait = (await post.client.get_run(sent.json()["run_id"]).until_waiting())[0]
+    return sent.json()["run_id"], wait.id
+
+
+async def says_by_http(post: Any, session: str) -> None:
+    """Answer over the API."""
+    run_id, await_id = await asks(post, session)
+    await post(RIGHT, f"/v1/runs/{run_id}/answers", {"await_id": await_id, "answer": session})
+
+
+async def says_by_console(post: Any, session: str) -> None:
+    """Answer on the page of the inbox."""
+    run_id, await_id = await asks(post, session)
+    await post(RIGHT, f"/inbox/{run_id}/{await_id}", {"do": "answer", "answer": session}, form=True)
+
+
+async def says_by_agui(post: Any, session: str) -> None:
+    """Answer as a page of AG-UI."""
+    messages = [{"id": "m-0", "role": "user", "content": "pay"}]
+    body: dict[str, Any] = {"threadId": session, "runId": "r-1", "messages": messages}
+    told = (await post(ANA, "/agui/desk.asker", body)).text
+    last = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: ")][-1]
+    (asked,) = last["outcome"]["interrupts"]
+    resume = [{"interruptId": asked["id"], "status": "resolved", "payload": session}]
+    await post(RIGHT, "/agui/desk.asker", {**body, "resume": resume})
+
+
+async def says_by_ai_sdk(post: Any, session: str) -> None:
+    """Answer as a page of the AI SDK, by the part for a question."""
+    first = {"id": "m-0", "role": "user", "parts": [{"type": "text", "text": "pay"}]}
+    body: dict[str, Any] = {"id": session, "messages": [first], "trigger": "submit-message"}
+    told = (await post(ANA, "/vercel/desk.asker", body)).text
+    chunks = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
+    (asked,) = [each for each in chunks if each["type"] == "data-question"]
+    answer = {"type": "data-answer", "data": {"id": asked["id"], "answer": session}}
+    assistant = {"id": "answer-m-0", "role": "assistant", "parts": [asked]}
+    second = {"id": "m-1", "role": "user", "parts": [answer]}
+    await post(RIGHT, "/vercel/desk.asker", {**body, "messages": [first, assistant, second]})
+
+
+async def says_by_openai(post: Any, session: str) -> None:
+    """Answer by a message into the conversation of another."""
+    body = {"model": "desk.asker", "input": "pay", "conversation": session}
+    await post(ANA, "/openai/v1/responses", body)
+    await post(RIGHT, "/openai/v1/responses", {**body, "input": session})
+
+
+async def says_by_a2a(post: Any, session: str) -> None:
+    """Answer by a message to the task that asks."""
+    path, headers, body = of_desk("a2a", "pay", session, "asker")
+    task = (await post(ANA, path, body, headers)).json()["result"]["task"]
+    path, headers, body = of_desk("a2a", session, session, "asker")
+    body["params"]["message"]["taskId"] = task["id"]
+    await post(RIGHT, path, body, headers)
+
+
+async def says_by_mcp(post: Any, session: str) -> None:
+    """Answer by the form of an elicitation."""
+    path, headers, body = of_desk("mcp of 2026", "pay", session, "asker")
+    body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {"elicitation": {"form": {}}}
+    text = (await post(ANA, path, body, headers)).text
+    last = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith(("{", "data: {"))]
+    asked = json.loads(last[-1])["result"]
+    (key,) = asked["inputRequests"]
+    form = {"action": "accept", "content": {"answer": session}}
+    body["params"] |= {"requestState": asked["requestState"], "inputResponses": {key: form}}
+    await post(RIGHT, path, body, headers)
+
+
+SAYS = {
+    "http": says_by_http,
+    "console": says_by_console,
+    "agui": says_by_agui,
+    "ai sdk": says_by_ai_sdk,
+    "openai": says_by_openai,
+    "a2a": says_by_a2a,
+    "mcp": says_by_mcp,
+}
+
+
+@pytest.mark.parametrize("door", SAYS)
+async def test_who_answered_has_asked_at_every_door(post, door, until):
+    """Who answers the agent's question does not approve the call that is made of the answer, wherever the answer came in."""
+    session = uuid.uuid4().hex
+    await SAYS[door](post, session)
+
+    async def of_call() -> Any:
+        got = await post.http.get("/v1/waits", headers={"Authorization": "Bearer fay@acme+finance"})
+        return next((wait for wait in got.json()["waits"] if session in str(wait.get("payload"))), None)
+
+    wait = await until(of_call)
+    assert wait["also_asked_by"] == [{"subject": "fin", "tenant": "acme"}]
+    refused = await by_http(post, RIGHT, session, wait)
+    assert (refused.status_code, session in [paid for paid, _ in PAID]) == (403, False)
+    assert (await by_http(post, "fay@acme+finance", session, wait)).status_code == 200
 
 
 async def test_the_asker_may_deny(post):

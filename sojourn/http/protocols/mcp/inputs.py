@@ -71,7 +71,7 @@ async def respond(
     """
     if response.action == "cancel":
         return False
-    wait, by, content = asked.wait, asking.subject, dict(response.content or {})
+    wait, content = asked.wait, dict(response.content or {})
     run = await service.run(asking, asked.run_id)
     if isinstance(wait, AwaitConfirmation):
         check_fields(content, ("decision", "reason"))
@@ -84,13 +84,12 @@ async def respond(
     note_settled(asked.run_id, wait.id)
     require(asking, "user")
     if response.action == "decline":
-        await run.decline(wait.id, by=by)
+        await run.decline(wait.id, principal=asking)
     elif _form_of(wait):
-        await run.answer(
-            wait.id, {name: value for name, value in content.items() if value is not None}, by=by
-        )
+        values = {name: value for name, value in content.items() if value is not None}
+        await run.answer(wait.id, values, principal=asking)
     else:
-        await run.answer(wait.id, str(content.get("answer") or ""), by=by)
+        await run.answer(wait.id, str(content.get("answer") or ""), principal=asking)
     return True
 
 

@@ -1,0 +1,41 @@
+"""The principals that `--as` names."""
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.failure import USAGE, CommandError
+
+if TYPE_CHECKING:
+    from sojourn.client.client import Client
+    from sojourn.contracts.principal import Principal
+
+__all__ = ["answerer", "principal_of"]
+
+
+def principal_of(
+    subject: str | None, roles: list[str] | None = None, tenant: str | None = None
+) -> "Principal | None":
+    """The principal that the options name; None without `--as`.
+
+    Raises:
+        CommandError: `--role` or `--tenant` stands without `--as`, or nobody can be called so.
+    """
+    from sojourn.contracts.principal import Principal
+    from sojourn.core.awaits.principals import principal_fault
+
+    if subject is None:
+        if roles or tenant is not None:
+            raise CommandError("--role and --tenant say more of --as SUBJECT; give that too", exit_code=USAGE)
+        return None
+    principal = Principal(subject=subject, tenant=tenant or "", roles=roles or [])
+    if fault := principal_fault(principal):
+        raise CommandError(f"--as: {fault}", exit_code=USAGE)
+    return principal
+
+
+async def answerer(client: "Client", run_id: str, named: "Principal | None") -> "Principal | None":
+    """The principal that answers, of the run's own tenant."""
+    if named is None:
+        return None
+    status = await client.get_run(run_id).status()
+    acts_for = status.acts_for or status.principal
+    return named.model_copy(update={"tenant": acts_for.tenant}) if acts_for else named
