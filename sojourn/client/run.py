@@ -410,7 +410,7 @@ class Run:
             if not isinstance(answer, (str, dict)):
                 raise TypeError("run.answer takes the answer, or the wait and the answer")
         asked = _id_of(wait)
-        sent = {"id": asked, "answer": answer, **_sender(by, principal)}
+        sent: Fields = {"id": asked, "answer": answer, **_sender(by, principal)}
         return await self._settle(CLARIFICATION, sent, message_id, asked)
 
     async def decline(
