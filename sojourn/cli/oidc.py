@@ -163,7 +163,10 @@ def _role_names(text: str) -> dict[str, list[str]]:
                 f"{_told('role')}: {pair!r} is not NAME=ROLE, such as crew-leads=approver", exit_code=USAGE
             )
         if role not in ROLES:
-            print(f"sojourn: only tools and policy engines know the role {plain(role)}", file=sys.stderr)
+            print(
+                f"sojourn: the role {plain(role)} opens no part of the service; tools, policies and lists of approvers may name it",
+                file=sys.stderr,
+            )
         found.setdefault(name, []).append(role)
     return found
 

@@ -57,6 +57,7 @@ __all__ = [
     "Fork",
     "ForkRequest",
     "ForkReview",
+    "UnknownEvent",
     "decided",
     "fork_of",
     "read_histories",
@@ -73,6 +74,10 @@ UNTIL_ASKED = timedelta(minutes=1)
 
 MISSING: Any = object()
 """In place of a result that is not replaced, since a result may be None."""
+
+
+class UnknownEvent(InvalidInput):
+    """The origin has no event of the id; commands and the HTTP service each say how to list the ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +278,7 @@ async def fork_of(
     except RPCError as error:
         raise translated(error, asked.run_id) from error
     if asked.at and not origin.event:
-        raise InvalidInput(_no_event(asked.run_id, asked.at, origin.oldest), run_id=asked.run_id)
+        raise UnknownEvent(_no_event(asked.run_id, asked.at, origin.oldest), run_id=asked.run_id)
     if app is not None:
         agent_id = origin.points.fold.state.opening.agent_id
         tools = app.tools_of(agent_id).values()
@@ -332,7 +337,7 @@ def _no_event(run_id: str, at: str, oldest: str) -> str:
     except ValueError:
         is_gone = False
     if not is_gone:
-        return f"run {run_id} has no event {at!r}; `sojourn show {run_id} --events` lists their ids"
+        return f"run {run_id} has no event {at!r}"
     return f"the event {at} of run {run_id} can no longer be forked: the oldest that Temporal has not deleted is {oldest}"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sojourn.client.access import Access
@@ -12,6 +12,7 @@ from sojourn.console.views.decisions import Decision, Decisions
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
+from sojourn.http.locks.tenancy import may_look_at
 from sojourn.http.replies import ListedRun, Runs
 from sojourn.http.service import Service
 
@@ -46,6 +47,8 @@ class Reach:
     """Runs whose records cannot be read here, or are too long to be read whole."""
     cursor: str | None
     """Where the runs before them begin."""
+    others: frozenset[str] = frozenset()
+    """The runs that whoever asks may not see, beside these decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class _Known:
     version: tuple[str, int]
     decisions: tuple[Decision, ...]
     is_whole: bool
+    is_other: bool = False
+    """Whether whoever asks may not see the run, but only these decisions."""
 
 
 class Decided:
@@ -76,7 +81,7 @@ class Decided:
             InvalidInput: The cursor is none of this list.
             ServerUnavailable: The server does not answer.
         """
-        return await self._reach(await self._listed(asking, selection, cursor))
+        return await self._reach(asking, await self._listed(asking, selection, cursor))
 
     async def all(self, asking: Principal, selection: Selection) -> AsyncGenerator[Reach]:
         """The decisions in all runs, a page of runs after the other; raises as `page`, before a history is read."""
@@ -84,44 +89,56 @@ class Decided:
 
         async def reaches() -> AsyncGenerator[Reach]:
             page = first
-            yield await self._reach(page)
+            yield await self._reach(asking, page)
             while page.cursor:
                 page = await self._listed(asking, selection, page.cursor)
-                yield await self._reach(page)
+                yield await self._reach(asking, page)
 
         return reaches()
 
     async def _listed(self, asking: Principal, selection: Selection, cursor: str | None) -> Runs:
-        return await self._service.runs(asking, selection, labels={}, most=RUNS, cursor=cursor)
+        return await self._service.decided_runs(asking, selection, most=RUNS, cursor=cursor)
 
-    async def _reach(self, page: Runs) -> Reach:
-        read = await asyncio.gather(*(self._of(run) for run in page.runs))
-        decisions = [each for known in read for each in known.decisions]
-        started = [run.started_at for run in page.runs if run.started_at]
+    async def _reach(self, asking: Principal, page: Runs) -> Reach:
+        read = await asyncio.gather(*(self._of(asking, run) for run in page.runs))
+        # Of a run that whoever asks may not see, not even its number is told.
+        shown = [
+            (run, known)
+            for run, known in zip(page.runs, read, strict=True)
+            if known.decisions or not known.is_other
+        ]
+        decisions = [each for _, known in shown for each in known.decisions]
         return Reach(
             sorted(decisions, key=lambda each: each.at, reverse=True),
-            len(page.runs),
-            min(started, default=None),
+            len(shown),
+            min((run.started_at for run, _ in shown if run.started_at), default=None),
             _ended_last(page.runs) if page.cursor else None,
-            sum(not known.is_whole for known in read),
+            sum(not known.is_whole for _, known in shown),
             page.cursor,
+            frozenset(run.run_id for run, known in shown if known.is_other),
         )
 
-    async def _of(self, run: ListedRun) -> _Known:
+    async def _of(self, asking: Principal, run: ListedRun) -> _Known:
+        """What a principal may look at of the decisions in a run."""
+        is_other = bool(self._service.view(asking).deciding)
         async with self._gate:
             try:
                 temporal = self._service.client.temporal
                 described = await temporal.get_workflow_handle(run.run_id).describe()
+                is_other = is_other and not await self._service.may_see(asking, described)
                 version = (described.run_id, described.history_length)
                 known = self._known.pop(run.run_id, None)
                 if known is None or known.version != version:
                     known = await _read(self._service.client, run, version)
             except (RunNotFound, RunUnreadable):
-                return _Known(("", 0), (), is_whole=False)
+                return _Known(("", 0), (), is_whole=False, is_other=is_other)
         self._known[run.run_id] = known
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
-        return known
+        if not is_other:
+            return known
+        decisions = tuple(each for each in known.decisions if may_look_at(asking, each.call, each.answered))
+        return replace(known, decisions=decisions, is_other=True)
 
 
 def _ended_last(runs: list[ListedRun]) -> datetime | None:

@@ -57,12 +57,12 @@ class WaitingRuns:
     """Whether these are all."""
     others: frozenset[str] = frozenset()
     """Those of which only some waits are shown."""
-    may_decide: Callable[[Await], bool] = lambda _: False
+    may_look_at: Callable[[Await], bool] = lambda _: False
     """Whether a wait of those is one of them."""
 
     def shows(self, found: "FoundWait") -> bool:
         """Whether a wait of these runs is shown."""
-        return found.run_id not in self.others or self.may_decide(found.opened.wait)
+        return found.run_id not in self.others or self.may_look_at(found.opened.wait)
 
 
 @dataclass(frozen=True, slots=True)

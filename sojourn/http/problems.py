@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
+from sojourn.client.forking import UnknownEvent
 from sojourn.errors import (
     ApprovalVoid,
     ArtifactNotFound,
@@ -196,6 +197,11 @@ _KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
     ),
     NotApprover: (403, "forbidden", "GET /v1/waits says which roles may decide on each call."),
     InvalidInput: (422, "invalid_input", "Correct what the detail names, and send the request again."),
+    UnknownEvent: (
+        422,
+        "invalid_input",
+        "GET /v1/runs/{run_id}/events lists the ids of the events.",
+    ),
     SessionBusy: (
         429,
         "session_busy",

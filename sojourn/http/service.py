@@ -25,9 +25,11 @@ from sojourn.client.run import Run
 from sojourn.client.sending import hidden
 from sojourn.client.session import Session
 from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.run.visibility import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
 from sojourn.events.one_run import events_of
@@ -36,7 +38,7 @@ from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
 from sojourn.http.inbox import Inbox, WaitingRuns
 from sojourn.http.locks.noted import note
-from sojourn.http.locks.tenancy import View, chosen_id, may_decide, may_see, view_of
+from sojourn.http.locks.tenancy import View, chosen_id, may_look_at, may_see, view_of
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
 from sojourn.http.replies import ListedRun, Runs
@@ -265,7 +267,7 @@ class Service:
     async def asked_run(self, asking: Principal, run_id: str, await_id: str) -> Run:
         """The run of this id, to look at one of its waits and settle it; raises as `run`.
 
-        A principal that may not see the run gets it where it may decide on this wait, or has decided on it.
+        A principal that may not see the run gets it if it may look at this wait: it may decide on it, or could have.
         """
         try:
             return await self.run(asking, run_id)
@@ -275,19 +277,23 @@ class Service:
             return self.client.get_run(run_id)
 
     async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
-        """Whether a wait of a run of the tenant is, or was, the principal's to decide."""
+        """Whether a run of the tenant has, or had, this wait, and the principal may look at it."""
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
         waiting = await self.inbox.of_run(run_id)
         for each in waiting.waits if waiting else ():
             if each.wait.id == await_id:
-                return may_decide(asking, each.wait)
+                return may_look_at(asking, each.wait)
         temporal, storage = self.client.temporal, self.client.storage
+        call: AwaitConfirmation | None = None
         async for event in events_of(temporal, run_id, storage, follow=False):
+            opened_wait = wait_in(event)
+            if isinstance(opened_wait, AwaitConfirmation) and opened_wait.id == await_id:
+                call = opened_wait
             if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
-                return event.by == asking.subject and event.approved is not None
-        return False
+                return may_look_at(asking, call, event)
+        return call is not None and may_look_at(asking, call)
 
     async def _described(self, run_id: str) -> WorkflowExecutionDescription | None:
         """A run as Temporal describes it; None where there is none."""
@@ -313,6 +319,10 @@ class Service:
         # It began before its agent's runs were seen by their subjects only, or has no plan yet.
         status = await self.client.get_run(described.id).status()
         return status.principal is not None and mark_of(status.principal) == view.viewer
+
+    async def may_see(self, asking: Principal, described: WorkflowExecutionDescription) -> bool:
+        """Whether a principal may see a run, as Temporal describes it; raises as `run`."""
+        return await self._may_see(view_of(asking), described)
 
     async def runs(
         self,
@@ -342,6 +352,18 @@ class Service:
             run.asked = page.asked[run.run_id]
         return Runs(runs=listed, cursor=opaque(page.after, of) if page.after else None)
 
+    async def decided_runs(
+        self, asking: Principal, selection: Selection, *, most: int, cursor: str | None
+    ) -> Runs:
+        """A page of the runs in which a principal may look at decisions; raises as `runs`.
+
+        A principal that decides on calls gets all runs of its tenant: of those that it may not see (`may_see`), it looks
+        only at what `may_look_at` lets.
+        """
+        view = view_of(asking)
+        view = View(asking.tenant) if view.deciding else view
+        return await self._runs(selection, view, labels={}, most=most, cursor=cursor)
+
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
         """The waiting runs of a selection that the principal may see, and those of whose calls it may decide on some; raises as `runs`.
 
@@ -354,7 +376,7 @@ class Service:
         return replace(
             every,
             others=frozenset(every.runs) - frozenset(seen.runs),
-            may_decide=partial(may_decide, asking),
+            may_look_at=partial(may_look_at, asking),
         )
 
     async def _waiting_runs(self, selection: Selection, view: View) -> WaitingRuns:

@@ -290,6 +290,10 @@ async def test_a_fork_with_other_arguments_is_judged(served):
     await served.output(run_id)
     ends = [event async for event in run.events() if event.type == "tool_end"]
     asked = {"at": ends[0].event_id}
+    unknown = await served.post(f"/v1/runs/{run_id}/fork", {"at": "0-000999-00000"})
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "invalid_input")
+    assert "GET /v1/runs/{run_id}/events" in unknown.json()["then"]
+    assert "`sojourn" not in unknown.json()["detail"]
     for arguments in ({"disk": 1}, {}, {"disk": "b", "force": True}):
         refused = await served.post(f"/v1/runs/{run_id}/fork", {**asked, "arguments": arguments})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")

@@ -18,7 +18,7 @@ from sojourn.cli.screen.text import plain, shell_word
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
     from sojourn.client.client import Client
-    from sojourn.contracts.awaits import AwaitConfirmation
+    from sojourn.contracts.awaits import Await, AwaitConfirmation
     from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent, ToolEndEvent
     from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
@@ -331,7 +331,8 @@ async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str],
 
     if not decision.as_json:
         print("\n".join(lines), flush=True)
-    again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{connection_options()}"
+    to = f"{shell_word(found.run_id)} {shell_word(found.wait.id)}{_as_whom(decision, found.wait)}"
+    again = f"sojourn {decision.verb} {to}{connection_options()}"
     missing = ""
     if decision.approved and not is_whole:
         missing = f"the call was not shown whole; to see all of it and approve it, use `{again} --full`"
@@ -341,6 +342,20 @@ async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str],
         raise CommandError(missing, exit_code=USAGE, **found.to_json(decision.verb), shown=lines)
     everything = " it and all calls of its tool" if decision.for_run else ""
     return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")
+
+
+def _as_whom(decision: Decision, call: "Await") -> str:
+    """Return the options that name the principal, as they were given, or as the call needs them."""
+    from sojourn.contracts.awaits import AwaitConfirmation
+    from sojourn.core.awaits.confirmation import role_options
+    from sojourn.core.awaits.deciding import is_restricted
+
+    if (principal := decision.principal) is not None:
+        tenant = f" --tenant {shell_word(principal.tenant)}" if decision.has_tenant else ""
+        roles = "".join(f" --role {shell_word(role)}" for role in principal.roles)
+        return f" --as {shell_word(principal.subject)}{tenant}{roles}"
+    is_named = isinstance(call, AwaitConfirmation) and is_restricted(call)
+    return f" --as SUBJECT {role_options(call)}" if is_named else ""
 
 
 def _is_void(event: "ToolEndEvent", asked: "AwaitConfirmationEvent") -> bool:

@@ -106,6 +106,7 @@ def fork(
             "--approve and --deny decide on the call of an event: name it with --at", exit_code=USAGE
         )
     from sojourn.cli.attach import attach
+    from sojourn.client.forking import UnknownEvent
 
     given: dict[str, Any] = {} if result is None else {"result": _json("--result", result)}
     if arguments is not None:
@@ -117,18 +118,24 @@ def fork(
         await _warn(fork, is_asking=not (yes or as_json) and sys.stdin.isatty())
 
     async def start(client: "Client") -> int:
-        new = await client.fork(
-            run_id,
-            at=at,
-            message=message,
-            answer=answer,
-            approve=approve,
-            by=by_or_user(by),
-            history=history,
-            new_run_id=new_run_id,
-            review=review,
-            **given,
-        )
+        try:
+            new = await client.fork(
+                run_id,
+                at=at,
+                message=message,
+                answer=answer,
+                approve=approve,
+                by=by_or_user(by),
+                history=history,
+                new_run_id=new_run_id,
+                review=review,
+                **given,
+            )
+        except UnknownEvent as error:
+            line = f"sojourn show {shell_word(run_id)} --events{connection_options()}"
+            raise CommandError(
+                f"{error}; `{line}` lists their ids", exit_code=USAGE, run_id=run_id
+            ) from error
         await _print_new("forked", run_id, new, detach=detach, as_json=as_json)
         if detach:
             return OK

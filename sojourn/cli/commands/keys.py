@@ -60,7 +60,7 @@ def create(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="viewer, user, approver, operator, or one of your tools' own; can be given several times. Default: user.",
+            help="viewer, user, approver, operator, or one of your own, such as of the approvers of a tool; can be given several times. Default: user.",
         ),
     ] = None,
     rotate: Annotated[
@@ -90,7 +90,10 @@ def create(
         key, text = create_key(file, name, tenant=tenant or "", roles=roles or ["user"])
     if own := [role for role in key.roles if role not in ROLES]:
         hint = suggestion(own[0], ROLES)
-        print(f"sojourn: only tools and policy engines know the role {plain(own[0])}{hint}", file=sys.stderr)
+        print(
+            f"sojourn: the role {plain(own[0])} opens no part of the service; tools, policies and lists of approvers may name it{hint}",
+            file=sys.stderr,
+        )
     if as_json:
         print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))
         return OK

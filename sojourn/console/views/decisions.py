@@ -52,6 +52,10 @@ class Decision:
     asked: str
     """What the run was asked."""
     asked_at: datetime | None
+    call: AwaitConfirmation | None
+    """The call that was decided on, without its arguments; None for another wait, or if the event that opened it is deleted."""
+    answered: AwaitAnsweredEvent
+    """How the wait ended, without the text."""
 
     @property
     def state(self) -> str:
@@ -106,6 +110,8 @@ class Decisions:
             digest=call.payload_digest if call else "",
             asked=self._asked,
             asked_at=asked_at,
+            call=call and call.model_copy(update={"payload": {}, "prompt": "", "shown": None, "changes": []}),
+            answered=event.model_copy(update={"text": None}),
         )
 
 

@@ -19,6 +19,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
 from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
+from sojourn.core.run.approval import APPROVE
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view", "without_calls"]
 
@@ -301,7 +302,9 @@ def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Sp
         tool_title=one_line(wait.title, 120),
         about_tool=_prose(spec.description) if spec else "",
         tags=tuple(one_line(tag, 60) for tag in wait.tags[:12]),
-        consequences=consequences(wait.shown, spec, repeats=wait.outcome_unknown),
+        consequences=_GOES_ON
+        if wait.tool == APPROVE
+        else consequences(wait.shown, spec, repeats=wait.outcome_unknown),
         changes=tuple(shown(change[:MAX_TEXT]) for change in wait.changes[:MOST_CHANGES]),
         arguments=arguments_of(
             wait.payload,
@@ -313,6 +316,10 @@ def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Sp
         digest=wait.payload_digest,
         call=wait,
     )
+
+
+_GOES_ON = (Consequence("care", "The flow goes on with what is approved."),)
+"""What follows an approval that a flow asks for: the call itself changes nothing, and is asked about for what the flow does then."""
 
 
 def consequences(

@@ -7,6 +7,7 @@ without them. Whoever can write to the namespace can claim any principal: the na
 from collections.abc import Iterable, Sequence
 
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.principals import askers_of, is_same, without_roles
 from sojourn.core.values.visible import visible
@@ -17,6 +18,7 @@ __all__ = [
     "UNASKED",
     "combined",
     "has_asked",
+    "has_decided",
     "in_fork",
     "in_words",
     "is_judged",
@@ -106,11 +108,33 @@ def has_asked(wait: AwaitConfirmation, principal: Principal | None) -> bool:
     return any(is_same(each, principal) for each in (wait.asked_by, *wait.also_asked_by) if each)
 
 
-def may_look(wait: AwaitConfirmation, principal: Principal) -> bool:
-    """Whether a principal sees the call of a run that it may not see: it may decide, or at least deny, as far as roles say.
+def has_decided(answered: AwaitAnsweredEvent, principal: Principal) -> bool:
+    """Whether a principal decided on the call whose wait ended so."""
+    if answered.approved is None:
+        return False
+    if answered.principal is None:
+        return answered.by == principal.subject
+    return is_same(answered.principal, principal)
 
-    A function of the tool, which only the run asks, shows the call to nobody: approvers see it, and who has the roles of a rule.
+
+def may_look(
+    wait: AwaitConfirmation | None, principal: Principal, answered: AwaitAnsweredEvent | None = None
+) -> bool:
+    """Whether a principal sees the call of a run that it may not see, while the call waits and afterwards.
+
+    It sees the call if roles let it decide, or at least deny, so that whoever comes too late learns who decided; and if it
+    has decided. The function of a tool, which only the run asks, shows the call to nobody: approvers see it, and who has
+    the roles of a rule.
+
+    Args:
+        wait: The call; None if the event that opened its wait is deleted.
+        principal: Who looks.
+        answered: How the wait ended; None while it is open.
     """
+    if answered is not None and has_decided(answered, principal):
+        return True
+    if wait is None:
+        return False
     if wait.approver_check and not wait.narrowed_to and APPROVER not in principal.roles:
         return False
     return may_decide(wait, principal, approved=False)

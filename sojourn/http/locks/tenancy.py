@@ -9,6 +9,7 @@ from sojourn.client.conversation_id import tenant_part
 from sojourn.client.opening import RUN_ID_RULE
 from sojourn.client.tenant_of import tenant_of, viewers_of
 from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.deciding import may_look
@@ -16,7 +17,7 @@ from sojourn.core.run.visibility import OPERATOR, mark_of
 from sojourn.errors import InvalidInput
 from sojourn.search_attributes import AGENT
 
-__all__ = ["View", "chosen_id", "may_decide", "may_see", "view_of"]
+__all__ = ["View", "chosen_id", "may_look_at", "may_see", "view_of"]
 
 _DECIDE_NOTHING = frozenset({"viewer", "user"})
 
@@ -32,7 +33,7 @@ class View:
     viewer: str = ""
     """The mark of the subject; empty for who sees the whole tenant."""
     deciding: frozenset[str] = frozenset()
-    """The roles by which the subject sees calls of other runs too, while they wait for its decision."""
+    """The roles by which the subject sees calls of other runs too, which it may decide on, or could have."""
 
 
 def view_of(asking: Principal) -> View:
@@ -42,9 +43,17 @@ def view_of(asking: Principal) -> View:
     return View(asking.tenant, mark_of(asking), frozenset(asking.roles) - _DECIDE_NOTHING)
 
 
-def may_decide(asking: Principal, wait: Await) -> bool:
-    """Whether a principal sees a wait of a run that it may not see, since it may decide on it, or at least deny it."""
-    return isinstance(wait, AwaitConfirmation) and may_look(wait, asking)
+def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEvent | None = None) -> bool:
+    """Whether a principal sees a wait of a run of its tenant that it may not see; only calls that wait for approval are shown so.
+
+    Args:
+        asking: Who asks.
+        wait: The wait; None if the event that opened it is deleted.
+        answered: How it ended; None while it is open.
+    """
+    if not view_of(asking).deciding:
+        return False
+    return (wait is None or isinstance(wait, AwaitConfirmation)) and may_look(wait, asking, answered)
 
 
 async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:

@@ -176,6 +176,13 @@ async def test_a_call_with_approvers_is_decided_as_somebody(served):
     shown = await served.sojourn("show", run.id)
     assert "decided by whoever has the role finance, but not ana, who asked" in unwrapped_words(shown.out)
     assert f"approve {run.id} {wait.id} --as SUBJECT --role finance" in unwrapped_words(shown.out)
+    for options, whom in (
+        ((), "--as SUBJECT --role finance"),
+        (("--as", "fin", "--role", "finance"), "--as fin --role finance"),
+    ):
+        unasked = await served.sojourn("approve", run.id, *options)
+        assert unasked.code == 2
+        assert f"use `sojourn approve {run.id} {wait.id} {whom} --yes`" in unwrapped_words(unasked.err)
     for options, why in (
         ((), "--as SUBJECT --role ROLE"),
         (("--as", "bo", "--role", "approver"), "bo does not have the role finance"),

@@ -76,7 +76,7 @@ async def test_a_fork_that_waits(served):
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (["--at", "0-000999-00000"], 2, "has no event '0-000999-00000'"),
+        (["--at", "0-000999-00000"], 2, "--events` lists their ids"),
         (["--result", "two"], 2, "--result is not JSON"),
         (["--approve"], 2, "name it with --at"),
         (["--history", "missing.json"], 2, "cannot read missing.json"),

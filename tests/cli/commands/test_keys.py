@@ -70,10 +70,11 @@ async def test_what_is_not_possible_is_one_sentence(command, tmp_path, arguments
 
 
 async def test_a_role_that_no_route_knows_is_said(command):
-    """It may be one of a tool's; a misspelt one would open less than was meant."""
+    """It may be one of a tool's, or of its approvers; a misspelt one would open less than was meant."""
     done = await command(*CREATE, "--name", "ana", "--role", "aprover")
     assert done.code == 0
-    assert "only tools and policy engines know the role aprover; did you mean 'approver'?" in done.err
+    said = "the role aprover opens no part of the service; tools, policies and lists of approvers may name it"
+    assert f"{said}; did you mean 'approver'?" in done.err
 
 
 async def test_a_rotation(command, tmp_path):

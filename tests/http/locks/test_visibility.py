@@ -146,6 +146,38 @@ async def test_an_approver_sees_the_calls_that_wait_and_nothing_else_of_their_ru
     assert (await world.send("POST", asking, question, who="app")).status == 404
 
 
+async def test_who_could_have_decided_is_told_who_did(world: World, until):
+    """A second approver who comes too late gets 409 and the page of the decision, whoever could not decide 404; each lists the decisions that it may see, and no others."""
+    mark, path = world.names["mark"], "/v1/runs/{}/approvals"
+    run_id, wait = await world.waiting("wipe mine", who="bo")
+    decision = {"await_id": wait["id"], "approved": False, "digest": wait["payload_digest"]}
+    assert (await world.send("POST", path.format(run_id), decision, who="app")).status == 200
+    await world.ended(run_id)
+    too_late = await world.send("POST", path.format(run_id), {**decision, "approved": True}, who="late")
+    assert (too_late.status, too_late.code) == (409, "await_closed"), too_late.text
+    refused = await world.send("POST", path.format(run_id), decision, who="col")
+    assert (refused.status, refused.code) == (404, "run_not_found")
+    page = f"/inbox/{run_id}/{wait['id']}"
+    for who, status in (("app", 200), ("late", 200), ("bo", 200), ("op", 200), ("col", 404)):
+        shown = await world.send("GET", page, who=who)
+        assert (shown.status, f"app-{mark}" in shown.text) == (status, status == 200), who
+
+    async def lists(who: str) -> bool:
+        pages = [await world.send("GET", f"/decisions{kind}", who=who) for kind in ("", ".csv")]
+        assert [each.status for each in pages] == [200, 200]
+        assert len({run_id in each.text for each in pages}) == 1
+        return run_id in pages[0].text
+
+    await until(lambda: lists("op"))
+    for who, listed in (("app", True), ("late", True), ("bo", True), ("col", False)):
+        assert await lists(who) == listed, who
+    table = (await world.send("GET", "/decisions.csv", who="late")).text
+    assert not [each for each in ("asking", "outside", "ended") if world.names[each] in table]
+    counted = (await world.send("GET", "/decisions", who="col")).text
+    assert "Nobody has decided" not in counted
+    assert "These are the decisions in" not in counted
+
+
 async def test_a_child_run_is_seen_as_its_parent_is(world: World, until):
     """The child run of bo's run has its marks, and is bo's alone."""
     run_id = await world.start("below", who="bo")

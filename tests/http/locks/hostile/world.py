@@ -79,7 +79,7 @@ class World:
     client: Client
     issuer: Issuer
     keys: dict[str, str]
-    """By name, the key: bo is of the other tenant; ana and eve send hostile requests, eve without a tenant; col, app and op are colleagues of bo."""
+    """By name, the key: bo is of the other tenant; ana and eve send hostile requests, eve without a tenant; col, app, late and op are colleagues of bo."""
     names: dict[str, str] = field(default_factory=dict[str, str])
     """What `$name` stands for in a request."""
     secrets: list[str] = field(default_factory=list[str])
@@ -225,6 +225,7 @@ async def world_of(
         ("una", f"acme-{mark}", ["user"]),
         ("col", f"globex-{mark}", ["user"]),
         ("app", f"globex-{mark}", ["approver"]),
+        ("late", f"globex-{mark}", ["approver"]),
         ("op", f"globex-{mark}", ["operator"]),
     ):
         _, keys[name] = create_key(path, f"{name}-{mark}", tenant=tenant, roles=roles)
