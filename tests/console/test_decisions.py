@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn.console.views.decisions import COLUMNS, Decision, csv_of
+from sojourn.contracts.event import AwaitAnsweredEvent
 from tests.console.office import office
 
 __all__ = ["office"]
@@ -123,4 +124,5 @@ def decision():
         ),
         "x",
     )
-    return {**texts, "at": at, "asked_at": None}
+    answered = AwaitAnsweredEvent(event_id="0-000001-00000", run_id="x", turn_id="t1", time=at, await_id="x")
+    return {**texts, "at": at, "asked_at": None, "call": None, "answered": answered}
