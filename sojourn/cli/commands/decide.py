@@ -354,8 +354,9 @@ def _as_whom(decision: Decision, call: "Await") -> str:
         tenant = f" --tenant {shell_word(principal.tenant)}" if decision.has_tenant else ""
         roles = "".join(f" --role {shell_word(role)}" for role in principal.roles)
         return f" --as {shell_word(principal.subject)}{tenant}{roles}"
-    is_named = isinstance(call, AwaitConfirmation) and is_restricted(call)
-    return f" --as SUBJECT {role_options(call)}" if is_named else ""
+    if isinstance(call, AwaitConfirmation) and is_restricted(call):
+        return f" --as SUBJECT {role_options(call)}"
+    return ""
 
 
 def _is_void(event: "ToolEndEvent", asked: "AwaitConfirmationEvent") -> bool:
