@@ -22,6 +22,8 @@ from sojourn.contracts.event import (
 from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fold import Fold
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.transcript import Packed
 from sojourn.events.one_run import events_of, present_execution, records_of
 
 __all__ = ["OpenWait", "Waiting", "waiting_in_history"]
@@ -104,9 +106,11 @@ async def waiting_in_history(
     """
     fold, seen = Fold(run_id), _Seen()
     try:
-        async for _, events in records_of(
+        async for record, events in records_of(
             client, fold, execution or await present_execution(client, run_id), follow=False
         ):
+            if isinstance(record.value, Continuation):
+                seen.asked = _asked_in_origin(record.value)
             for event in events:
                 seen.take(event)
     except RPCError as error:
@@ -118,3 +122,14 @@ async def waiting_in_history(
             seen.take(event)
     waits = [OpenWait(wait, seen.since.get(wait.id)) for wait in status.awaits]
     return Waiting(status, waits, seen.asked or "", seen.said, fold.state.opening.labels)
+
+
+def _asked_in_origin(begins: Continuation) -> str | None:
+    """The last user message that a fork has from its origin; None for another continuation, or a transcript in external storage."""
+    if begins.state.executions or begins.state.opening.forked_from is None:
+        return None
+    try:
+        messages = Packed.unpacked(begins.transcript).messages()
+    except ValueError:
+        return None
+    return next((message.text for message in reversed(messages) if message.role == "user"), None)

@@ -45,6 +45,7 @@ from sojourn import (
     Usage,
     Worker,
 )
+from sojourn.events.open_waits import waiting_in_history
 from sojourn.testing.scripted import ScriptedPlanner
 from tests.conftest import Serve
 
@@ -450,6 +451,20 @@ async def test_a_person_is_asked_about_the_arguments_that_will_run(serve: Serve)
     await fork.approve(payload_digest=asked.payload_digest, by="eve")
     await fork.result()
     assert shop.done == {"tape": 1}
+
+
+async def test_who_is_asked_in_a_fork_learns_what_the_origin_was_asked(serve: Serve) -> None:
+    """The context of a fork's wait has the message that the fork copied, though no event of the fork tells it."""
+    shop = Shop()
+    client = await serve(shop.planned(calls("disk", tool="wipe"), says))
+    run = await client.start("shop.buyer", "wipe it")
+    (wait,) = await run.until_waiting()
+    await run.approve(wait)
+    await run.result()
+    fork = await client.fork(run.id, arguments={"what": "tape"})
+    await fork.until_waiting()
+    assert (await waiting_in_history(client.temporal, fork.id)).asked == "wipe it"
+    await fork.cancel()
 
 
 async def test_arguments_that_do_not_fit_are_refused(serve: Serve) -> None:
