@@ -145,18 +145,24 @@ class ToolExecution:
             return self._answer_to(error)
 
     def _answer_to(self, error: BaseException) -> ToolResult:
-        """The result of a call that raised; of a group that says one thing, as if that had been raised."""
+        """The result of a call that raised; a group that says one thing says why, but not what its cancelled tasks have done."""
         leaves = raised.leaves(error, _MAX_LEAVES)
         first = leaves[0]
         if len(leaves) == 1 and _is_transient(first):
             return self._transient(first, is_alone=first is error)
         if all(raised.is_a(leaf, ToolFailed) and not _is_transient(leaf) for leaf in leaves):
-            return self._refused_by_tool(first)
+            return self._refused_by_tool(first, is_alone=first is error)
         return self._failed(error)
 
-    def _refused_by_tool(self, error: BaseException) -> ToolResult:
-        """The result of a call that its tool has failed for certain."""
-        self._is_decided = True
+    def _refused_by_tool(self, error: BaseException, *, is_alone: bool) -> ToolResult:
+        """The result of a call that its tool has failed: for certain, if it raised no group.
+
+        Args:
+            error: What the tool raised.
+            is_alone: Whether it raised no group: what else the group's tasks did, and were cancelled in, nobody knows.
+        """
+        self._is_decided = is_alone
+        self._may_have_acted = self._may_have_acted or not (is_alone or changes_nothing(self._spec))
         own_hint = raised.attribute(error, "hint")
         is_hint = raised.is_a(own_hint, RetryHint)
         hint = own_hint.model_copy(update={"tool": self._call.name}) if is_hint else None

@@ -615,12 +615,12 @@ RAISED = {
     "a group with what the tool denies": (
         ExceptionGroup("", [ToolFailed("no money", code="broke")]),
         "broke",
-        False,
+        True,
     ),
     "a group of groups with that": (
         ExceptionGroup("", [ExceptionGroup("", [ToolFailed("no money", code="broke")])]),
         "broke",
-        False,
+        True,
     ),
     "a group with something else too": (
         ExceptionGroup("", [ToolFailed("no money"), KeyError("x")]),
@@ -671,7 +671,7 @@ RAISED = {
 
 
 async def test_groups_causes_and_a_tools_own_cancellation_say_whether_it_may_have_acted(serve):
-    """Whatever an exception is wrapped in: what the tool denies is definite, and a request without an answer is not; in a thread too."""
+    """What the tool denies by itself is definite; a group, whose other tasks were cancelled, and a request without an answer are not; in a thread too."""
     tools = Toolset("desk.bank")
 
     @tools.tool(retry=Retry(max_attempts=1))
@@ -713,6 +713,42 @@ async def test_groups_causes_and_a_tools_own_cancellation_say_whether_it_may_hav
             error = told[id_of(tool, how)]
             assert (how, tool.id, error.outcome_unknown) == (how, tool.id, is_open)
         assert (how, told[id_of(fail, how)].code) == (how, code)
+
+
+async def test_a_payment_that_a_refusing_task_cut_off_is_not_made_twice(serve, until):
+    """In a `TaskGroup` a check refuses while a sibling pays: the bank may have paid, so the next equal call has the same key."""
+    tools, checked = Toolset("desk.bank"), []
+    async with Bank.of(p=["hangs"]) as bank:
+
+        @tools.tool(idempotent=True, retry=Retry(max_attempts=1))
+        async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
+            async def send() -> str:
+                with network_faults("The bank"):
+                    async with http_client(timeout=10) as client:
+                        key = {"Idempotency-Key": meta.idempotency_key}
+                        of = {"payment": payment, "amount": amount}
+                        response = await client.post(f"{bank.url}/payments", json=of, headers=key)
+                        response.raise_for_status()
+                        return response.json()["receipt"]
+
+            async def check() -> None:
+                checked.append(meta.idempotency_key)
+                if len(checked) == 1:
+                    await until(lambda: bank.counts)
+                    raise ToolFailed("the limit is used up", code="limit")
+
+            async with asyncio.TaskGroup() as group:
+                paid = group.create_task(send())
+                group.create_task(check())
+            return paid.result()
+
+        planner = Inner(call(id="a1"), call(id="a2"))
+        client = await serve(planner=planner, uses=(tools,), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        await run.result()
+        first, second = results_of(await run.transcript())
+        assert (first.error.code, first.error.outcome_unknown, second.result) == ("limit", True, "receipt-1")
+        assert (bank.counts, len(set(checked))) == ({"p": 1}, 1)
 
 
 async def test_a_flow_knows_that_a_call_that_was_cut_off_may_have_taken_effect(serve):
