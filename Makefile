@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check lint types format bench bench-peers wheel lock clean
+.PHONY: help setup demo serve test test-pure test-rest test-all check lint types format bench bench-peers wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -25,8 +25,20 @@ demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
 serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker
 	$(BIN)/sojourn dev worker:app
 
-test: $(READY) ## Run the tests, the longest files first
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+QUICK := pure or server or essential
+
+test: $(READY) ## Run the tests but most of those that start programs or a browser
+	$(PYTEST) -m "$(QUICK)" $(ARGS)
+
+test-pure: $(READY) ## Run the tests that need no server
+	$(PYTEST) -m pure $(ARGS)
+
+test-rest: $(READY) ## Run the tests that `make test` leaves out
+	$(PYTEST) -m "not ($(QUICK))" $(ARGS)
+
+test-all: $(READY) ## Run all tests, the longest files first
+	$(PYTEST) $(ARGS)
 
 check: $(READY) ## Judge format, lint, types and import rules
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint

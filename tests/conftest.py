@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
+from tests.layers import LAYERS, layer_of, watch, watched
 
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -54,6 +55,35 @@ LAST = ("contracts", "core")
 """Folders with short tests only."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the layers, and watch the programs that tests start."""
+    for layer, need in LAYERS.items():
+        config.addinivalue_line("markers", f"{layer}: {need}")
+    watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Let only tests of the layers that say so start programs."""
+    with watched(refuses=layer_of(fixtures_of(item)) in {"pure", "server"}):
+        return (yield)
+
+
+def fixtures_of(item: pytest.Item) -> Sequence[str]:
+    """The names of the fixtures that a test uses, and that these use."""
+    return item.fixturenames if isinstance(item, pytest.Function) else ()
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """Every fixture and test that starts a program uses this one, which puts the test into the layer `process`."""
+
+
+@pytest.fixture(scope="session")
+def campaigns() -> None:
+    """Every test that kills or counts programs for long uses this one, which puts it into the layer `campaign`."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest groups tests by parameters of fixtures
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the longest files; or shuffle modules, and the tests in each, so that a module's fixtures are made once."""
@@ -67,6 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for _, tests in order:
             dice.shuffle(tests)
     items[:] = [item for _, tests in order for item in tests]
+    for item in items:
+        item.add_marker(layer_of(fixtures_of(item)))
 
 
 def _rank(path: str) -> int:
@@ -106,7 +138,8 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
     log = tmp_path_factory.mktemp("temporal") / "temporal.log"
     server = Server(log_filename=log, port=0, ui=False, attach=False, on_progress=print)
     with asyncio.Runner() as runner:
-        runner.run(server.start())
+        with watched(refuses=False):
+            runner.run(server.start())
         try:
             yield server
         finally:
@@ -150,7 +183,9 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
 
 
 @pytest.fixture
-def shell(temporal_server: Server, tmp_path: Path) -> Callable[[str], Awaitable[tuple[int | None, str]]]:
+def shell(
+    processes, temporal_server: Server, tmp_path: Path
+) -> Callable[[str], Awaitable[tuple[int | None, str]]]:
     """Run a line in bash, with `temporal` on its path; return the exit status, and stdout and stderr together."""
     folder = tmp_path / "bin"
     folder.mkdir()

@@ -71,6 +71,8 @@ def requirements() -> list[Requirement]:
     return [Requirement(line) for line in dict.fromkeys(stated)]
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_the_import_rules_hold() -> None:
     """import-linter finds no import that the house forbids."""
     linter = Path(sys.executable).with_name("lint-imports")
@@ -106,6 +108,8 @@ def imports_of(name: str, path: Path, known: Collection[str]) -> set[str]:
     return (found & {*known}) - {name}
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_no_two_modules_import_each_other() -> None:
     """There is no import cycle, not even through imports in functions or under TYPE_CHECKING."""
     known = modules()
@@ -132,6 +136,8 @@ def test_a_package_says_what_it_decides_and_where_to_begin(path: Path) -> None:
     assert all((ROOT / path.parent / name).exists() for name in named), named
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_the_pages_name_modules_that_exist() -> None:
     """house.md names only paths, and the glossary of docs/README.md only modules, that exist."""
     house = (ROOT / "docs" / "dev" / "house.md").read_text()
@@ -156,6 +162,8 @@ def test_house_md_names_tables_that_exist() -> None:
     ] == []
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_the_top_level_holds_only_what_the_house_names() -> None:
     """A new file or folder at the root has to be listed in this module."""
     paths = tracked()
@@ -163,6 +171,8 @@ def test_the_top_level_holds_only_what_the_house_names() -> None:
     assert {path.name for path in paths if len(path.parts) == 1} <= PLAIN_FILES | SETTINGS
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_no_tracked_file_names_a_package_registry() -> None:
     """The machine that installs packages decides where they come from."""
     found: list[str] = []
@@ -202,6 +212,8 @@ def test_the_entry_of_continuous_integration_is_executable() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_every_page_is_in_the_index() -> None:
     """docs/README.md links to every page of docs/."""
     index = {(ROOT / "docs" / link.split("#")[0]).resolve() for link in links(ROOT / "docs" / "README.md")}

@@ -167,6 +167,8 @@ def test_a_module_that_makes_no_client_passes(source):
     assert bypasses(source) == []
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("statement", "loaded"),
     [

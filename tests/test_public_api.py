@@ -47,6 +47,8 @@ def loaded_by(statement: str) -> set[str]:
     return {name.split(".")[0] for name in json.loads(done.stdout)}
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_importing_the_package_loads_nothing_heavy() -> None:
     """`import sojourn` loads neither Temporal, pydantic, jsonschema nor asyncio, so the command line starts fast."""
     assert not loaded_by("import sojourn") & {
@@ -58,6 +60,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     }
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 def test_declaring_needs_no_temporal() -> None:
     """The names that declare toolsets, agents and apps are imported without loading the Temporal SDK."""
     loaded = loaded_by("from sojourn import Agent, App, Message, PlanResult, Toolset, ToolError")

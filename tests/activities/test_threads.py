@@ -330,6 +330,7 @@ print("bye", flush=True)
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "rest",
     ["", "time.sleep(1.5); print(len([t for t in threading.enumerate() if t.name == 'sojourn-tool']))"],

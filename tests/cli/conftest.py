@@ -46,7 +46,7 @@ Command = Callable[..., Awaitable[Done]]
 
 
 @pytest.fixture
-def start_command(tmp_path) -> Callable[..., Awaitable[programs.Command]]:
+def start_command(processes, tmp_path) -> Callable[..., Awaitable[programs.Command]]:
     """Start `sojourn` with these arguments, with optional `input` or a descriptor `stdin`, `env`, `cwd`, and code to run `before`."""
 
     async def start(

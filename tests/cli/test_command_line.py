@@ -14,6 +14,8 @@ import pytest
 from sojourn import RunFailed, __version__
 from sojourn.cli import app
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 NESTED = sorted(
     f"{group.typer_instance.info.name} {command.name or command.callback.__name__}"

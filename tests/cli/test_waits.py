@@ -21,6 +21,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_a_shell_reads_the_original_word(text: str) -> None:
     """Invisible characters are written as escapes, which the shell decodes."""

@@ -93,6 +93,7 @@ async def test_polls_of_strangers_are_left_out(temporal_address, identity):
     await asyncio.wait({polling})
 
 
+@pytest.mark.usefixtures("processes")
 async def test_workers_at_every_partition_are_found(until):
     """With Temporal's usual four partitions of a queue, each of ten workers is found."""
     names = [f"app{n}" for n in range(10)]

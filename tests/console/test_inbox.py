@@ -35,6 +35,7 @@ def label():
     return {"test": value}, f"label=test%3D{value}"
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("script", [True, False])
 @pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
 async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(office, visit, size, script):

@@ -98,6 +98,7 @@ async def test_the_tree_is_live_and_keeps_what_somebody_does_in_it(desk, visit):
     await expect(page.locator(".the-end")).to_contain_text("Done")
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("script", [True, False])
 async def test_what_a_run_waits_for_is_answered_on_its_page(desk, visit, script):
     """A call is approved or denied as its arguments are shown, a question of a child run is answered, and the receipt leads back to the page of the run."""

@@ -60,6 +60,7 @@ async def send(page, text: str, *, script: bool = True) -> None:
     await press(page, page.locator("#send"), script=script)
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("script", [True, False])
 @pytest.mark.parametrize("size", ["phone", "desk"])
 async def test_a_conversation_is_begun_and_goes_on(console, visit, desk, size, script):
@@ -156,6 +157,7 @@ async def test_a_call_that_was_changed_is_refused_with_its_digest(console, talk)
     assert (await talk.session.status()).awaits
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("script", [True, False])
 async def test_a_question_is_answered_in_its_place(console, visit, talk, script):
     """A question takes a text, and one with a form its fields; what is no number is told, and nothing is lost."""

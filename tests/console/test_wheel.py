@@ -5,11 +5,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "sojourn" / "console"
 MAX_SCRIPT = 100_000
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_wheel_has_every_template_and_file(tmp_path):
     """As they are in the repository, so that the console works where it is installed."""
     command = [

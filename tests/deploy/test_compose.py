@@ -191,6 +191,7 @@ def test_the_search_attributes_are_registered() -> None:
     assert set(re.findall(r"--name (\w+) --type Keyword", script)) == set(NAMES)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", sorted(ONCE))
 def test_scripts_are_valid_shell(name: str) -> None:
     """A shell can parse the scripts of the services that run once."""
@@ -256,6 +257,7 @@ def test_the_http_service_asks_for_a_key() -> None:
     )
 
 
+@pytest.mark.usefixtures("processes")
 def test_its_command_and_its_health_check_work(temporal_address: str, tmp_path: Path) -> None:
     """The command starts with a key made as docs/deploy.md says, is healthy without one, and answers who has it."""
     keys = tmp_path / "keys.json"

@@ -72,6 +72,7 @@ async def gateway(temporal_address, tmp_path):
         process.wait()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_worker_serves_through_the_gateway_and_can_do_no_more(gateway, temporal_address, status_when):
     """A run with a tool and a question completes; the tool, with its worker's client, can neither change, start nor list runs."""
     tools, tried = Toolset("test.tools"), {}

@@ -122,6 +122,7 @@ def worker(installed: Path, project: Path, environment: dict[str, str]) -> Gener
             process.kill()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_only_package_is_sojourn(names: set[str]) -> None:
     """A name such as `workflows` would clash with another distribution's."""
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sojourn"}
@@ -156,7 +157,7 @@ def test_the_wheel_has_the_template(names: set[str]) -> None:
     assert "sojourn/cli/template/code/.gitignore" in TEMPLATE
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_the_wheel_serves_an_app_from_end_to_end(
     installed: Path, project: Path, environment: dict[str, str], worker: subprocess.Popen[str]
 ) -> None:
@@ -171,7 +172,7 @@ def test_the_wheel_serves_an_app_from_end_to_end(
     assert worker.returncode == 0, log
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_the_health_check_of_the_image_tells_a_server_from_none(
     installed: Path, project: Path, environment: dict[str, str]
 ) -> None:
@@ -190,7 +191,6 @@ def test_the_health_check_of_the_image_tells_a_server_from_none(
         assert (asked.returncode == 0) is healthy, asked.stderr.decode()
 
 
-@pytest.mark.slow
 def test_the_wheel_installs_no_development_tools(installed: Path) -> None:
     """A user's environment gets what the library needs, and nothing that only its developers need."""
     packages = {
@@ -201,7 +201,7 @@ def test_the_wheel_installs_no_development_tools(installed: Path) -> None:
     assert packages.isdisjoint({"pytest", "ruff", "mypy", "pyright", "hatchling", "hypothesis", "uv"})
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_make_wheel_builds_it(tmp_path: Path, wheel: Path) -> None:
     """`make wheel` builds the wheel that is tested here."""
     settings = {name: value for name, value in bare_environment().items() if not name.startswith("MAKE")}
@@ -211,7 +211,7 @@ def test_make_wheel_builds_it(tmp_path: Path, wheel: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_an_extra_is_added_to_what_is_installed(installed: Path, wheel: Path, tmp_path: Path) -> None:
     """`pip install 'sojourn[redis]'`, as error messages advise, installs the extra and leaves Sojourn as it is."""
     pip = [sys.executable, "-m", "pip", "--python", installed / "python", "install", "--no-compile"]

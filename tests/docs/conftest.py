@@ -80,7 +80,7 @@ def shop_of(module_of) -> Callable[[str], ModuleType]:
 
 
 @pytest.fixture
-def output_of(tmp_path, temporal_address) -> Callable[..., Awaitable[str]]:
+def output_of(processes, tmp_path, temporal_address) -> Callable[..., Awaitable[str]]:
     """Run a whole program of a page with the server and the queue of a client; return what it prints."""
 
     async def execute(program: str, client: Client) -> str:
@@ -96,7 +96,7 @@ def output_of(tmp_path, temporal_address) -> Callable[..., Awaitable[str]]:
 
 
 @pytest.fixture
-def temporal(temporal_server) -> Callable[..., Awaitable[tuple[int | None, str]]]:
+def temporal(processes, temporal_server) -> Callable[..., Awaitable[tuple[int | None, str]]]:
     """Execute a `temporal` command line of a page for a run, without a shell; returns its exit code and output."""
 
     async def execute(line: str, run: Run) -> tuple[int | None, str]:

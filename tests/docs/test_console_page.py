@@ -10,7 +10,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-pytestmark = pytest.mark.durability
+pytestmark = pytest.mark.usefixtures("campaigns")
 
 
 @pytest.fixture(scope="module")

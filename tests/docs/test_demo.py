@@ -14,7 +14,7 @@ import pytest
 import sojourn
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.durability
+pytestmark = pytest.mark.usefixtures("campaigns")
 
 
 async def start() -> asyncio.subprocess.Process:
@@ -48,6 +48,7 @@ async def read_until(process: asyncio.subprocess.Process, sign: bytes) -> bytes:
     return seen
 
 
+@pytest.mark.essential
 async def test_the_demo_shows_what_it_promises():
     """The demo exits with 0 after hint, repair, MCP server, child run, answer, approval and kill, and leaves no process."""
     process = await start()

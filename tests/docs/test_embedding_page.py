@@ -109,6 +109,7 @@ async def test_a_page_answers_once(http, shop):
     assert (late.status_code, "has ended" in late.json()["detail"]) == (409, True)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_cell_of_a_notebook(shop, tmp_path):
     """The cell runs in a Jupyter kernel with top-level await, and its value is the answer."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(block("notebook"))])

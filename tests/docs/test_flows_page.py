@@ -23,7 +23,7 @@ async def test_calls_begun_together_run_together(serve, desk):
     assert (output.rounds, output.tool_calls) == (1, 3)
 
 
-@pytest.mark.durability
+@pytest.mark.usefixtures("campaigns")
 async def test_a_killed_worker_repeats_no_step(temporal_address, desk, tmp_path):
     """The worker is killed while the flow waits for a person; another one goes on, and each call was made once."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")

@@ -46,6 +46,8 @@ def holds(shown: Any, answer: Any) -> bool:
     return shown == answer
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 async def test_the_requests_get_the_answers_that_are_shown(shop):
     """Curl's lines, one after the other, start, await, answer and follow a run, and talk."""
     module, client = shop

@@ -58,6 +58,7 @@ def start(module_of, tmp_path, temporal_address) -> Iterator:
         each.process.wait()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("command", "settings"),
     [(["depot_log.py"], {}), (["-m", "sojourn", "worker", "depot_log:app"], {"SOJOURN_LOG_FORMAT": "json"})],
@@ -84,6 +85,7 @@ async def test_the_module_of_the_page_logs_as_it_says(
     assert TOKEN not in "\n".join(program.lines)
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_own_structlog_configuration_gets_ids_and_masks(start):
     """With the page's processor, lines of an own structlog configuration have the run's ids, and the token is masked."""
     code = f"""

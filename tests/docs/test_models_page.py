@@ -332,6 +332,7 @@ async def test_what_the_transcript_holds(served, standin, harbor, traces):
     assert os.environ["ANTHROPIC_API_KEY"] not in str(await traces(run).history())
 
 
+@pytest.mark.usefixtures("processes")
 def test_sojourn_alone_imports_no_model_layer():
     """`import sojourn` and the command line do not import pydantic_ai."""
     code = (

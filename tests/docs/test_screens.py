@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-pytestmark = pytest.mark.durability
+pytestmark = pytest.mark.usefixtures("campaigns")
 
 
 async def test_the_screens_are_as_written(capturing, monkeypatch):

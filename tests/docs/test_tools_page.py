@@ -61,6 +61,7 @@ async def test_the_app_of_the_page_answers(serve, plant):
     assert (await client.execute("plant.operator", "site one")).text == "no such site"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
     """Functions, bound methods, executors and a program each return the value of the page."""
     calls = [

@@ -5,9 +5,10 @@ import pytest
 from tests.walk.installation import ROOT
 from tests.walk.newcomer import walk
 
+pytestmark = pytest.mark.usefixtures("processes")
 
-@pytest.mark.slow
-@pytest.mark.durability
+
+@pytest.mark.usefixtures("campaigns")
 @pytest.mark.timeout(600)
 async def test_a_newcomer_comes_through(tmp_path):
     """Each file, command and screen of the pages is as written, in order; a worker is killed on the way."""

@@ -19,6 +19,11 @@ from .stage import Stage
 StageFactory = Callable[[], Awaitable[Stage]]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def all_campaigns(campaigns: None) -> None:
+    """Put every test of this folder into the layer `campaign`."""
+
+
 @pytest.fixture(scope="module")
 async def stages(temporal_address: str, tmp_path_factory) -> AsyncIterator[StageFactory]:
     """Make stages on the session's server; afterwards check that no process of theirs is left."""

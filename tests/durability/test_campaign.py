@@ -22,8 +22,6 @@ from tests.failed_tasks import failed_tasks
 
 from .stage import Stage
 
-pytestmark = pytest.mark.durability
-
 KILLS = int(os.environ.get("SOJOURN_CASES", "10"))
 """Number of workers to kill. The server is killed with every 120th, and once midway through the first 120."""
 

@@ -3,10 +3,7 @@
 import asyncio
 import signal
 
-import pytest
 from temporalio.api.enums.v1 import EventType
-
-pytestmark = pytest.mark.durability
 
 KINDS = ("tool", "plan", "wait", "question")
 

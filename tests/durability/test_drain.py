@@ -7,8 +7,6 @@ import pytest
 
 from sojourn.worker import DRAIN
 
-pytestmark = pytest.mark.durability
-
 
 async def test_a_drain_finishes_the_tool_in_flight(stage):
     """A tool in flight ends once, on the worker that drains; another worker executes the rest of the run, and new runs."""

@@ -4,10 +4,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.durability
-
 
 async def test_short_programs_end_well(temporal_address):
     """No program aborts in the SDK's threads, as one in eight did on a busy machine."""

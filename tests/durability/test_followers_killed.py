@@ -24,7 +24,7 @@ from .follower import Follower
 from .stage import Stage
 from .until import until
 
-pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 APP = "follow_app:app"
 

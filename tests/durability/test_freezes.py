@@ -21,8 +21,6 @@ from .sojourn_process import SojournProcess
 from .stage import Stage
 from .until import until
 
-pytestmark = pytest.mark.durability
-
 CASES = int(os.environ.get("SOJOURN_CASES", "3"))
 
 AT_ONCE = 5

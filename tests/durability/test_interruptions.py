@@ -42,7 +42,7 @@ from workflows.agent_run import AgentRun
 from .stage import Stage
 from .until import until
 
-pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 CASES = int(os.environ.get("SOJOURN_CASES", "16"))
 """Interruptions."""

@@ -2,10 +2,6 @@
 
 import signal
 
-import pytest
-
-pytestmark = pytest.mark.durability
-
 
 async def test_the_transcript_of_a_late_attempt_is_not_read(stage):
     """A plan attempt that ends after another was accepted leaves nothing in the transcript that later plans read."""

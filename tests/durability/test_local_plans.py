@@ -4,8 +4,6 @@ import pytest
 
 from sojourn import RunFailed
 
-pytestmark = pytest.mark.durability
-
 
 @pytest.mark.parametrize("point", ["shelver.file-two", "shelver.plan-3"])
 async def test_a_killed_worker_repeats_one_workflow_task(stage, point):

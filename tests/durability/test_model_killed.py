@@ -3,11 +3,7 @@
 import asyncio
 from collections import Counter
 
-import pytest
-
 from tests.models.standin import PROTOCOLS, Standin, ToolCall, calls, says
-
-pytestmark = pytest.mark.durability
 
 SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
 

@@ -20,8 +20,6 @@ from .until import PATIENCE
 
 BLOCKED = timedelta(seconds=float(os.environ.get("SOJOURN_BLOCKED", HEARTBEAT.total_seconds() + 5)))
 
-pytestmark = pytest.mark.durability
-
 
 async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
     """A tool blocks the event loop for longer than the heartbeat time-out: every call is executed once."""

@@ -22,8 +22,6 @@ from tests.bank import read_ledger
 from .sojourn_process import SojournProcess
 from .stage import Stage
 
-pytestmark = pytest.mark.durability
-
 CASES = int(os.environ.get("SOJOURN_CASES", "10"))
 IS_QUICK = CASES <= 10
 """Whether only workers are killed, and nothing takes long."""

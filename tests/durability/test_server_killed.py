@@ -6,8 +6,6 @@ import pytest
 
 from sojourn.server import Server
 
-pytestmark = pytest.mark.durability
-
 
 @pytest.fixture
 async def server(tmp_path):
@@ -16,6 +14,7 @@ async def server(tmp_path):
         yield server
 
 
+@pytest.mark.essential
 async def test_server_killed_in_the_middle_of_tools(stages, server):
     """Worker, `result()` and `events()` outlast a crash of the server; tools that end meanwhile are executed once."""
     stage = await stages(server.address)

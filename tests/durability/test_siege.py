@@ -23,7 +23,7 @@ from sojourn.server.ports import pick
 from .stage import Stage
 from .until import until
 
-pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 APP = "siege_app:app"
 

@@ -22,7 +22,7 @@ from tests.failed_tasks import failed_tasks
 
 from .stage import Stage
 
-pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 CASES = int(os.environ.get("SOJOURN_CASES", "30"))
 """Messages that steer."""

@@ -6,8 +6,6 @@ import pytest
 
 from sojourn import FolderStorage
 
-pytestmark = pytest.mark.durability
-
 PROMPTLY = 45
 """Most seconds until the messages are answered: the heartbeat time-out of 15 s, and the start of a worker."""
 

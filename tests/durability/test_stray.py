@@ -3,10 +3,6 @@
 import asyncio
 import signal
 
-import pytest
-
-pytestmark = pytest.mark.durability
-
 
 async def harmed(stage, how):
     """Start a worker, leave a task of a tool on its loop, and return once the task is about to do harm."""

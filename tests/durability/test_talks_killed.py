@@ -19,7 +19,7 @@ from sojourn.server import Server
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
 
-pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 CASES = int(os.environ.get("SOJOURN_CASES", "120"))
 """Messages; a third of them is sent again."""

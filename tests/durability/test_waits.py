@@ -15,8 +15,6 @@ from sojourn.server import Server
 
 from .waiter import Waiter
 
-pytestmark = pytest.mark.durability
-
 AGENTS = ["asker", "payer", "fetcher", "asker", "asker"] * 20
 """The agents of the runs: 60 wait for an answer, 20 for a decision, 20 for a result, mixed in each five in a row."""
 

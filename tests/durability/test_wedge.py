@@ -6,8 +6,6 @@ import pytest
 
 from tests.durability.wedge import campaign, judge
 
-pytestmark = pytest.mark.durability
-
 MESSAGES = int(os.environ.get("WEDGE_MESSAGES", "100"))
 """Number of messages for each of the two tests; 1,000 in a full campaign."""
 

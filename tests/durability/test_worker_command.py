@@ -9,8 +9,6 @@ import pytest
 from sojourn.server import Server
 from sojourn.server.ports import pick
 
-pytestmark = pytest.mark.durability
-
 
 async def test_waits_for_its_server(stages, tmp_path):
     """A worker started before its server serves as soon as the server does."""

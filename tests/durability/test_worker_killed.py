@@ -17,8 +17,6 @@ from temporalio.api.enums.v1 import EventType, TimeoutType
 
 from sojourn.server import find_cli
 
-pytestmark = pytest.mark.durability
-
 NOTICED = timedelta(seconds=20)
 """Most time until the server ends a killed worker's attempt; the heartbeat time-out is 15 s."""
 
@@ -345,6 +343,7 @@ async def test_killed_twice(aftermath):
     assert came.seen == came.story.events
 
 
+@pytest.mark.essential
 async def test_killed_while_a_tool_runs(aftermath):
     """The call in flight is executed again with the same id and key; the answered calls of its step are not."""
     came = await aftermath(while_a_tool_runs)
@@ -386,6 +385,7 @@ async def test_killed_while_a_call_is_queued(aftermath):
     assert came.story.worker_of("sender.send-two") != came.story.worker_of("sender.write-one")
 
 
+@pytest.mark.essential
 async def test_killed_while_waiting_and_answered_by_a_client(aftermath):
     """A question outlives its worker: the status shows it, and a client may answer it, while no worker serves."""
     came = await aftermath(answered_by_a_client)
@@ -449,6 +449,7 @@ async def test_queue_that_nobody_serves(aftermath):
     assert came.seen in came.story.output.text
 
 
+@pytest.mark.essential
 async def test_killed_in_a_call_that_is_made_at_most_once(aftermath):
     """A call with `idempotent=False` is not repeated: it is answered with an unknown outcome, and the run continues."""
     story = (await aftermath(at_most_once)).story

@@ -17,7 +17,7 @@ import pytest
 from sojourn.events.one_run import executions_before, present_execution
 from sojourn.testing import skip_time
 
-pytestmark = [pytest.mark.durability, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 TURNS = int(os.environ.get("SOJOURN_CASES", "20"))
 EVENTS = min(460, TURNS * 6)

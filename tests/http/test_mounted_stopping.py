@@ -64,6 +64,7 @@ async def waiting(served, url: str, count: int) -> bool:
     return f"sojourn_http_waiting_requests {count}\n" in (await served.http.get(f"{url}/metrics")).text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_mounted_service_answers_who_waits_as_soon_as_uvicorn_is_asked_to_stop(served, site, until):
     """Each request that waits gets what is known or what to do next, and a stream its last event, with no error in the log of the server."""
     process, url = site
@@ -96,6 +97,7 @@ async def test_a_mounted_service_answers_who_waits_as_soon_as_uvicorn_is_asked_t
     assert "service_stops" in found["events"].text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_openais_client_sends_nothing_again_where_the_mounted_service_stops(served, site, until):
     """A chat without a name is one run, since the answer tells the client not to send it again."""
     process, url = site

@@ -9,6 +9,8 @@ import pytest
 
 from tests.node_modules import installed
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 FOLDER = Path(__file__).with_name("typescript")
 STRICT = ("--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom",
           "--moduleResolution", "bundler")  # fmt: skip

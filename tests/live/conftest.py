@@ -104,7 +104,7 @@ asyncio.run(main())
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[HubProcess]:
+async def hub(processes) -> AsyncIterator[HubProcess]:
     """A hub for one test, in a private folder with a short name."""
     with tempfile.TemporaryDirectory() as folder:
         process = HubProcess(Path(folder))
@@ -114,7 +114,7 @@ async def hub() -> AsyncIterator[HubProcess]:
 
 
 @pytest.fixture
-async def redis(tmp_path) -> AsyncIterator[RedisServer]:
+async def redis(processes, tmp_path) -> AsyncIterator[RedisServer]:
     """A Redis server for one test, on a free port."""
     if shutil.which("redis-server") is None:
         reason = "there is no Redis on this machine: apt-get install redis-server"

@@ -8,6 +8,8 @@ import structlog
 
 from sojourn.live.address import as_transport
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture(params=["redis", "hub"])
 def service(request):

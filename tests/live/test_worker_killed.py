@@ -33,7 +33,7 @@ def start_worker(tmp_path, temporal_address, redis):
         process.kill()
 
 
-@pytest.mark.durability
+@pytest.mark.usefixtures("campaigns")
 async def test_the_text_begins_again_on_another_worker(start_worker, tmp_path, temporal_address, redis):
     """One stream has the text, `stream_restarted`, the text from its beginning, and the message, over two processes."""
     hold = tmp_path / "hold"

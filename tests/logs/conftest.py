@@ -36,7 +36,7 @@ class Output:
 
 
 @pytest.fixture
-def ended(tmp_path) -> Callable[..., Output]:
+def ended(processes, tmp_path) -> Callable[..., Output]:
     """Run Python with these arguments to its end, with environment variables by keyword."""
 
     def run(*arguments: str, **settings: str) -> Output:
@@ -105,7 +105,7 @@ Start = Callable[..., Awaitable[tuple[Client, Worker]]]
 
 
 @pytest.fixture(scope="module")
-async def worker(temporal_address, tmp_path_factory) -> AsyncIterator[Start]:
+async def worker(processes, temporal_address, tmp_path_factory) -> AsyncIterator[Start]:
     """Start a worker by `sojourn worker TARGET` or by a script, and return a client of its task queue with the worker."""
     made: list[Worker] = []
 
@@ -140,7 +140,7 @@ async def worker(temporal_address, tmp_path_factory) -> AsyncIterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def worker_of(tmp_path_factory) -> Iterator[Callable[..., Worker]]:
+def worker_of(processes, tmp_path_factory) -> Iterator[Callable[..., Worker]]:
     """Start Python with a command, with environment variables by keyword; the process is killed at the end."""
     made: list[Worker] = []
 

@@ -37,6 +37,7 @@ def test_people_get_lines(program):
     assert "\x1b" not in output.err
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("no_color", "colors"), [("", True), ("1", False)])
 def test_a_terminal_gets_colors(no_color, colors):
     """On a terminal the default is the console format with colors, or without them by `NO_COLOR`."""
@@ -278,6 +279,7 @@ def test_verbose_libraries_are_limited_to_warnings(level, loggers, program):
 # A program's own configuration.
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_is_configured_on_import():
     """Importing the package and its parts configures neither logging nor structlog."""
     text = """

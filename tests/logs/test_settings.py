@@ -8,6 +8,8 @@ import pytest
 
 from tests.programs import Program
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 TOML = """
 [profile.default]
 address = "127.0.0.1:{port}"

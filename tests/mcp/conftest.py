@@ -189,7 +189,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def serving() -> Iterator[Callable[..., Served]]:
+def serving(processes) -> Iterator[Callable[..., Served]]:
     """Make a server of a kind; it is killed after the test, if it was started."""
     made: list[Served] = []
 
@@ -203,7 +203,7 @@ def serving() -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture(scope="session")
-def shared_server() -> Iterator[Callable[[str], Served]]:
+def shared_server(processes) -> Iterator[Callable[[str], Served]]:
     """Return the server of a kind that all harmless tests share."""
     made: dict[str, Served] = {}
 
@@ -234,7 +234,7 @@ async def opened() -> AsyncIterator[Opened]:
 
 
 @pytest.fixture
-def rogue() -> Callable[..., mcp.Stdio]:
+def rogue(processes) -> Callable[..., mcp.Stdio]:
     """Return the transport to a server that breaks the protocol in the given way."""
     return lambda way, **env: mcp.Stdio(sys.executable, ROGUE, way, env=env)
 
@@ -274,7 +274,7 @@ def persist(run) -> Callable[..., Awaitable[Any]]:
 
 
 @pytest.fixture(scope="session")
-def everything(tmp_path_factory) -> str:
+def everything(processes, tmp_path_factory) -> str:
     """Install the MCP project's reference server with npm, and return the path of its script."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")

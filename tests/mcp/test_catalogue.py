@@ -309,6 +309,7 @@ def test_a_call_needs_no_discovery():
         toolset["no tool"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_declaring_a_toolset_loads_no_protocol():
     """The SDK takes most of a second to load, so `import sojourn` and commands do not load it."""
     code = "import sys; from sojourn import mcp; mcp.Http('http://x'); sys.exit('mcp' in sys.modules or 'httpx2' in sys.modules)"

@@ -218,6 +218,7 @@ async def test_a_server_restarts_between_calls(kind, serving, opened, run, persi
     await until(lambda: toolset.unavailable is None)
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("kind", ["http", "sse"])
 async def test_a_server_dies_during_calls(kind, serving, opened, run, persist, until):
     """All calls in flight raise `ToolUnavailable` at once, and a repetition succeeds."""
@@ -253,6 +254,8 @@ async def process(shared) -> mcp.McpToolset:
     return shared
 
 
+@pytest.mark.essential
+@pytest.mark.usefixtures("processes")
 async def test_a_process_is_started_again(process, run, persist):
     """A crash fails the call in flight; all calls after it share one new process."""
     first = (await run(process, "pids")).result["own"]
@@ -310,6 +313,7 @@ async def test_the_reason_is_one_sentence(transport, reason, opened):
     assert "127.0.0.1" not in toolset.unavailable
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_program_is_looked_up_in_the_path_that_it_gets(opened, tmp_path):
     """A `PATH` in `env` says where the server's program is, not only what that program finds."""
     server = Path(__file__).with_name("server.py")
@@ -340,6 +344,7 @@ async def test_a_process_that_will_not_end_is_killed(opened, rogue, until, monke
     await until(lambda: not any(map(is_running, pids)))
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_toolset_can_be_opened_again(process, persist):
     """A closed toolset starts a new process when it is opened again."""
     first = (await persist(process, "pids")).result["own"]

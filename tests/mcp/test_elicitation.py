@@ -78,6 +78,7 @@ async def desk(temporal_address, shared_asking, calling):
         yield Desk(client, shared_asking)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_form_is_asked_and_the_call_goes_on(desk, asked, traces):
     """The person sees the server's message and fields; the server gets the answer, its state and the same call."""
     run = await desk.start({"seat": seat()})

@@ -12,6 +12,8 @@ from sojourn import mcp
 from sojourn.mcp.forms import form_of
 from sojourn.mcp.limits import MAX_INPUT_REQUESTS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 STATE = "secret-of-the-server"
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -30,6 +32,7 @@ def form_with(**field: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": field}}
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("schema", "why"),
     [

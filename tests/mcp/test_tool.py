@@ -47,6 +47,7 @@ async def toolset():
     await shared.close()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "raw",
     [

@@ -110,6 +110,7 @@ async def test_hints_repair_each_kind_in_one_turn_and_plain_errors_one_fault_at_
     assert all(each.input_tokens and each.output_tokens for each in done)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_benchmark_reports_as_json():
     """The command prints the summary of both arms and every attempt as JSON."""
     process = await asyncio.create_subprocess_exec(

@@ -6,7 +6,11 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.models.standin import HttpError, says
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 SCRIPT = Path(__file__).with_name("spans_of_requests.py")
 

@@ -8,6 +8,8 @@ from pydantic_ai import exceptions as faults
 from tests.models.standin import HttpError, StandinProcess, ToolCall, Usage, calls, says
 from tests.models.standin.sdk import model_of
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def process():

@@ -13,6 +13,7 @@ def advice(run: Any) -> Any:
     return run
 
 
+@pytest.mark.usefixtures("processes")
 async def test_advice_is_the_best_runbook(advice: Any):
     """The advisor searches, reads the best runbook and answers with its steps, as text and as a typed result."""
     answer = await advice.finish("gateway battery flat after mains power failure")

@@ -10,6 +10,7 @@ from toolsets.profiles import profiles
 ALL = "register Ana <ana@example.org> as maintenance contact of s-19"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_only_the_missing_field_is_asked_for(run: Any):
     """A call with a name alone is made, its hint says what is missing, and only the email is asked for."""
     question = await run.ask("register ana as contact of s-7")

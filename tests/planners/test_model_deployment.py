@@ -96,6 +96,7 @@ def outcome(*, without_extra: bool = False, **environment: str) -> tuple[str, st
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_key_without_the_extra_means_rules():
     """With a key but without the extra, rules decide, and one warning says what to install."""
     planners, err = outcome(without_extra=True, OPENAI_API_KEY="sk-secret")
@@ -105,6 +106,7 @@ def test_a_key_without_the_extra_means_rules():
     assert "sk-secret" not in err
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_named_model_without_the_extra_is_an_error():
     """With a named model but without the extra, the deployment does not start."""
     planners, err = outcome(without_extra=True, SOJOURN_MODEL="openai:gpt-5")
@@ -112,6 +114,7 @@ def test_a_named_model_without_the_extra_is_an_error():
     assert re.search(r"DefinitionError: .*pip install 'sojourn\[models\]'", err)
 
 
+@pytest.mark.usefixtures("processes")
 def test_rules_import_no_model_layer():
     """A deployment without a model does not import pydantic-ai, and writes nothing."""
     code = "import sys, worker; print('pydantic_ai' in sys.modules)"
@@ -262,6 +265,7 @@ PROVIDERS = [
 """The environment, with the path of the base URL, the model, and the protocol."""
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("environment", "model", "protocol"), PROVIDERS)
 async def test_a_model_decides_a_complete_run(deploy, standin, traces, environment, model, protocol):
     """A run by a model has parallel calls, a repair, an MCP server, a child run, a question, an approval and an answer."""
@@ -297,6 +301,7 @@ async def test_a_model_decides_a_complete_run(deploy, standin, traces, environme
     await traces(run).check()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_without_a_model_rules_decide(deploy, standin):
     """With `off` rules decide although a key is set, and no model is asked."""
     client, line = await deploy(SOJOURN_MODEL="off", **standin.environment)
@@ -305,6 +310,7 @@ async def test_without_a_model_rules_decide(deploy, standin):
     assert standin.requests == []
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
     """A run that exceeds the tokens of the deployment's policy ends with the answer of its last turn."""
 
@@ -320,6 +326,7 @@ async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
     assert len(standin.requests) == 2
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_model_without_its_key_fails_the_run(deploy):
     """Without the model's key a run fails with `ModelMisconfigured`, which names the variable."""
     client, _ = await deploy(SOJOURN_MODEL="anthropic:claude-sonnet-5-5")

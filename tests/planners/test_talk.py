@@ -13,6 +13,8 @@ from tests.cli.conftest import command, start_command
 from tests.programs.terminal import Terminal
 from worker import app
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 __all__ = ["command", "start_command"]  # fixtures
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

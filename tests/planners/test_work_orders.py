@@ -53,6 +53,7 @@ def when(text: str) -> str:
     return moment(datetime.fromisoformat(text))
 
 
+@pytest.mark.usefixtures("processes")
 async def test_planned_work(run: Any):
     """The answer lists the open work orders of a site in the MCP server's order."""
     answer = await run.finish("what work is planned at s-3")
@@ -132,6 +133,7 @@ async def test_dark_site_while_the_cause_is_open(run: Any):
     assert "Work order wo-1005 may explain it" in await run.finish("no")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_without_the_server_a_diagnosis_goes_on(run: Any, no_server: None):
     """Without the MCP server the answer says that work orders could not be read, and has the diagnosis and the advice."""
     await run.ask("why is s-7 dark")
@@ -145,6 +147,7 @@ async def test_without_the_server_a_diagnosis_goes_on(run: Any, no_server: None)
     assert run.plans[-1].result["work_order_id"] is None
 
 
+@pytest.mark.usefixtures("processes")
 async def test_without_the_server_a_question_about_work_says_so(run: Any, no_server: None):
     """Without the MCP server the answer to a question about work orders says that they are not available."""
     answer = await run.finish("work orders of s-3")

@@ -10,6 +10,8 @@ import pytest
 from sojourn.process import Program
 from sojourn.process.group import is_running
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def log(tmp_path) -> Iterator[IO[bytes]]:

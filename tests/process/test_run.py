@@ -20,6 +20,8 @@ from sojourn.errors import ToolUnavailable
 from sojourn.process import Completed, run_process
 from sojourn.process.group import is_running, signal_group
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 LONG = "100"
 SOON = timedelta(seconds=0.3)
 

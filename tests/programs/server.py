@@ -24,6 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.layers import STARTS
+
 __all__ = ["fork", "number_in"]
 
 IMPORTED = (
@@ -61,6 +63,7 @@ def fork(
         imports: Further modules to import before this program and every later one.
         before: Code that runs in the process before the program.
     """
+    sys.audit(STARTS, *arguments[:2])
     answers, reporting = os.pipe()
     request = {
         "arguments": list(arguments),

@@ -12,6 +12,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from sojourn import Run
 from sojourn.server import Server
 from tests.browsers import browser_with
+from tests.layers import watched
 
 ELSEWHERE = "elsewhere.invalid"
 """The host to which links and images in hostile text lead."""
@@ -23,7 +24,8 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Serve
     folder = tmp_path_factory.mktemp("temporal")
     server = Server(log_filename=folder / "temporal.log", port=0, ui_port=0, attach=False)
     with asyncio.Runner() as runner:
-        runner.run(server.start())
+        with watched(refuses=False):
+            runner.run(server.start())
         yield server
         runner.run(server.stop(grace=timedelta(0)))
 

@@ -22,6 +22,8 @@ from sojourn.server.start_dev import StartDev
 from sojourn.server.web_ui import find_ui
 from tests.programs import Program
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PATIENCE = timedelta(seconds=20)
 
 
@@ -59,6 +61,7 @@ def modes(folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.usefixtures("processes")
 async def test_serves_until_stopped(tmp_path):
     """A started server is healthy, with its namespace, database and log; a stopped one leaves no process.
 
@@ -93,12 +96,14 @@ async def test_serves_until_stopped(tmp_path):
     assert f"{tmp_path.stat().st_mode & 0o777:o}" == "755"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_ui(running):
     """The web UI answers at its URL."""
     with await asyncio.to_thread(urlopen, running.ui_url) as page:
         assert page.status == 200
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_ui_is_at_a_port_that_follows_from_the_frontend_s(running):
     """The UI is 1000 ports above its frontend, so that its address is the same at each start; that of another is none."""
     port = int(running.address.rpartition(":")[2])

@@ -45,6 +45,7 @@ def machine(tmp_path, monkeypatch):
     return bare
 
 
+@pytest.mark.usefixtures("processes")
 async def test_nearest_wins(machine, monkeypatch):
     """The order of the search is `SOJOURN_TEMPORAL_CLI`, the Python environment, PATH, the cache."""
     expected = [
@@ -70,6 +71,7 @@ async def test_named_may_be_a_command(machine, monkeypatch):
     assert (await find_cli(fetch=False)).path == path
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("script", [None, "echo 'a time machine'", "exit 1"])
 async def test_named_but_broken(machine, monkeypatch, script):
     """A broken `SOJOURN_TEMPORAL_CLI` is an error, even if there is another command."""

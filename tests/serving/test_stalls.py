@@ -116,6 +116,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_was_stopped_knows_it_at_its_next_instruction():
     """The instruction after SIGSTOP finds the stall, before the loop has run."""
     with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as process:

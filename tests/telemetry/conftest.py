@@ -156,14 +156,14 @@ async def opened(address: str, folder: Path) -> AsyncIterator[Desk]:
 
 
 @pytest.fixture
-async def desk(temporal_address, tmp_path) -> AsyncIterator[Desk]:
+async def desk(processes, temporal_address, tmp_path) -> AsyncIterator[Desk]:
     """A scenario for one test."""
     async with opened(temporal_address, tmp_path) as desk:
         yield desk
 
 
 @pytest.fixture(scope="session", params=[WORKER, UNCACHED], ids=["cached", "replayed at every step"])
-async def clerk(request, temporal_address, tmp_path_factory) -> AsyncIterator[tuple[Desk, Run]]:
+async def clerk(processes, request, temporal_address, tmp_path_factory) -> AsyncIterator[tuple[Desk, Run]]:
     """A completed run with every kind of call, which was queried once more, and the scenario with its spans and metrics."""
     async with opened(temporal_address, tmp_path_factory.mktemp("clerk")) as desk:
         worker = await desk.worker(*request.param)

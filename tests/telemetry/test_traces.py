@@ -149,7 +149,7 @@ async def test_every_attribute_is_on_the_page(clerk):
     assert sent == documented
 
 
-@pytest.mark.durability
+@pytest.mark.usefixtures("campaigns")
 async def test_a_killed_worker_leaves_one_trace(desk):
     """After a worker is killed in the middle of a call, another continues the trace, and no span and no count is doubled."""
     first = await desk.worker()

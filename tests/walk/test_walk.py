@@ -10,6 +10,8 @@ from tests.walk.files import change
 from tests.walk.screen import pattern_of, steady
 from tests.walk.walk import Walk
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GREETER = """
 ```python greet.py
 print("Hello, who is it?")

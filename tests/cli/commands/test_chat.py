@@ -149,6 +149,7 @@ async def desk_sojourn(desk, command, lines: str):
     return await command(*desk.words, env=desk.env, input=lines)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_talk_at_a_terminal(desk, tmp_path):
     """Messages, a call, a question, an approval, commands; Ctrl-D says how to come back, and the talk goes on there."""
     terminal = await desk.terminal()
@@ -185,6 +186,7 @@ async def test_a_talk_at_a_terminal(desk, tmp_path):
     assert (await desk.session.run.result()).reason == "closed"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_ctrl_c_ends_the_turn(desk):
     """At a turn it interrupts it; without one it says how to leave. What others send is shown."""
     terminal = await desk.terminal()
@@ -204,6 +206,7 @@ async def test_ctrl_c_ends_the_turn(desk):
     assert terminal.process.returncode == 0
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_talk_is_taken_up_at_its_question(desk):
     """Who comes back sees the open question, and answers it."""
     await desk.session.send("ask")
@@ -216,6 +219,7 @@ async def test_a_talk_is_taken_up_at_its_question(desk):
     await terminal.end()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_last_line_says_what_the_next_line_does(desk):
     """At a question it is the answer, at an approval the decision; a pause is told with how it ends."""
     terminal = await desk.terminal()
@@ -235,6 +239,7 @@ async def test_the_last_line_says_what_the_next_line_does(desk):
     await terminal.end()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_turn_of_a_message_that_waited_says_which(desk):
     """A message that was typed, or sent by somebody else, while another turn ran is named on one line as its own turn begins."""
     terminal = await desk.terminal("--by", "ana")
@@ -259,6 +264,7 @@ async def test_a_turn_of_a_message_that_waited_says_which(desk):
     await terminal.end()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_who_comes_back_reads_what_opened_the_turn(desk):
     """The message of the turn under way, and later that of a message that waited meanwhile, with their senders."""
     await desk.session.send("hang", by="ana")
@@ -271,6 +277,7 @@ async def test_who_comes_back_reads_what_opened_the_turn(desk):
     await terminal.end()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_who_comes_back_sees_each_event_of_an_open_child_run_once(desk):
     """Also where the turn waits for a child run."""
     await desk.session.send("errand")
@@ -280,6 +287,7 @@ async def test_who_comes_back_sees_each_event_of_an_open_child_run_once(desk):
     await check_seen_once(terminal)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_an_outage_repeats_no_event(desk, temporal_address):
     """After the server was away the events go on where they were, those of an open child run too."""
     async with Line(temporal_address) as line:
@@ -316,6 +324,7 @@ async def until_queued(desk, count: int) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_an_ended_conversation_is_not_talked_with(desk):
     """The command says so and how to begin another one, and does not wait for ever."""
     await (await desk.session.send("hello")).result()

@@ -4,6 +4,8 @@ import asyncio
 import json
 import re
 
+import pytest
+
 from sojourn import Principal
 
 
@@ -47,6 +49,7 @@ async def test_approving_for_the_run_approves_its_other_calls(served):
     assert (await run.result()).text == "wiped a wiped b"
 
 
+@pytest.mark.essential
 async def test_a_call_is_shown_before_it_is_decided_on(served):
     """Without a terminal nothing is decided; `--yes` needs the id, and prints the call that it approves."""
     run = await served.waiting("wipe")
@@ -167,6 +170,7 @@ async def test_a_void_approval_that_is_not_asked_about_again_cannot_be_repeated(
     assert "(the tool is gone), so that the call did not run" in later.err
 
 
+@pytest.mark.essential
 async def test_a_call_with_approvers_is_decided_as_somebody(served):
     """Where a rule says who decides, the commands name the role, refuse a decision of nobody, and take one of `--as` with the role."""
     run = await served.client.start(

@@ -171,6 +171,7 @@ async def test_the_current_folder(command, tmp_path):
     assert "cd " not in done.out
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_folder_that_was_deleted(tmp_path):
     """`.` in a folder that is gone is told in a sentence."""
     folder = tmp_path / "gone"
@@ -221,6 +222,7 @@ async def test_a_name_that_cannot_be_is_refused(command, tmp_path, name, remedy)
     assert done.err.endswith(remedy)
 
 
+@pytest.mark.usefixtures("processes")
 def test_no_server_and_no_sdk_is_needed(tmp_path):
     """The command imports neither Temporal's SDK nor OpenTelemetry."""
     code = (

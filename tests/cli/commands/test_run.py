@@ -7,9 +7,12 @@ import shlex
 import sys
 import uuid
 
+import pytest
+
 from tests.programs.terminal import Terminal
 
 
+@pytest.mark.essential
 async def test_a_run_is_printed_and_exits_0(served):
     """With `-vv` the lines show the refused call with its hint, the repaired call and the answer."""
     done = await served.sojourn("run", "desk.clerk", "add", "-vv")
@@ -39,6 +42,7 @@ async def test_json_is_one_event_a_line(served):
     assert done.code == 0
 
 
+@pytest.mark.essential
 async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
     """Without a terminal the question is printed as text, with a command line that answers it."""
     run_id = f"waits-{uuid.uuid4().hex[:8]}"

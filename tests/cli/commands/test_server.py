@@ -16,6 +16,8 @@ import pytest
 import sojourn
 from sojourn.server import is_serving
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(sojourn.__file__).parents[1]
 
 

@@ -53,6 +53,7 @@ async def test_run_does_not_guess_between_two_queues(command, mark, env):
     assert (done.code, f"from west{mark}" in done.out) == (0, True), done.err
 
 
+@pytest.mark.usefixtures("processes")
 async def test_run_asks_which_queue_is_meant(mark, env):
     """On a terminal `run` asks by number, again after a wrong answer."""
     words = (sys.executable, "-m", "sojourn", "run", f"both{mark}.desk", "go")

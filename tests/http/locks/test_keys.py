@@ -112,6 +112,7 @@ def test_every_change_keeps_the_mode(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.usefixtures("processes")
 def test_programs_that_change_it_at_once_lose_nothing(path):
     """Of eight processes that make five keys each, while two revoke, every key and every revocation is in the file."""
     for name in ("old-0", "old-1"):

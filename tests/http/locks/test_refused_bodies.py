@@ -58,6 +58,7 @@ async def test_a_client_that_closes_reads_why_it_is_not_let_in(serve_web):
     assert found == [(401, "unauthenticated")] * 12
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_client_in_node_reads_why_its_body_is_too_large(serve_web):
     """Each of twelve bodies of 10 MB is answered with 413, which `fetch` returns."""
     node = shutil.which("node")

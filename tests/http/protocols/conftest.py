@@ -17,7 +17,7 @@ NODE = Path(__file__).parents[1] / "node"
 
 
 @pytest.fixture(scope="session")
-def node_modules() -> Path:
+def node_modules(processes) -> Path:
     """Install the clients that package-lock.json pins, once for all processes of the tests."""
     if shutil.which("npm") is None:
         pytest.skip("node and npm are not installed: the protocols' clients in JavaScript cannot run")

@@ -112,6 +112,7 @@ def test_elicitations_of_mcp_show_what_runs() -> None:
         assert same(payload_of(block.rstrip("\n").split("\n")[1:]), payload)
 
 
+@pytest.mark.usefixtures("processes")
 def test_clients_in_javascript_see_what_runs(tmp_path) -> None:
     """AG-UI, the AI SDK, A2A and the API: `JSON.parse` makes of what is sent the arguments that run, large integers as their digits."""
     sent = []
