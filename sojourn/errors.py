@@ -207,7 +207,8 @@ class RunFailed(RunError):
         message: The failure with its causes.
         run_id: The run's id.
         code: The failure's type, such as `PlannerError`.
-        error: The failure and the chain of its causes; None for a run that was canceled, terminated or timed out.
+        error: The failure and the chain of its causes; None for a run that was terminated or timed out, and for
+            one that was canceled, unless a call may have taken effect. Its `outcome_unknown` says that of any call of the run.
     """
 
     def __init__(
@@ -227,9 +228,15 @@ class RunCanceled(RunFailed):
     """The run was canceled; `reason` and `by` come from the request, each None when it has none."""
 
     def __init__(
-        self, message: str, *, run_id: str | None = None, reason: str | None = None, by: str | None = None
+        self,
+        message: str,
+        *,
+        run_id: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+        error: "ToolError | None" = None,
     ) -> None:
-        super().__init__(message, run_id=run_id, code="Canceled")
+        super().__init__(message, run_id=run_id, code="Canceled", error=error)
         self.reason = reason
         self.by = by
 

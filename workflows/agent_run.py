@@ -33,6 +33,7 @@ from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
 from sojourn.core.run.continuation import Continuation, read_continuation, transcript_fault, written
+from sojourn.core.run.introduction import IN_DOUBT
 from sojourn.core.run.memory import for_task
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
@@ -68,7 +69,7 @@ from .queries import RunQueries
 from .step import Step
 from .tool_activity import is_at_wrong_worker, may_move
 from .unread import WRONG_FIGURES, refused_by_hand, taken
-from .versions import VERSION, patched
+from .versions import TELLS_DOUBT, VERSION, patched
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close time-out of a plan, as a fallback; `PlanActivity` enforces the policy's `plan_timeout` itself."""
@@ -163,6 +164,8 @@ class AgentRun(RunQueries, MessageHandlers):
             finally:
                 self._state = self._state.ended()
             if was_asked:
+                if self._state.doubts and patched(TELLS_DOUBT, 4):
+                    workflow.upsert_memo({IN_DOUBT: True})  # a cancellation carries no data
                 raise asyncio.CancelledError from error
             raise
         self._state = self._state.ended()
@@ -604,7 +607,11 @@ class AgentRun(RunQueries, MessageHandlers):
 
     def _failed(self, error: ToolError) -> ApplicationError:
         """The failure of a run, with what it has spent, for its caller."""
-        return closing(error, self._state.spent(workflow.now()))
+        return closing(self._in_doubt(error), self._state.spent(workflow.now()))
+
+    def _in_doubt(self, error: ToolError) -> ToolError:
+        """The error, which says if one of the calls may have taken effect."""
+        return self._state.in_doubt(error) if self._state.doubts and patched(TELLS_DOUBT, 4) else error
 
     @property
     def held(self) -> int:

@@ -24,6 +24,7 @@ from .cancellation import stop_if_run_canceled
 from .current_state import CurrentState
 from .notices import Notices
 from .open_awaits import OpenAwaits
+from .versions import TELLS_DOUBT, patched
 
 __all__ = ["Conversation"]
 
@@ -85,13 +86,20 @@ class Conversation:
                 stop_if_run_canceled()
                 if self._current.state.interrupted is not None:
                     # Also where the plan failed, since its worker was lost while it was cancelled.
-                    self._end(self._current.state.interruption)
+                    self._end(self._interruption)
                 elif isinstance(error, ApplicationError):
                     self._end(chain_of(error))
                 else:
                     raise
             else:
                 self._end(None, output, is_planned=is_planned)
+
+    @property
+    def _interruption(self) -> ToolError:
+        """Why the turn failed that was interrupted, and whether one of its calls may have taken effect."""
+        state = self._current.state
+        is_told = bool(state.doubts) and patched(TELLS_DOUBT, 4)
+        return state.in_doubt(state.interruption) if is_told else state.interruption
 
     @property
     def _limit(self) -> Finalize | None:

@@ -10,10 +10,13 @@ from typing import Any
 
 from temporalio import workflow
 
-__all__ = ["VERSION", "patched"]
+__all__ = ["TELLS_DOUBT", "VERSION", "patched"]
 
 VERSION = 3
 """The present version. Changes after it are patches, until a release raises it."""
+
+TELLS_DOUBT = "error-tells-doubt"
+"""The id of the change by which the error of a run or a turn says that one of its calls may have taken effect."""
 
 
 def patched(change: str, since: int = 1) -> bool:

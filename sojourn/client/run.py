@@ -34,6 +34,7 @@ from sojourn.contracts.memory import SessionMemory, read_only
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.contracts.tool_error import ToolError
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.clarification import CLARIFICATION
@@ -43,6 +44,7 @@ from sojourn.core.awaits.principals import PRINCIPAL, written_principal
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.core.awaits.update_id import update_id_of
+from sojourn.core.payload.unknown_outcome import in_doubt
 from sojourn.core.run.inbox import (
     CLOSE,
     INTERRUPT,
@@ -54,6 +56,7 @@ from sojourn.core.run.inbox import (
     is_message_id,
     read_send,
 )
+from sojourn.core.run.introduction import IN_DOUBT
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -691,11 +694,12 @@ class Run:
 
     async def _failure(self, cause: BaseException | None) -> RunError:
         if isinstance(cause, CancelledError):
-            reason, by = await self._cancel_request()
+            reason, by, is_open = await self._cancel_request()
             suffix = f": {reason}" if reason else ""
-            return RunCanceled(
-                f"run {self.id} was canceled by {by}{suffix}", run_id=self.id, reason=reason, by=by
-            )
+            text = f"run {self.id} was canceled by {by}{suffix}"
+            told = in_doubt(ToolError.new(text, code="Canceled"), ["unknown"] if is_open else [])
+            error = told if told.outcome_unknown else None
+            return RunCanceled(told.message, run_id=self.id, reason=reason, by=by, error=error)
         if isinstance(cause, TerminatedError):
             return RunTerminated(
                 f"run {self.id} was terminated: {cause.message}", run_id=self.id, code="Terminated"
@@ -708,18 +712,25 @@ class Run:
         error = chain_of(cause).without_repeats() if cause else None
         return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
-    async def _cancel_request(self) -> tuple[str | None, str | None]:
-        """The reason of a cancellation and its sender, from the history: a workflow that closes as Canceled has no output."""
-        parent = ""
+    async def _cancel_request(self) -> tuple[str | None, str | None, bool]:
+        """The reason of a cancellation, its sender, and whether a call may have taken effect.
+
+        They are in the history: a workflow that closes as Canceled has no output.
+        """
+        parent, asked, is_open = "", None, False
         async for event in self._handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
                 parent = (
                     event.workflow_execution_started_event_attributes.parent_workflow_execution.workflow_id
                 )
-            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
-                asked = event.workflow_execution_cancel_requested_event_attributes
-                return asked.cause or None, sender_of(asked, parent) or None
-        return None, None
+            elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+                asked = asked or event.workflow_execution_cancel_requested_event_attributes
+            elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+                memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+                is_open = is_open or IN_DOUBT in memo
+        if asked is None:
+            return None, None, is_open
+        return asked.cause or None, sender_of(asked, parent) or None, is_open
 
 
 def _id_of(wait: AwaitClarification | str | None) -> str:

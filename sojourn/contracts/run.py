@@ -117,7 +117,7 @@ class RunOutput(Record):
     active_time: timedelta | None = None
     """Active time of the run and its child runs; only where a time budget was set."""
     may_have_acted: bool = False
-    """With an `error`: whether one of the calls took effect, or may have, so that to ask again may repeat it."""
+    """With an `error`: whether one of the calls took effect, or may have, so that to ask again may repeat it. JSON without an `error` leaves it out."""
     also_asked_by: list[Principal] = []
     """Of a child run: who has answered its questions, given it results from outside or resumed it, without roles; for its parent, whose
     later calls may be made of what they said.
@@ -137,6 +137,8 @@ class RunOutput(Record):
     def _with_text(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
         is_for_history = info.exclude_defaults and not info.context
+        if self.error is None:
+            written.pop("may_have_acted", None)
         return written if is_for_history or info.include is not None else {**written, "text": self.text}
 
     @property

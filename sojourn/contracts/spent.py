@@ -23,6 +23,8 @@ class Spent(Record):
 
     may_have_acted: bool | None = None
     """Whether one of the calls took effect, or may have; None if the run does not say."""
+    in_doubt: bool = False
+    """Whether a failed run leaves it open if one of its calls took effect."""
 
     @property
     def active_time(self) -> timedelta:

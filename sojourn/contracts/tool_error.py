@@ -44,7 +44,7 @@ class ToolError(Record):
     place: str | None = None
     """The line of the author's own code that raised, as `desk.py:41`; None where nothing was raised there."""
     outcome_unknown: bool = False
-    """Whether the call, or an earlier attempt of it, may have taken effect although it failed."""
+    """Whether the call, or an earlier attempt of it, may have taken effect although it failed; of a run or a turn, whether one of its calls may have."""
     without_effect: bool = False
     """Whether the call was cut off before it could take effect, so that nothing is open about it."""
 
@@ -116,8 +116,10 @@ class ToolError(Record):
             if message:
                 kept.append(link.model_copy(update={"message": message, "cause": None}))
                 causes_text = f"{message}: {causes_text}" if causes_text else message
-            elif kept and link.code:
-                kept[-1] = kept[-1].model_copy(update={"code": link.code})
+            elif kept and (link.code or link.outcome_unknown):
+                open_ = link.outcome_unknown or kept[-1].outcome_unknown
+                changes = {"code": link.code or kept[-1].code, "outcome_unknown": open_}
+                kept[-1] = kept[-1].model_copy(update=changes)
             full_text = f"{link.message}: {full_text}" if full_text else link.message
         return _chained(_shortened(kept[::-1] or [_clean(self)]))
 

@@ -1,5 +1,7 @@
 """Temporal's failures and `ToolError` chains: how a run closes as failed, and how that failure is read."""
 
+from typing import Any
+
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -13,8 +15,9 @@ from temporalio.exceptions import (
 from sojourn.contracts.spent import Spent
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.run.spent import read_spent
+from sojourn.core.values.json_value import is_object
 
-__all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "spent_of"]
+__all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "is_in_doubt", "spent_of"]
 
 TERMINATED = ToolError(message="the run was terminated", outcome_unknown=True)
 """The error of a child run that was terminated, so that it gave no reason itself."""
@@ -27,7 +30,10 @@ def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
     """The failure with which a run closes: an ApplicationError for each error of the chain, so that every screen shows it."""
     failure: ApplicationError | None = None
     for depth, link in reversed(list(enumerate(error.chain()))):
-        details = [spent] if spent and depth == 0 else []
+        told = (
+            spent if not error.outcome_unknown else (spent or Spent()).model_copy(update={"in_doubt": True})
+        )
+        details = [told] if told and depth == 0 else []
         outer = ApplicationError(link.text, *details, type=link.code, non_retryable=True)
         outer.__cause__ = failure
         failure = outer
@@ -48,12 +54,20 @@ def chain_of(cause: BaseException) -> ToolError:
         cause = cause.cause
     if isinstance(cause, ApplicationError):
         nested = chain_of(cause.cause) if isinstance(cause.cause, FailureError) else None
-        return ToolError(message=cause.message, code=cause.type, cause=nested)
+        is_open = is_in_doubt(cause.details[0]) if cause.details else False
+        return ToolError(message=cause.message, code=cause.type, cause=nested, outcome_unknown=is_open)
     if isinstance(cause, TerminatedError):
         return TERMINATED
     if isinstance(cause, TimeoutError):
         return ToolError.new(f"timed out ({(cause.type or TimeoutType.START_TO_CLOSE).name.lower()})")
     return ToolError.new(str(cause))
+
+
+def is_in_doubt(detail: Any) -> bool:
+    """Whether the first detail of a run's failure says that one of its calls may have taken effect."""
+    if isinstance(detail, Spent):
+        return detail.in_doubt
+    return is_object(detail) and detail.get("in_doubt") is True
 
 
 def spent_of(error: ChildWorkflowError) -> Spent | None:

@@ -28,12 +28,13 @@ from sojourn.contracts.tasks import (
 )
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.converter.failures import TERMINATED, TIMED_OUT
+from sojourn.converter.failures import TERMINATED, TIMED_OUT, is_in_doubt
 from sojourn.converter.marked import CodecFailedError, UnreadableError
 from sojourn.core.awaits.update_id import message_id_of
 from sojourn.core.history.record import HistoryRecord
+from sojourn.core.payload.unknown_outcome import in_doubt
 from sojourn.core.run.continuation import Continuation, read_continuation
-from sojourn.core.run.introduction import TURN_ENDED
+from sojourn.core.run.introduction import IN_DOUBT, TURN_ENDED
 from sojourn.core.run.spent import read_spent
 from sojourn.core.values.unread import OrUnread
 
@@ -105,6 +106,7 @@ class HistoryReader:
         self._admitted: dict[str, Request] = {}
         """The updates that a reset has sent anew and that are not accepted yet, by id."""
         self._canceled_by = ""
+        self._in_doubt = False
         self._parent = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
@@ -281,6 +283,7 @@ class HistoryReader:
         if event.event_type != EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return None
         memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        self._in_doubt = self._in_doubt or IN_DOUBT in memo
         if TURN_ENDED not in memo:
             return None
         told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)
@@ -301,15 +304,24 @@ class HistoryReader:
             completed = event.workflow_execution_completed_event_attributes
             return self._made(event, kind, value=await self._value(completed.result, RunOutput))
         if kind == "run_failed":
-            error = await self.error_of(event.workflow_execution_failed_event_attributes.failure)
+            failure = event.workflow_execution_failed_event_attributes.failure
+            error = await self.error_of(failure)
+            if await self._says_doubt(failure):
+                error = error.model_copy(update={"outcome_unknown": True})
         elif kind == "run_canceled":
             error = ToolError(message=self._canceled_by or "canceled", code="Canceled")
+            error = in_doubt(error, ["unknown"] if self._in_doubt else [])
         elif kind == "run_terminated":
             ended = event.workflow_execution_terminated_event_attributes
             error = ToolError(message=ended.reason or f"terminated by {ended.identity}", code="Terminated")
         else:
             error = ToolError(message="the execution time-out passed", code="TimedOut")
         return self._made(event, kind, error=error)
+
+    async def _says_doubt(self, failure: Failure) -> bool:
+        """Whether the failure of a run says that one of its calls may have taken effect."""
+        details = await self._values(failure.application_failure_info.details)
+        return bool(details) and is_in_doubt(details[0])
 
     async def error_of(self, failure: Failure) -> ToolError:
         """The chain of a failure, without repeated texts; the texts may be encrypted."""

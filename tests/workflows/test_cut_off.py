@@ -1,6 +1,7 @@
 """A call that is cut off says whether it may have taken effect, and what repeats it has its key."""
 
 import asyncio
+import contextlib
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,7 @@ from sojourn import (
     Case,
     PlanResult,
     Retry,
+    RunCanceled,
     RunError,
     RunFailed,
     RunPolicy,
@@ -369,3 +371,146 @@ async def works(run) -> bool:
     except RunError:
         return False
     return any(call.name == "desk.work.wait" for call in calls)
+
+
+async def ends_of(run, type):
+    return [event async for event in run.events(follow=False) if event.type == type]
+
+
+@pytest.mark.parametrize("catches", [False, True])
+async def test_a_run_that_fails_after_a_call_in_doubt_says_so(serve, catches):
+    """The error of the run and of its event says that a call may have taken effect, also where the flow caught the call's failure."""
+
+    @flow
+    def failing(case: Case) -> str | PlanResult:
+        try:
+            return case.call("desk.bank.pay", payment="p", amount=30)
+        except CallFailed:
+            if not catches:
+                raise
+            return PlanResult.fail("not paid")
+
+    async with Bank.of(p=["lost"]) as bank:
+        client = await serve(planner=failing, uses=(payments(bank),), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        with pytest.raises(RunFailed) as caught:
+            await run.result()
+        assert bank.counts == {"p": 1}
+        assert caught.value.error.outcome_unknown
+        assert str(caught.value).count("may have taken effect, its outcome is unknown") == 1
+        (event,) = await ends_of(run, "run_failed")
+        assert event.error == caught.value.error
+
+
+async def test_a_run_that_fails_after_a_definite_failure_is_in_no_doubt(serve):
+    """A call that was refused for certain, and one whose effect a later equal call settled, leave nothing open."""
+
+    @flow
+    def failing(case: Case) -> PlanResult:
+        for _ in range(2):
+            with contextlib.suppress(CallFailed):
+                case.call("desk.bank.pay", payment="p", amount=30)
+        return PlanResult.fail("not paid")
+
+    async with Bank.of(p=["lost"]) as bank:
+        client = await serve(planner=failing, uses=(payments(bank, idempotent=True),), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        with pytest.raises(RunFailed, match="not paid") as caught:
+            await run.result()
+        assert len(bank.requests["p"]) == 2
+        assert not caught.value.error.outcome_unknown
+        assert "may have" not in str(caught.value)
+        (event,) = await ends_of(run, "run_failed")
+        assert event.error == caught.value.error
+
+
+async def test_a_canceled_run_says_whether_a_call_may_have_taken_effect(serve):
+    """A run that is canceled in the middle of a payment says so; one that is canceled before does not."""
+    async with Bank.of(p=["hangs"]) as bank:
+        tools = payments(bank)
+        client = await serve(planner=Code(), uses=(tools,), policy=ALONE)
+        run = await client.start("test.agent", "pay")
+        await booked(bank)
+        await run.cancel("enough")
+        with pytest.raises(RunCanceled, match="enough; a call may have taken effect") as caught:
+            await run.result()
+        assert caught.value.error.outcome_unknown
+        assert caught.value.reason == "enough"
+        (event,) = await ends_of(run, "run_canceled")
+        assert "may have taken effect" in event.text
+
+
+async def test_a_canceled_run_whose_calls_had_no_effect_is_in_no_doubt(serve, until):
+    """A run that is canceled while a person is asked says nothing of effects."""
+    async with Bank.of() as bank:
+        tools = payments(bank, confirmation="Pay {amount}?")
+        client = await serve(planner=Code(), uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
+        run = await client.start("test.agent", "pay")
+        await until(lambda: waits_of(run))
+        await run.cancel("enough")
+        with pytest.raises(RunCanceled, match="enough$") as caught:
+            await run.result()
+        assert caught.value.error is None
+
+
+async def waits_of(run):
+    return (await run.status()).awaits
+
+
+async def test_an_interrupted_turn_says_whether_a_call_may_have_taken_effect(serve):
+    """The turn whose payment was cut off is in doubt; the interrupted turn after it, which called nothing, is not."""
+
+    async def planner(turn) -> PlanResult:
+        if "pay" in turn.messages[-1].text:
+            return PlanResult.calls(pay())
+        return (
+            PlanResult.wait(timedelta(seconds=60))
+            if "wait" in turn.messages[-1].text
+            else PlanResult.final("ok")
+        )
+
+    class Words:
+        plan_start = staticmethod(planner)
+        plan_resume = staticmethod(planner)
+
+    async with Bank.of(p=["hangs"]) as bank:
+        client = await serve(planner=Words(), uses=(payments(bank),), policy=ALONE)
+        session = client.session("test.agent", "in-doubt")
+        first = await session.send("pay")
+        await booked(bank)
+        second = await session.send("wait", mode="interrupt")
+        with pytest.raises(RunFailed) as caught:
+            await first.result()
+        third = await session.send("end", mode="interrupt")
+        with pytest.raises(RunFailed) as caught_next:
+            await second.result()
+        await third.result()
+        assert caught.value.error.outcome_unknown
+        assert "may have taken effect" in caught.value.error.message
+        assert not caught_next.value.error.outcome_unknown
+        failed, failed_next = await ends_of(session.run, "turn_failed")
+        assert failed.error == caught.value.error
+        assert failed_next.error == caught_next.value.error
+
+
+async def test_a_run_that_a_limit_ends_says_whether_a_call_may_have_taken_effect(serve):
+    """The error of the output of a run whose time is up, in the middle of a payment, is in doubt."""
+
+    @flow
+    def careful(case: Case) -> str:
+        try:
+            return case.call("desk.bank.pay", payment="p", amount=30)
+        except CallFailed:
+            return "cut off"
+
+    async with Bank.of(p=["hangs"]) as bank:
+        policy = ALONE.model_copy(update={"time_budget": timedelta(seconds=1)})
+        client = await serve(planner=careful, uses=(payments(bank),), policy=policy)
+        run = await client.start("test.agent", "pay")
+        output = await run.result()
+        assert output.error.code == "time_budget"
+        assert output.error.outcome_unknown
+        assert "may have taken effect" in output.error.message
+        (event,) = await ends_of(run, "run_completed")
+        assert event.output == output
+        assert output.model_dump(mode="json")["may_have_acted"] is True

@@ -1,8 +1,10 @@
 """Unknown outcomes: which failures leave it open if a call took effect, and how its result says so."""
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 from sojourn.contracts import raised
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import clip
@@ -12,6 +14,7 @@ __all__ = [
     "Doubt",
     "changes_nothing",
     "doubt_about",
+    "in_doubt",
     "leaves_unknown",
     "may_repeat",
     "never_repeats",
@@ -25,6 +28,7 @@ NOT_REPEATED = "not_repeated"
 """The code of a call that was not made, since an earlier one may have taken effect and its tool must not repeat it."""
 
 _FACT = "the call may have taken effect, its outcome is unknown"
+_OF_A_CALL = "a call may have taken effect, its outcome is unknown"
 _MAX_ERROR = 2_000
 _MAX_MESSAGE = 600
 
@@ -68,6 +72,25 @@ def doubt_about(result: ToolResult) -> Doubt:
         return ""
     is_known = hint is not None or error.code == NOT_REPEATED or _FACT in error.message
     return "unknown" if is_known else "raised"
+
+
+def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
+    """The error of a run, a turn or an output that says if a call may have taken effect.
+
+    The text says it too, unless a cause does, or the only doubt is that a tool raised an exception.
+
+    Args:
+        error: The error.
+        doubts: What is open about the calls.
+    """
+    if not doubts:
+        return error
+    text = str(error)
+    is_told = "may have taken effect" in text or "its outcome is unknown" in text
+    message = error.message
+    if "unknown" in doubts and not is_told:
+        message = f"{clip(message.removesuffix('.'), _MAX_ERROR - len(_OF_A_CALL) - 2)}; {_OF_A_CALL}"
+    return error.model_copy(update={"message": message, "outcome_unknown": True})
 
 
 def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:

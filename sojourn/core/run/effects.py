@@ -6,18 +6,20 @@ of the first one, so that a service can refuse the repetition. A call that its t
 leaves nothing in doubt. An equal call has its key too, in case the service was wrong about it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
 
 __all__ = [
     "MAX_UNSETTLED",
     "acts",
     "carried_after",
+    "doubts_after",
     "has_effect",
     "is_settled",
     "is_unexecuted",
@@ -91,6 +93,27 @@ def unsettled_after(
         elif settled is False:
             after.setdefault(first)
     return tuple(after)[-MAX_UNSETTLED:] if after else ()
+
+
+def doubts_after(
+    doubts: Mapping[str, Doubt], plan: PlanOutcome, executed: Iterable[ToolResult]
+) -> Mapping[str, Doubt]:
+    """What is open about the calls of a turn after a step, by call: those of child runs and of programs outside too, but none that only reads.
+
+    Args:
+        doubts: What was open before the step.
+        plan: The plan of the step.
+        executed: The results of its admitted calls, in call order.
+    """
+    after = dict(doubts)
+    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+        first = dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id
+        settled = is_settled(result)
+        if settled:
+            after.pop(first, None)
+        elif settled is False and dispatch.may_act:
+            after[first] = doubt_about(result) or "unknown"
+    return dict(list(after.items())[-MAX_UNSETTLED:])
 
 
 def unexecuted_after(

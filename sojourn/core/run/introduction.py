@@ -10,7 +10,10 @@ from sojourn.core.run.visibility import VISIBLE_TO, viewers_of
 from sojourn.core.values.text import CUT, clip
 from sojourn.core.values.visible import code, fence, visible
 
-__all__ = ["MESSAGE", "STARTED_AT", "TENANT", "TURN_ENDED", "Introduction", "introduce"]
+__all__ = ["IN_DOUBT", "MESSAGE", "STARTED_AT", "TENANT", "TURN_ENDED", "Introduction", "introduce"]
+
+IN_DOUBT = "in_doubt"
+"""The memo of a run that was canceled and of which a call may have taken effect; set just before the run ends."""
 
 MESSAGE = "message"
 """The memo with the beginning of the user's message."""

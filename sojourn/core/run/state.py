@@ -30,9 +30,17 @@ from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.principals import askers_of, is_same, least_of
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
+from sojourn.core.payload.unknown_outcome import Doubt, in_doubt
 from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.run.admission import not_executed
-from sojourn.core.run.effects import acts, carried_after, unexecuted_after, unsettled_after, without_steps
+from sojourn.core.run.effects import (
+    acts,
+    carried_after,
+    doubts_after,
+    unexecuted_after,
+    unsettled_after,
+    without_steps,
+)
 from sojourn.core.run.ids import turn_after
 from sojourn.core.run.inbox import Inbox, Sent
 from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
@@ -146,6 +154,8 @@ class RunState:
     """The calls that their tool has refused as not carried out, and that no equal call has repeated."""
     carried: tuple[CarriedEffect, ...] = ()
     """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled."""
+    doubts: Mapping[str, Doubt] = field(default_factory=dict[str, Doubt])
+    """What is open about the calls of the run, or of a conversation's present turn, that may have taken effect although they failed."""
     has_acted: bool = False
     """Whether one of the calls took effect, or may have."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -243,6 +253,10 @@ class RunState:
         """What the run has spent, for its parent; None when it is all zero."""
         return spent_by(self.totals, list(self.artifacts), self._active_time(now), has_acted=self.has_acted)
 
+    def in_doubt(self, error: ToolError) -> ToolError:
+        """The error of the run or its present turn, which says if one of the calls may have taken effect."""
+        return in_doubt(error, self.doubts.values())
+
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
         """The run's output, from its last plan."""
         assert plan.final is not None
@@ -252,7 +266,7 @@ class RunState:
             final=plan.final,
             result=plan.result,
             reason=self.limit.reason if self.limit else "answered",
-            error=gave_up(self.limit, self.unanswered_for) if self.limit else None,
+            error=self.in_doubt(gave_up(self.limit, self.unanswered_for)) if self.limit else None,
             tool_calls=self.totals.tool_calls,
             rounds=self.totals.rounds,
             children_count=self.totals.children_count,
@@ -397,6 +411,7 @@ class RunState:
             unsettled=unsettled_after(self.unsettled, plan, executed),
             unexecuted=unexecuted_after(self.unexecuted, plan, executed),
             carried=carried_after(self.carried, plan, executed),
+            doubts=doubts_after(self.doubts, plan, executed),
             has_acted=self.has_acted or acts(plan, executed),
             new=(results, *notices),
         )
@@ -534,6 +549,7 @@ class RunState:
             active=ActiveTime(budget=budget, paused=self.active.paused),
             limit=None,
             unanswered_for=None,
+            doubts={},
             phase="planning",
         )
 
