@@ -418,10 +418,13 @@ def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str
     """The step with the call that is carried out with other arguments."""
     if asked.message is not None:
         return "a fork that calls with other arguments takes no message: the step goes on from there"
-    point, call_id = origin.points.step, _call_at(origin) or origin.points.calls.get(_wait_at(origin), "")
+    point, begun = origin.points.step, origin.event
+    call_id = _call_at(origin) or origin.points.calls.get(_wait_at(origin), "")
+    if begun is not None and begun.type == "tool_start":
+        call_id = begun.tool_call_id
     known = {call.tool_call_id for call in point.step.plan.calls} if point and point.step else set[str]()
     if not (point and point.step and call_id in known):
-        return f"run {asked.run_id} has no call {where}; name the event tool_end, or await_confirmation, of the call with at"
+        return f"run {asked.run_id} has no call {where}; name the event tool_start, tool_end or await_confirmation of the call with at"
     if (
         fault := _approval_fault(point)
         or cannot_edit(point.step, call_id)

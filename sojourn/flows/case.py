@@ -183,19 +183,28 @@ class Case:
             self._leave(PlanResult.calls())  # its repair is not made in the last turn
         if result.error:
             unknown = is_settled(result) is False and not self._changes_nothing(result.name)
+            if advice := self._renamed(result):
+                told = result.error.model_copy(
+                    update={"message": f"{result.error.message}; it failed{advice}"}
+                )
+                result = result.model_copy(update={"error": told})
             raise CallFailed(f"{result.name}: {result.error}", result=result, outcome_unknown=unknown)
         return result
 
     def fail(self, result: ToolResult) -> None:
         """Let the run fail because of a failed call that the flow did not catch."""
         error = result.error or ToolError(message="no reason given")
-        what = f"{result.name} failed{self._renamed(result)}"
-        self.leaving = PlanResult.fail(ToolError.with_cause(what, error), notes=self.notes)
+        self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
 
     def _renamed(self, result: ToolResult) -> str:
         """What to do about a failed call of a step that calls another tool by now, as a clause; empty for another call."""
         step = self.steps.taken.get(result.tool_call_id) or self.steps.taken.get(stem(result.tool_call_id))
-        if step is None or step.recorded is None or step.recorded.tool == step.call.name:
+        if (
+            step is None
+            or step.recorded is None
+            or step.recorded.tool == step.call.name
+            or is_settled(result)
+        ):
             return ""
         return (
             f" when the step {step.name!r} called it; the step calls {step.call.name} now, and a retry keeps the recorded "
@@ -350,6 +359,17 @@ class Case:
         return [text for text, seen in self._notes if seen == self._done.newest]
 
     @property
+    def remarks(self) -> list[str]:
+        """What to tell people of recorded calls that the flow passed by, makes otherwise by now, or whose tool was renamed while they were open."""
+        failed = [self._done.result(id) for id in self.steps.taken]
+        renamed = [
+            f"{result.name} failed{advice}"
+            for result, _ in filter(None, failed)
+            if result.error and (advice := self._renamed(result))
+        ]
+        return [*filter(None, [self.not_repeated, self.differences]), *renamed[:3]]
+
+    @property
     def differences(self) -> str | None:
         """What to say of steps that were made otherwise, whose recorded outcomes are used."""
         found = [text for step in self.steps.taken.values() if (text := step.difference)]
@@ -373,8 +393,8 @@ class Case:
         names = ", ".join(sorted({result.name for result in missed} - {APPROVE}))
         if not names:
             return (
-                "the flow does not ask again for what a person has just decided: its question, details or approvers are others "
-                "now, and a decision holds only for what was shown"
+                "the last decision of a person is not used: the flow asks for another approval now, with another question, "
+                "other details or other approvers, and a decision holds only for what was shown"
             )
         return (
             f"the flow made other calls than before, and not those of {names} again, whose results it has: if it was not "

@@ -133,20 +133,19 @@ class Flow:
             return self._answered(case, answer)
         if turn.finalize:
             return _stopped(case, turn.finalize)
-        notes = [*case.leaving.notes, *filter(None, [case.not_repeated, case.differences])]
-        return case.leaving.model_copy(update={"notes": notes})
+        return case.leaving.model_copy(update={"notes": [*case.leaving.notes, *case.remarks]})
 
     def _answered(self, case: Case, answer: Any) -> PlanResult:
         if isinstance(answer, PlanResult):
             return self._planned(case, answer)
         if isinstance(answer, str) or (answer is None and case.said):
-            return PlanResult.final(_text(case, answer), notes=case.notes)
+            return PlanResult.final(_text(case, answer), notes=[*case.notes, *case.remarks])
         kind = type(answer).__name__
         return PlanResult.fail(f"the flow {self._name} returned {kind}; it returns a text or a PlanResult")
 
     def _planned(self, case: Case, plan: PlanResult) -> PlanResult:
         """The plan that a flow returned, with what it said before; only an answer or a failure ends a flow."""
-        notes = [*case.notes, *plan.notes]
+        notes = [*case.notes, *plan.notes, *case.remarks]
         if plan.failure:
             return plan.model_copy(update={"notes": notes})
         if plan.final_response is None:

@@ -6,6 +6,7 @@ a flow of an earlier version has made are found by their tool and arguments, or 
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,9 @@ class Steps:
 
     def name_of(self, recorded: Recorded) -> str:
         """The name by which a flow can take up a recorded call, as its `step`."""
-        names = (default_name(recorded.tool, number) for number in range(1, len(self._recorded) + 1))
+        slug = recorded.id.rpartition("-s")[0]
+        names = [default_name(recorded.tool, number) for number in range(1, len(self._recorded) + 1)]
+        names += [slug, re.sub(r"-(\d+)$", r"#\1", slug)]
         return next((name for name in names if id_of(name) == recorded.id), recorded.id)
 
     def _free(self, call_id: str) -> Recorded | None:

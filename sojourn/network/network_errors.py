@@ -59,6 +59,9 @@ _CLIENTS = {"httpx", "httpx2"}
 
 _MAX_LINKS = 8
 
+RESET: Final = "connection reset by peer"
+"""The description of a connection that broke off after it was open."""
+
 _MAX_READ = 50
 """How many exceptions of a chain, with the groups in it, are read."""
 
@@ -84,8 +87,8 @@ _BY_CLASS: Final[tuple[tuple[type[OSError], NetworkFailure], ...]] = (
     (ssl.SSLError, NetworkFailure("tls", "TLS failure", outcome_unknown=True)),
     (TimeoutError, NetworkFailure("timeout", "timed out", outcome_unknown=True)),
     (ConnectionRefusedError, NetworkFailure("connection", "connection refused")),
-    (ConnectionResetError, NetworkFailure("connection", "connection reset by peer", outcome_unknown=True)),
-    (BrokenPipeError, NetworkFailure("connection", "connection reset by peer", outcome_unknown=True)),
+    (ConnectionResetError, NetworkFailure("connection", RESET, outcome_unknown=True)),
+    (BrokenPipeError, NetworkFailure("connection", RESET, outcome_unknown=True)),
     (ConnectionError, NetworkFailure("connection", "connection failed", outcome_unknown=True)),
     (socket.gaierror, NetworkFailure("connection", "DNS lookup failed")),
 )
@@ -93,7 +96,7 @@ _BY_CLASS: Final[tuple[tuple[type[OSError], NetworkFailure], ...]] = (
 
 _BY_NUMBER: Final = {
     errno.ECONNREFUSED: "connection refused",
-    errno.ECONNRESET: "connection reset by peer",
+    errno.ECONNRESET: RESET,
     errno.ENETDOWN: "network is unreachable",
     errno.ENETUNREACH: "network is unreachable",
     errno.EHOSTDOWN: "host is unreachable",
@@ -183,7 +186,7 @@ def _carried(error: BaseException) -> NetworkFailure | None:
         fault = next((fault for fault in below if fault), NetworkFailure("connection", "connection failed"))
         return replace(fault, outcome_unknown=unknown)
     if "RemoteProtocolError" in names and any(word in str(error) for word in ("disconnected", "closed")):
-        return NetworkFailure("connection", "connection reset by peer", outcome_unknown=True)
+        return NetworkFailure("connection", RESET, outcome_unknown=True)
     return None
 
 

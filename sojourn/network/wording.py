@@ -8,13 +8,20 @@ from http import HTTPStatus
 from typing import Final
 
 from sojourn.errors import NetworkRetriesExhausted
-from sojourn.network.network_errors import NetworkFailure, client_classes, network_failure_of, status_of
+from sojourn.network.network_errors import (
+    RESET,
+    NetworkFailure,
+    client_classes,
+    network_failure_of,
+    status_of,
+)
 
 __all__ = ["format_network_error", "format_network_failure"]
 
 _SENTENCES: Final = {
     "timeout": "{who} request timed out; it may be slow or overloaded, so try again later.",
     "connection": "Unable to connect to {who} ({description}); check the network and the address.",
+    "broke_off": "The connection to {who} broke off ({description}); try again later.",
     "tls": "SSL connection error with {who}; check the address, its certificate and this machine's clock.",
     "rate_limited": "{who} is over its rate limit ({description}); try again {later}.",
     "status": "{who} cannot answer now ({description}); try again {later}.",
@@ -42,7 +49,8 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
 
 def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
     """Return the sentence for a network failure; `provider` as in `format_network_error`."""
-    return _SENTENCES[fault.kind].format(
+    is_cut = fault.kind == "connection" and fault.description == RESET
+    return _SENTENCES["broke_off" if is_cut else fault.kind].format(
         who=provider or "API", description=fault.description, later=_later(fault)
     )
 

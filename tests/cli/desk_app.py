@@ -108,6 +108,7 @@ asking = asker.export("desk.asking", tools=[AgentTool("ask", args=Question, user
 
 CALLS = {
     "add": lambda: [add.call(a=1), add.call(a=1, b=2)],
+    "break": lambda: [add.call(a=1)],
     "wipe": lambda: [wipe.call(disk="it's a")],
     "wipes": lambda: [wipe.call(disk="a"), wipe.call(disk="b")],
     "store": lambda: [store.call(name="a\u200bb", text="x" * 4_000, path="/srv/d\u0430ta\u202e")],
@@ -136,6 +137,8 @@ async def plan(turn: Turn) -> PlanResult | None:
         return PlanResult.wait(timedelta(days=1))
     if word in CALLS and not turn.tool_results:
         return PlanResult.calls(*CALLS[word]())
+    if turn.tool_results and word == "break":
+        return PlanResult.fail("not added")
     if turn.tool_results:
         return PlanResult.final(" ".join(str(result.result) for result in turn.tool_results))
     return PlanResult.final(turn.messages[-1].text)

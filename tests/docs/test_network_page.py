@@ -74,6 +74,7 @@ def test_the_sentences_of_the_page_are_those_of_the_code():
     errors = [
         httpx2.ReadTimeout(""),
         ConnectionRefusedError(),
+        ConnectionResetError(),
         ssl.SSLError(1, ""),
         answered(429),
         answered(503),

@@ -295,3 +295,26 @@ def test_what_has_only_a_number_is_no_named_step():
     assert is_named(id_of("pay"), tool)
     assert not any(is_named(id_of(name), tool) for name in (f"{tool}#1", f"{tool}#12", f"{tool}#1~2"))
     assert not is_named("call_1", tool)
+
+
+@pytest.mark.parametrize("name", ["pay", "pay#2", "steps.bank.pay#1"])
+def test_the_name_that_an_author_gave_a_step_is_told(name):
+    """The text of a changed flow has the name as its author wrote it, and no id."""
+    recorded = Recorded(id_of(name), "steps.bank.pay", {})
+    assert Steps([recorded], lambda _: True).name_of(recorded) == name
+
+
+async def test_a_note_says_what_differs_also_where_the_run_ends_next(deploy):
+    """A step with other arguments whose flow ends without a further question is noted."""
+
+    def before(case: Case) -> object:
+        case.call(pay, purpose="lunch", step="pay")
+        return case.ask("Next?")
+
+    def after(case: Case) -> object:
+        case.call(pay, purpose="dinner", step="pay")
+        case.ask("Next?")
+        return "done"
+
+    output = await (await deploy(before, after)).result()
+    assert any("pay had another purpose when it ran" in note for note in output.notes)

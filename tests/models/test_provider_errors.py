@@ -53,7 +53,7 @@ TRANSIENT = [
     (api(raised.ModelConnectionError), "ModelUnavailable", "Unable to connect to OpenAI (connection failed)"),
     (api(raised.ModelTimeoutError), "ModelTimeout", "timed out"),
     (raised.ModelRequestTimeout("gpt-5", 3.0), "ModelTimeout", "timed out"),
-    (ConnectionResetError(104, "reset"), "ModelUnavailable", "Unable to connect to OpenAI"),
+    (ConnectionResetError(104, "reset"), "ModelUnavailable", "The connection to OpenAI broke off"),
     (TimeoutError("read"), "ModelTimeout", "timed out"),
 ]
 

@@ -448,7 +448,7 @@ async def test_a_canceled_run_whose_calls_had_no_effect_is_in_no_doubt(serve, un
         run = await client.start("test.agent", "pay")
         await until(lambda: waits_of(run))
         await run.cancel("enough")
-        with pytest.raises(RunCanceled, match="enough$") as caught:
+        with pytest.raises(RunCanceled, match=r"enough$") as caught:
             await run.result()
         assert caught.value.error is None
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sojourn import Agent, App, Case, Client, RunFailed, Worker, flow
+from sojourn import Agent, App, CallFailed, Case, Client, RunFailed, Worker, flow
 from tests.bank import Bank
 from tests.workflows.test_effects import (
     ALONE,
@@ -54,4 +54,45 @@ async def test_a_payment_whose_tool_was_renamed_has_a_way_on(temporal_address, s
             fork = await client.fork(run.id, at=await event_of(run, "tool_start"))
             assert (await fork.result()).text == "receipt-1"
             assert len(bank.requests["p"]) == 3
+            assert bank.counts == {"p": 1}
+
+
+async def test_a_flow_that_catches_the_failure_of_a_renamed_payment_gets_the_way_on(temporal_address):
+    """The error that the flow catches and a note on the run name the fork, which pays by the new name, under the first key."""
+    makes = {"tool": "pay"}
+    told: list[str] = []
+
+    @flow
+    def paying(case: Case) -> str:
+        try:
+            return case.call(
+                f"desk.bank.{makes['tool']}", payment="p", amount=30, purpose="lunch", step="pay"
+            )
+        except CallFailed as failed:
+            told.append(failed.error.message)
+            return "not paid"
+
+    async with Bank.of(p=["429:2"]) as bank:
+        client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+
+        @asynccontextmanager
+        async def deployed():
+            uses = [payments(bank, idempotent=True, name=makes["tool"])]
+            app = App(agents=[Agent("test.agent", planner=paying, uses=uses, policy=ALONE)])
+            async with Worker(app, client):
+                yield
+
+        async with deployed():
+            run = await client.start("test.agent", "pay")
+            while not bank.requests["p"] or (await run.status()).phase != "waiting":
+                await asyncio.sleep(0.05)
+        makes["tool"] = "disburse"
+        async with deployed():
+            output = await run.result()
+            assert output.text == "not paid"
+            assert "tool_start of desk.bank.pay" in told[-1]
+            assert any("tool_start of desk.bank.pay" in note for note in output.notes)
+            fork = await client.fork(run.id, at=await event_of(run, "tool_start"))
+            assert (await fork.result()).text == "receipt-1"
+            assert len(set(bank.requests["p"])) == 1
             assert bank.counts == {"p": 1}

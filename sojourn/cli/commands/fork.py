@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sojourn.cli.client import by_or_user, with_client
-from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.failure import FAILED, OK, USAGE, CommandError
 from sojourn.cli.options import (
     By,
     Deltas,
@@ -171,6 +171,8 @@ def retry(
     sojourn retry RUN
     """
     from sojourn.cli.attach import attach
+    from sojourn.cli.failed_call import failed_call_line
+    from sojourn.client.run import OPEN
 
     async def start(client: "Client") -> int:
         status = (await client.get_run(run_id).status()).status
@@ -180,12 +182,20 @@ def retry(
             if status in ("failed", "timed_out"):
                 raise
             line = f"sojourn fork {shell_word(run_id)}{connection_options()}"
+            cancel = f"sojourn cancel {shell_word(run_id)}{connection_options()}"
+            first = f"it goes on by itself; to go on in another run, cancel it first: {cancel}; then: {line}"
+            what = first if status in OPEN else f"go on from it with: {line}"
             raise CommandError(
-                f"{plain(run_id, 300)} did not fail, it is {status}; go on from it with: {line}",
+                f"{plain(run_id, 300)} did not fail, it is {status}; {what}",
                 run_id=run_id,
             ) from error
         await _print_new("retried", run_id, new, detach=detach, as_json=as_json)
-        return OK if detach else await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
+        if detach:
+            return OK
+        code = await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
+        if code == FAILED and not as_json and (line := await failed_call_line(client, new.id)):
+            print(line, flush=True)
+        return code
 
     return with_client(start)
 

@@ -130,6 +130,7 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
     from rich.console import Console
     from rich.text import Text
 
+    from sojourn.cli.failed_call import failed_call_line
     from sojourn.cli.screen.calls import Detail
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.text import Line
@@ -164,6 +165,8 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
         console.print(Text(text, "dim"))
     console.print(trees)
     _below(console, run.id, status, full=full)
+    if status.status == "failed" and (line := await failed_call_line(client, run.id)):
+        console.print(Text(line, "yellow"), soft_wrap=True)
 
 
 async def _forks(client: "Client", run_id: str) -> list[str]:

@@ -64,6 +64,47 @@ async def test_a_retry_needs_a_failure(served):
     assert f"{fine.id} did not fail, it is completed; go on from it with: sojourn fork {fine.id}" in done.err
 
 
+async def test_a_retry_of_an_open_run_names_the_cancellation_first(served):
+    """A run that waits goes on by itself; the text names `cancel` before `fork`."""
+    run = await served.waiting("ask")
+    done = await served.sojourn("retry", run.id)
+    assert (done.code, done.out) == (1, "")
+    assert f"cancel it first: sojourn cancel {run.id}; then: sojourn fork {run.id}" in done.err
+    await run.cancel()
+
+
+async def test_a_run_that_failed_at_a_call_names_the_way_on(served):
+    """`retry`, of the run and of its retry, and `show` name the fork that makes the failed call again; it makes the call."""
+    run = await served.start("break")
+    with pytest.raises(RunFailed):
+        await run.result()
+    events = [event async for event in run.events()]
+    (start,) = [event for event in events if event.type == "tool_start"]
+    line = f"to make the call again: sojourn fork {run.id} --at {start.event_id}\n"
+    for command, id in (
+        ("retry", run.id),
+        ("retry", f"{run.id}-1"),
+        ("show", run.id),
+        ("show", f"{run.id}-1"),
+    ):
+        new = ("--run-id", f"{run.id}-{1 if id == run.id else 2}") if command == "retry" else ()
+        done = await served.sojourn(command, id, *new)
+        assert "a retry keeps the failure of desk.tools.add; " in done.out
+        assert line in done.out
+    done = await served.sojourn("fork", run.id, "--at", start.event_id)
+    assert "→ desk.tools.add(a=1)" in done.out
+
+
+async def test_other_arguments_are_taken_at_the_beginning_of_a_call(served):
+    """`--arguments` at a `tool_start` carries this call out with them."""
+    run = await served.start("break")
+    with pytest.raises(RunFailed):
+        await run.result()
+    (start,) = [event async for event in run.events() if event.type == "tool_start"]
+    done = await served.sojourn("fork", run.id, "--at", start.event_id, "--arguments", '{"a": 40, "b": 2}')
+    assert "→ desk.tools.add(a=40, b=2)" in done.out
+
+
 async def test_a_fork_that_waits(served):
     """Without a terminal the command exits with 4, and prints how to answer."""
     run = await served.waiting("ask")
