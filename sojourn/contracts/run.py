@@ -137,7 +137,7 @@ class RunOutput(Record):
     def _with_text(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
         is_for_history = info.exclude_defaults and not info.context
-        if self.error is None:
+        if self.error is None and not self.may_have_acted:
             written.pop("may_have_acted", None)
         return written if is_for_history or info.include is not None else {**written, "text": self.text}
 
