@@ -122,7 +122,8 @@ def repair_calls(
 ) -> PlanResult | None:
     """Return the refused calls of the last step, with payloads that `repair_payload` could repair; None if there are none.
 
-    A call that has already failed is not made again. A person's answer to the question of `clarification_for` is used.
+    A call that has already failed is not made again, and no call that may have taken effect (`RetryHint.outcome_unknown`) is
+    made with other arguments. A person's answer to the question of `clarification_for` is used.
     """
     return Repairs(turn, defaults, max_repairs).again()
 
@@ -148,6 +149,7 @@ def clarification_for(
 ) -> PlanResult | None:
     """Return a question to a person about the missing fields of a refused call; None if no person may be asked or could help.
 
+    None too for a call that may have taken effect without them (`RetryHint.outcome_unknown`).
     `repair_calls` uses the answer if it has the same defaults.
     """
     return Repairs(turn, defaults, max_repairs).ask()

@@ -8,6 +8,8 @@ import pytest
 from sojourn import (
     Agent,
     App,
+    CallFailed,
+    Case,
     Client,
     InputForm,
     InputRequired,
@@ -20,6 +22,7 @@ from sojourn import (
     ToolResult,
     Toolset,
     Worker,
+    flow,
     http_client,
     network_faults,
 )
@@ -191,3 +194,51 @@ async def test_a_repetition_that_never_began_had_no_effect(serve, status_when):
         assert cut.error.without_effect
         assert not cut.error.outcome_unknown
         assert "had no effect" in cut.error.message
+
+
+@pytest.mark.parametrize("way", ["defaults", "person", "policy"])
+async def test_no_repair_changes_the_arguments_of_a_payment_in_doubt(temporal_address, until, traces, way):
+    """A deploy adds a required field after a lost answer: nobody fills it in, and the flow gets `CallFailed` with `outcome_unknown`."""
+    caught = list[CallFailed]()
+    fields = {"desk.bank.pay": {"purpose": "rent"}} if way == "defaults" else {}
+
+    @flow(defaults=fields)
+    def clerk(case: Case) -> str:
+        """Pay."""
+        try:
+            return case.call("desk.bank.pay", payment="p", amount=30, step="pay")
+        except CallFailed as failed:
+            caught.append(failed)
+            return "in doubt"
+
+    policy = RunPolicy(
+        interrupts_allowed=True, on_missing_fields="await_clarification" if way == "policy" else "resume"
+    )
+
+    def app(*, purpose: bool) -> App:
+        tools = Toolset("desk.bank")
+
+        async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
+            """Pay."""
+            return await post(bank, payment, amount, meta)
+
+        async def pay_for(payment: str, amount: float, purpose: str, meta: ToolCallMeta) -> str:
+            """Pay."""
+            return await post(bank, payment, amount, meta)
+
+        attempts = Retry(max_attempts=5, initial_interval=timedelta(seconds=3))
+        tools.tool(name="pay", idempotent=True, retry=attempts)(pay_for if purpose else pay)
+        return App(agents=[Agent("test.agent", planner=clerk, uses=[tools], policy=policy)])
+
+    async with Bank.of(p=["lost"]) as bank:
+        client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+        async with Worker(app(purpose=False), client):
+            run = await client.start("test.agent", "pay")
+            await until(lambda: bank.counts)
+        async with Worker(app(purpose=True), client):
+            assert (await run.result()).text == "in doubt"
+            assert caught[0].outcome_unknown
+            assert "takes these arguments no more" in caught[0].result.retry_hint.message
+            assert "may have taken effect" in str(caught[0])
+            assert len(bank.requests["p"]) == 1
+            await traces(run).check()

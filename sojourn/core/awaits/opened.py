@@ -227,9 +227,13 @@ def input_response(answer: Clarified | None) -> dict[str, Any]:
 
 
 def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
-    """The question about the last call that lacks required fields, or None."""
-    lacking = [result.retry_hint for result in results if lacks_fields(result)]
-    return lacking[-1].question() if lacking and lacking[-1] else None
+    """The question about the last call that lacks required fields, or None.
+
+    With further fields a call is another effect, so no one is asked about a call that may have taken effect without them.
+    """
+    hints = [result.retry_hint for result in results if lacks_fields(result)]
+    lacking = [hint for hint in hints if hint and not hint.outcome_unknown]
+    return lacking[-1].question() if lacking else None
 
 
 def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from sojourn.contracts import raised
+from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
@@ -110,12 +111,18 @@ def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResu
     if hint is not None:
         after = hint.retry_after
         when = f" in {after.total_seconds():g} s" if after is not None else ""
-        again = (
-            f"Make exactly the same call again{when}: it is the same effect, and does not happen twice. "
-            "Use no other tool and no other arguments for it."
-            if repeatable
-            else "Do not repeat it: first check what happened."
-        )
+        if hint.reason in (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS):
+            again = (
+                "Its tool takes these arguments no more, and with other arguments it is another effect, which would happen "
+                "a second time. Do not call it with others: first check what happened, with a tool that only reads or by asking a person."
+            )
+        elif repeatable:
+            again = (
+                f"Make exactly the same call again{when}: it is the same effect, and does not happen twice. "
+                "Use no other tool and no other arguments for it."
+            )
+        else:
+            again = "Do not repeat it: first check what happened."
         text = f"{hint.tool} failed, and may have taken effect: its outcome is unknown. {again}"
         changes["retry_hint"] = hint.model_copy(
             update={"message": clip(text, _MAX_MESSAGE), "outcome_unknown": True}

@@ -181,10 +181,15 @@ class Repairs:
             yield self._step.in_place_of(result, other)
 
     def _failed(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
-        """The calls that failed for one of these reasons and may be repeated."""
+        """The calls that failed for one of these reasons and may be repeated.
+
+        With other arguments a call is another effect, so none is mended whose earlier attempt may have taken effect.
+        """
         for result in self._step.results:
             hint = result.retry_hint
             if not self._may_call or not result.error or hint is None or hint.reason not in reasons:
+                continue
+            if reasons == _MENDABLE and self._may_have_acted(result):
                 continue
             readable = hint.tool == result.name in self._specs and self._step.sent(result) is not None
             if (readable or reasons == _AWAY) and len(self._step.tried(result)) <= self._max_repairs:

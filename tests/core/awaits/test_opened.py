@@ -4,11 +4,19 @@ from datetime import timedelta
 
 import pytest
 
-from sojourn import AwaitExternalTools, ExternalCall, ToolRequest
+from sojourn import (
+    AwaitExternalTools,
+    ExternalCall,
+    FieldIssue,
+    RetryHint,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+)
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputForm, InputRequired
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.opened import external_wait, input_response, input_wait
+from sojourn.core.awaits.opened import external_wait, input_response, input_wait, question_for
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -96,3 +104,18 @@ def test_a_tools_form_becomes_a_question(form: dict, fields: list[str]) -> None:
 def test_an_answer_becomes_an_mcp_response(answer: Clarified | None, response: dict) -> None:
     """The action is `accept` with the values, `decline`, or `cancel` when nobody answered."""
     assert input_response(answer) == response
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_nobody_is_asked_for_fields_of_a_call_that_may_have_taken_effect(unknown: bool) -> None:
+    """The answer would make the call with other arguments, which is another effect."""
+    issue = FieldIssue(field="purpose", constraint="missing_field")
+    hint = RetryHint(
+        reason="missing_fields",
+        tool="desk.bank.pay",
+        issues=[issue],
+        missing_fields=["purpose"],
+        outcome_unknown=unknown,
+    )
+    result = ToolResult(name="desk.bank.pay", error=ToolError(message="no"), retry_hint=hint)
+    assert (question_for([result]) is None) is unknown

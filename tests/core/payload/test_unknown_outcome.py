@@ -44,6 +44,21 @@ def test_what_may_be_repeated():
     assert not may_repeat(spec(idempotent=False))
 
 
+@pytest.mark.parametrize("reason", ["missing_fields", "invalid_arguments"])
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_arguments_that_the_tool_takes_no_more_are_not_changed(reason, repeatable):
+    """With other arguments it is another effect, whatever the tool is declared to be; the hint says what to do instead."""
+    hint = RetryHint(reason=reason, tool="test.bank.pay")
+    said = outcome_unknown(
+        ToolResult(error=ToolError(message="no"), retry_hint=hint), repeatable=repeatable
+    ).retry_hint
+    assert "takes these arguments no more" in said.message
+    assert said.message.endswith(
+        "first check what happened, with a tool that only reads or by asking a person."
+    )
+    assert "same call again" not in said.message
+
+
 @pytest.mark.parametrize("repeatable", [True, False])
 def test_a_result_says_it_once(repeatable):
     """Error and hint say it, in a field and in words; the hint says whether the same call may be made again."""
