@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from sojourn.authoring.agent import ExportedTool
-from sojourn.authoring.app import App
-from sojourn.authoring.runnable import Runnable
+from sojourn.authoring.app import AnyTool, App
 from sojourn.contracts.approval import ApprovalPolicy, ApprovalRule
+from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tasks import ApprovalTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import approvers_of, confirmation_of
@@ -29,16 +29,27 @@ async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> 
     agent_id, shown, spec_digest = task.agent_id, task.shown, task.spec_digest
     tools = app.tools_of(agent_id)
     tool = tools.get(call.name)
-    if tool is None or isinstance(tool, ExportedTool):
+    if tool is None:
         if not spec_digest or app.why_unknown(agent_id, call.name):
             return None
         return _gone(call, refusal(call, hints.unknown_tool(call.name, list(tools))))
     changes = changes_since(shown, spec_digest, tool.spec)
-    return await _asked_again(tool, call, changes, task.rules) if changes else None
+    if not changes:
+        return None
+    if not _is_carried_out_alike(shown, tool.spec):
+        return refusal(call, hints.changed_since_shown(call.name, changes))
+    return await _asked_again(tool, call, changes, task.rules)
+
+
+def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
+    """Whether the call, as it was planned, would be carried out by what implements the tool now: by a worker, or by this agent."""
+    if spec.kind == "agent" or (shown is not None and shown.kind == "agent"):
+        return shown is not None and (shown.kind, shown.agent_id) == (spec.kind, spec.agent_id)
+    return True
 
 
 async def _asked_again(
-    tool: Runnable, call: ToolRequest, changes: Sequence[str], rules: list[ApprovalRule]
+    tool: AnyTool, call: ToolRequest, changes: Sequence[str], rules: list[ApprovalRule]
 ) -> ToolResult:
     """A result with the confirmation to open, or without one where the arguments do not fit the tool any more, or nobody may approve it.
 

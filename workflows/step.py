@@ -80,6 +80,9 @@ from .tool_activity import (
 from .unread import WRONG_FIGURES, refused_by_hand
 from .versions import patched
 
+_EVERY_CALL = "every-approval-checked"
+"""Approvals of calls of agents are checked too, as those of calls that a worker executes."""
+
 
 class Step:
     """The calls of one plan, with the run they belong to.
@@ -114,6 +117,8 @@ class Step:
         self._carried_out: set[str] = set()
         self._at_work: set[str] = set()
         """Ids of the calls that a worker or a child run may have begun to carry out."""
+        self._checked_at: dict[str, datetime] = {}
+        """When the approvals of calls were checked, by id."""
         self._unknown: set[str] = set()
         """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
         self._results = 0
@@ -326,17 +331,31 @@ class Step:
         """None where an approval holds; else the call's result. The sender of the approval is told which."""
         if known := self._next(call):
             return known.result
-        if dispatch.kind not in ("activity", "local") or not self._awaits.is_to_be_checked(await_id):
+        by_worker = dispatch.kind in ("activity", "local")
+        if not self._awaits.is_to_be_checked(await_id) or not (by_worker or patched(_EVERY_CALL)):
             self._awaits.judge(await_id, None)
             self._keep(call, Past())
             return None
         try:
-            found = await check_approval(await_id, task, self._awaits.room)
+            found = await check_approval(await_id, task, self._awaits.room, is_last=not by_worker)
         except asyncio.CancelledError:
             self._awaits.judge(await_id, None)
             raise
+        self._checked_at[call.tool_call_id] = workflow.now()
         self._awaits.judge(await_id, found)
         self._keep(call, Past(result=found))
+        return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
+
+    async def _void_by_now(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | None:
+        """The result of a call of an agent whose tool was changed since it was shown, before its child run starts; or None.
+
+        A worker that executes a tool compares by itself. So does this, if the call had to wait since its approval was checked,
+        or needed none.
+        """
+        confirm, now = dispatch.confirm, workflow.now()
+        if confirm is None or self._checked_at.get(call.tool_call_id) == now or not patched(_EVERY_CALL):
+            return None
+        found = await check_approval(confirm.id, task, self._awaits.room, is_last=True)
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     def _asks(self, confirm: AwaitConfirmation) -> bool:
@@ -370,7 +389,9 @@ class Step:
             async with self._slots:
                 with await self._awaits.room.for_answer():
                     await self._awaits.while_paused()
-                    return self._no_room(call) or await self._child(call, dispatch)
+                    if refused := self._no_room(call) or await self._void_by_now(call, dispatch, task):
+                        return refused
+                    return await self._child(call, dispatch)
         if dispatch.kind == "external":
             return await self._supplied(call, dispatch)
         if dispatch.result is not None:

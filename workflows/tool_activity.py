@@ -119,10 +119,18 @@ def may_move(error: BaseException) -> bool:
     return is_at_wrong_worker(error) and not (is_stopped() or (task and task.cancelling()))
 
 
-async def check_approval(await_id: str, task: ToolTask, room: Room) -> ToolResult | None:
+async def check_approval(
+    await_id: str, task: ToolTask, room: Room, *, is_last: bool = False
+) -> ToolResult | None:
     """The result of an approved call whose tool is not the one that was shown; None where the approval holds.
 
     A check that fails decides nothing: `ExecuteToolActivity` compares too.
+
+    Args:
+        await_id: The confirmation that was answered.
+        task: The call.
+        room: The room in the run's history.
+        is_last: Whether nothing compares after this check, as for a call of an agent: then it is repeated until a worker has compared.
     """
     shown = ApprovalTask(
         name=task.name,
@@ -134,7 +142,7 @@ async def check_approval(await_id: str, task: ToolTask, room: Room) -> ToolResul
         rules=task.rules,
     )
     try:
-        result = await _check(await_id, shown, room)
+        result = await _check(await_id, shown, room, attempts=0 if is_last else 1)
     except (ActivityError, ApplicationError):
         stop_if_canceled()
         return None
@@ -157,12 +165,12 @@ async def judge_approver(task: ApproverTask) -> str | None:
     return None if verdict.allowed else verdict.why
 
 
-async def _check(await_id: str, shown: ApprovalTask, room: Room) -> ToolResult:
+async def _check(await_id: str, shown: ApprovalTask, room: Room, *, attempts: int) -> ToolResult:
     """Execute the check, as an ordinary activity: an update waits for it, and a workflow task with a waiting update cannot begin anew, as a split local result may need."""
     options: dict[str, Any] = {
         "result_type": ToolResult,
         "start_to_close_timeout": CHECK_LIMIT,
-        "retry_policy": RetryPolicy(maximum_attempts=1),
+        "retry_policy": RetryPolicy(maximum_attempts=attempts, maximum_interval=CHECK_LIMIT),
         "summary": shown.name,
     }
     if patched("approvals-checked-by-activity", since=2):

@@ -480,3 +480,62 @@ async def test_a_deploy_between_approval_and_call_is_noticed_by_the_call(deploye
     assert done == ["a"]
     kinds = [event.type async for event in here.run.events()]
     assert kinds.count("tool_start") == kinds.count("tool_end") == 1
+
+
+ANA, FIN, CEO = (
+    Principal(subject=name, roles=roles)
+    for name, roles in (("ana", ["user"]), ("fin", ["finance"]), ("cleo", ["ceo"]))
+)
+PAY = ToolRequest(name="pay.desk.pay", payload={"text": "7"}, tool_call_id="c1")
+
+
+def with_payer(done: list[str], *, agent_id: str = "pay.agent", **options: Any) -> App:
+    """A release in which a call is a child run of another agent."""
+
+    async def pay(turn):
+        done.append(turn.messages[-1].text)
+        return PlanResult.final("paid")
+
+    payer = Agent(agent_id, planner=pay, description="Pay.")
+    desk = payer.export("pay.desk", tools=[AgentTool("pay", args=Question, user=lambda q: q.text, **options)])
+    return App(agents=[Agent("test.agent", planner=planner([PAY]), uses=[desk], policy=ASKS), payer])
+
+
+@pytest.mark.parametrize("when", ["before the approval", "after it"])
+async def test_a_changed_call_of_an_agent_is_asked_about_again(deployed, status_when, traces, when):
+    """A deploy voids the approval of an agent's call by the rule of all calls, also while the approved call waits to begin."""
+    done: list[str] = []
+    here = await deployed(with_payer(done, approvers=["finance"]))
+    if when == "after it":
+        async with Worker(with_payer(done, approvers=["finance"]), here.client):
+            await here.run.pause()
+            await here.run.approve(here.wait, principal=FIN)
+    async with Worker(with_payer(done, approvers=["ceo"], four_eyes=True), here.client):
+        if when == "after it":
+            await here.run.resume()
+        else:
+            told = await void(here.run, here.wait, principal=FIN)
+            assert "approvers: finance → ceo" in str(told)
+        again = await asked_again(status_when, here.run)
+        assert (again.approvers, again.four_eyes, done) == (["ceo"], True, [])
+        with pytest.raises(NotApprover):
+            await here.run.approve(again, principal=FIN)
+        await here.run.approve(again, principal=CEO)
+        assert (await here.run.result()).text == "paid"
+        events = [event async for event in here.run.events()]
+        kinds = [event.type for event in events]
+        assert kinds.count("await_confirmation") == 2
+        assert kinds.count("tool_start") == kinds.count("tool_end") == 1
+        await traces(here.run).check()
+    assert done == ["7"]
+
+
+async def test_a_call_of_another_agent_by_now_does_not_run(deployed, traces):
+    """The run would start the agent of its plan, so nobody is asked about the other one: the planner calls again."""
+    done: list[str] = []
+    here = await deployed(with_payer(done, approvers=["finance"]))
+    async with Worker(with_payer(done, agent_id="pay.other", approvers=["finance"]), here.client):
+        assert (await void(here.run, here.wait, principal=FIN)).await_id is None
+        assert "agent: pay.agent → pay.other" in (await here.run.result()).text
+        await traces(here.run).check()
+    assert done == []

@@ -326,9 +326,10 @@ class StepFold:
 
     def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
         """Take in the check of an approval; where it is void, the call did not begin."""
-        call = self._approved.pop(await_id, None)
+        call = self._approved.get(await_id) or self._released(await_id)
         if call is None or result.error is None:
             return
+        self._approved.pop(await_id, None)
         result = outcomes.attach_call(call, result, self._fold.run_id)
         opened = self.local.pop(call.tool_call_id, None)
         if opened:  # its start is told
@@ -338,6 +339,14 @@ class StepFold:
         self.asking.pop(call.tool_call_id, None)
         since = self._began_before(call) or record.time
         yield from self._voided(record, opened or OpenCall(call, since), result)
+
+    def _released(self, await_id: str) -> ToolRequest | None:
+        """The call of an agent that has this confirmation, was not asked about, and has not begun; it is checked before its child run starts."""
+        for call in self.unstarted.values():
+            confirm = self._confirms.get(call.tool_call_id)
+            if confirm is not None and confirm.id == await_id:
+                return call
+        return None
 
     def _voided(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
         """Ask about a call again whose approval is void, or answer it."""
