@@ -310,6 +310,7 @@ class Step:
             return None
         if not (self._asked_before(call) or self._asks(confirm)):
             self._note_approval(call, approval_by_release(self._awaits.waits.release_of(confirm)))
+            self._awaits.waits = self._awaits.waits.bound(confirm)
             return None
         self._show(call, "waiting")
         decided = await self._answer_to(call, with_payload(confirm, call))
@@ -332,7 +333,7 @@ class Step:
         if known := self._next(call):
             return known.result
         by_worker = dispatch.kind in ("activity", "local")
-        if not self._awaits.is_to_be_checked(await_id) or not (by_worker or patched(_EVERY_CALL)):
+        if not self._awaits.is_to_be_checked(await_id) or not (by_worker or patched(_EVERY_CALL, since=4)):
             self._awaits.judge(await_id, None)
             self._keep(call, Past())
             return None
@@ -353,13 +354,19 @@ class Step:
         or needed none.
         """
         confirm, now = dispatch.confirm, workflow.now()
-        if confirm is None or self._checked_at.get(call.tool_call_id) == now or not patched(_EVERY_CALL):
+        if (
+            confirm is None
+            or self._checked_at.get(call.tool_call_id) == now
+            or not patched(_EVERY_CALL, since=4)
+        ):
             return None
         found = await check_approval(confirm.id, task, self._awaits.room, is_last=True)
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     def _asks(self, confirm: AwaitConfirmation) -> bool:
         waits = self._awaits.waits
+        if waits.asks(confirm) and not waits.asks(confirm, by_name=True):
+            return patched("released-as-seen", since=4)
         return waits.asks(confirm) and (not waits.names(confirm) or patched("released-as-shown"))
 
     def _asked_again(
@@ -367,10 +374,10 @@ class Step:
     ) -> AwaitConfirmation:
         """The confirmation to ask for of a call whose tool was changed, and whose approval is void.
 
-        A tool that a person has released by its name may be another one: its approval stays, and the call runs.
+        Nobody is asked if a person has released the tool as it is now: then the call runs.
         """
         stop_if_canceled()
-        unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown")
+        unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown", since=4)
         again = asked_about_again(asked, first, unknown=unknown)
         if self._asks(again) and not self._is_told(call):
             self._void(first)

@@ -12,7 +12,7 @@ from temporalio import workflow
 
 __all__ = ["TELLS_DOUBT", "VERSION", "patched"]
 
-VERSION = 3
+VERSION = 4
 """The present version. Changes after it are patches, until a release raises it."""
 
 TELLS_DOUBT = "error-tells-doubt"

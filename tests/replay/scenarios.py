@@ -26,6 +26,7 @@ from sojourn import (
     PlanResult,
     Principal,
     RateLimited,
+    Retry,
     RetryHint,
     Run,
     RunError,
@@ -40,6 +41,7 @@ from sojourn import (
     ToolRequest,
     ToolResult,
     Toolset,
+    ToolUnavailable,
     Turn,
     Usage,
     WithArtifacts,
@@ -215,6 +217,19 @@ async def wipe_near(disk: str) -> str:
     return f"wiped {disk}"
 
 
+@tools.tool(destructive=True, idempotent=True, retry=Retry(initial_interval=timedelta(seconds=2)))
+async def wipe_in_doubt(disk: str, meta: ToolCallMeta) -> str:
+    """Destroy; the answer of the first attempt is lost."""
+    if meta.attempt == 1 and meta.approval and not meta.approval.await_id.endswith("#2"):
+        lost.append(meta.run_id)
+        raise ToolUnavailable("no answer", outcome_unknown=True)
+    return f"wiped {disk}"
+
+
+lost: list[str] = []
+"""The runs whose call has lost an answer."""
+
+
 @tools.tool
 async def needy(meta: ToolCallMeta) -> str:
     """Ask a person in the middle."""
@@ -387,7 +402,7 @@ async def approve_and_deny(run: Run) -> None:
 @contextlib.contextmanager
 def changed() -> Iterator[None]:
     """Declare the tools that destroy otherwise, as a deploy does."""
-    shown = [(tool, tool.spec) for tool in (wipe, wipe_near)]
+    shown = [(tool, tool.spec) for tool in (wipe, wipe_near, wipe_in_doubt)]
     for tool, spec in shown:
         annotations = spec.annotations.model_copy(update={"open_world": True})
         tool.spec = spec.model_copy(update={"annotations": annotations})
@@ -418,6 +433,36 @@ async def approve_before_a_change(run: Run) -> None:
         await run.resume()
         for wait in await waits(run, 2):
             await run.approve(wait.id)
+        await event(run, "run_stream_end")
+
+
+async def approve_after_a_lost_answer(run: Run) -> None:
+    """Approve a call whose tool is changed after its first attempt, then what is asked again."""
+    (wait,) = await waits(run)
+    await run.approve(wait.id)
+    while run.id not in lost:
+        await asyncio.sleep(0.02)
+    with changed():
+        (wait,) = await waits(run)
+        await run.approve(wait.id)
+        await event(run, "run_stream_end")
+
+
+async def approve_all(run: Run) -> None:
+    """Approve what is open."""
+    for wait in await waits(run):
+        await run.approve(wait.id)
+
+
+async def release_before_a_change(run: Run) -> None:
+    """Stop the asking about a tool that is changed before its open call begins, then approve what is asked again."""
+    await waits(run)
+    await run.pause()
+    await run.stop_asking("replay.tools.wipe")
+    with changed():
+        await run.resume()
+        (wait,) = await waits(run)
+        await run.approve(wait.id)
         await event(run, "run_stream_end")
 
 
@@ -800,7 +845,7 @@ SCENARIOS = {
     "forked_call": Scenario(
         [calls(call("wipe", "w1", disk="a"), call("add", "c1", a=1, b=2)), FINAL],
         policy=ASKING,
-        deed=approve_one,
+        deed=approve_all,
         fork=fork_with_other_arguments,
     ),
     "conversation_of_two": Scenario(
@@ -1037,6 +1082,19 @@ SCENARIOS = {
         [calls(call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b")), FINAL],
         policy=ASKING,
         deed=approve_before_a_change,
+    ),
+    "asked_again_in_doubt": Scenario(
+        [calls(call("wipe_in_doubt", "c1", disk="a")), FINAL],
+        policy=ASKING,
+        deed=approve_after_a_lost_answer,
+    ),
+    "asked_again_after_a_release": Scenario(
+        [calls(call("wipe", "c1", disk="a")), FINAL], policy=ASKING, deed=release_before_a_change
+    ),
+    "approved_child": Scenario(
+        [calls(ToolRequest(name="replay.helpers.ask", payload={"topic": "x"}, tool_call_id="c1")), FINAL],
+        policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy(asks_for="everything")),
+        deed=approve_all,
     ),
     "approval_expires": Scenario(
         [calls(call("wipe", "c1", disk="a"), call("add", "c2", a=1, b=1)), FINAL],

@@ -45,8 +45,9 @@ def report(turn):
     return PlanResult.final(" | ".join(str(r.error or r.result) for r in results))
 
 
-def planner(*steps: list[ToolRequest]) -> ScriptedPlanner:
-    return ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps or ([WIPE],)), report])
+def planner(*steps: list[ToolRequest] | PlanResult) -> ScriptedPlanner:
+    plans = [step if isinstance(step, PlanResult) else PlanResult.calls(*step) for step in steps or ([WIPE],)]
+    return ScriptedPlanner([*plans, report])
 
 
 def release(done: list[str], *, force: bool | None = None, steps=(), rules=(), **options: Any) -> App:
@@ -371,17 +372,50 @@ async def test_an_approval_for_the_run_covers_the_tool_as_it_was_shown(deployed,
     assert await traces(here.run).failed_tasks() == []
 
 
-async def test_a_tool_that_is_released_by_its_name_runs_as_it_is_now(deployed, traces):
-    """`stop_asking` covers a tool whatever a deploy changed, and no note says that the call did not run."""
+@pytest.mark.parametrize("named", ["test.disks.*", "test.disks.wipe"])
+async def test_a_tool_that_is_released_by_its_name_is_asked_about_once_it_was_changed(
+    deployed, status_when, traces, named
+):
+    """`stop_asking` holds for a tool as it was; a release of the changed tool lets its further calls run unasked."""
     done: list[str] = []
-    here = await deployed(release(done))
-    async with Worker(release(done, open_world=True), here.client):
-        await here.run.stop_asking("test.disks.*")
-        assert (await here.run.result()).text == "wiped a"
-    assert done == ["a"]
-    notes = [event.text async for event in here.run.events() if event.type == "planner_note"]
-    assert notes == ["test.disks.*: approved for the rest of the run"]
-    assert await traces(here.run).failed_tasks() == []
+    steps = ([WIPE], [WIPE.model_copy(update={"tool_call_id": "c2"})])
+    here = await deployed(release(done, steps=steps))
+    async with Worker(release(done, steps=steps, open_world=True), here.client):
+        await here.run.stop_asking(named)
+        again = await asked_again(status_when, here.run)
+        assert (done, again.changes) == ([], ["open_world: not declared → yes"])
+        await here.run.stop_asking(named)
+        assert (await here.run.result()).text == "wiped a | wiped a"
+        await traces(here.run).check()
+    assert done == ["a", "a"]
+
+
+async def test_a_release_by_name_holds_for_the_tool_that_ran_by_it(temporal_address, status_when, traces):
+    """If no call had shown the tool, the release holds for what it was when it first ran by it."""
+    done: list[str] = []
+    later = WIPE.model_copy(update={"tool_call_id": "c2"})
+    steps = (PlanResult.ask("First?"), [WIPE], PlanResult.ask("Second?"), [later])
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+
+    async def answer(question: str) -> None:
+        await status_when(
+            run, lambda status: [getattr(w, "question", "") for w in status.awaits] == [question]
+        )
+        await run.answer("yes")
+
+    async with Worker(release(done, steps=steps), client):
+        run = await client.start("test.agent", "go")
+        await status_when(run, lambda status: status.awaits)
+        await run.stop_asking("test.disks.*")
+        await answer("First?")
+        await status_when(run, lambda status: done and status.awaits)
+    async with Worker(release(done, steps=steps, open_world=True), client):
+        await answer("Second?")
+        wait = await asked_again(status_when, run, "confirm-c2")
+        assert done == ["a"]
+        await run.approve(wait)
+        assert (await run.result()).text == "wiped a | wiped a"
+        await traces(run).check()
 
 
 async def test_a_signal_is_no_exception(deployed, status_when, traces):

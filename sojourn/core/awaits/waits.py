@@ -58,6 +58,12 @@ class Released:
     """When; only the run itself records that."""
     turn: int = 0
     """The turn of a conversation in which it was made."""
+    seen: Mapping[str, ShownTool] = field(default_factory=dict[str, ShownTool])
+    """For tools that were released by name: what each was, by id, when one of its calls was open or first ran by the release."""
+
+    def shown_of(self, tool: str) -> ShownTool | None:
+        """What a tool was when it was released, as far as that is known."""
+        return self.shown or self.seen.get(tool)
 
 
 @dataclass(frozen=True)
@@ -170,24 +176,49 @@ class Waits:
             for wait in self.open.values()
             if isinstance(wait, AwaitConfirmation) and self._covers(released, wait)
         ]
+        if released.shown is None:
+            freed = [self.open[decision.await_id] for decision in settled]
+            seen = {
+                wait.tool: wait.shown for wait in freed if isinstance(wait, AwaitConfirmation) and wait.shown
+            }
+            released = changed(released, seen=seen)
         after = changed(self, releases=(*self.releases, released))
         for decision in settled:
             after = after.closed(decision.await_id, decision)
         return after, settled
 
-    def asks(self, confirm: AwaitConfirmation) -> bool:
-        """Whether a person still has to be asked about this call."""
-        return self.release_of(confirm) is None
+    def bound(self, confirm: AwaitConfirmation) -> "Waits":
+        """The waits in which the release by which a call runs unasked holds for its tool as it is now, and no longer by name alone."""
+        release = self.release_of(confirm)
+        if release is None or confirm.shown is None or release.shown_of(confirm.tool) is not None:
+            return self
+        seen = changed(release, seen={**release.seen, confirm.tool: confirm.shown})
+        return changed(self, releases=tuple(seen if each is release else each for each in self.releases))
 
-    def release_of(self, confirm: AwaitConfirmation) -> Released | None:
-        """The newest release by which a call runs unasked; None where a person has to be asked."""
-        return next((each for each in reversed(self.releases) if self._covers(each, confirm)), None)
+    def asks(self, confirm: AwaitConfirmation, *, by_name: bool = False) -> bool:
+        """Whether a person still has to be asked about this call; see `release_of`."""
+        return self.release_of(confirm, by_name=by_name) is None
 
-    def _covers(self, released: Released, wait: AwaitConfirmation) -> bool:
+    def release_of(self, confirm: AwaitConfirmation, *, by_name: bool = False) -> Released | None:
+        """The newest release by which a call runs unasked; None where a person has to be asked.
+
+        Args:
+            confirm: The question that the call has otherwise.
+            by_name: Whether a release by name counts whatever became of the tool, as in earlier versions.
+        """
+        newest = reversed(self.releases)
+        return next((each for each in newest if self._frees(each, confirm, by_name=by_name)), None)
+
+    def _frees(self, released: Released, confirm: AwaitConfirmation, *, by_name: bool) -> bool:
+        """Whether a call runs unasked by a release: a call whose tool was changed since it was planned, only by one of the tool as it is now."""
+        is_known = not confirm.changes or released.shown_of(confirm.tool) is not None
+        return (by_name or is_known) and self._covers(released, confirm, by_name=by_name)
+
+    def _covers(self, released: Released, wait: AwaitConfirmation, *, by_name: bool = False) -> bool:
         """Whether a release counts for a call: of this turn, by somebody who may approve it, and of the tool as it was shown."""
         if wait.stop_asking == "never" or (wait.stop_asking == "turn" and released.turn != self.turn):
             return False
-        return _fits(released, wait) and may_decide(wait, released.principal)
+        return _fits(released, wait, by_name=by_name) and may_decide(wait, released.principal)
 
     def names(self, confirm: AwaitConfirmation) -> bool:
         """Whether the call's tool was released, even if it was changed since."""
@@ -305,8 +336,9 @@ class _Parts:
         return changed(self, done=self.done | {tool_call_id})
 
 
-def _fits(released: Released, wait: AwaitConfirmation) -> bool:
-    is_as_shown = released.shown is None or wait.shown is None or released.shown == wait.shown
+def _fits(released: Released, wait: AwaitConfirmation, *, by_name: bool) -> bool:
+    shown = released.shown if by_name else released.shown_of(wait.tool)
+    is_as_shown = shown is None or wait.shown is None or shown == wait.shown
     return is_as_shown and _names(released, wait)
 
 

@@ -203,9 +203,13 @@ class StepFold:
             self.set_at_work(call.tool_call_id)
             self.asking[call.tool_call_id] = (call, record.time)
             yield self._fold.event(record, ToolStartEvent, call=call)
-        elif dispatch.confirm and self._fold.state.waits.asks(dispatch.confirm):
+            return
+        if dispatch.confirm and self.waits.asks(dispatch.confirm):
             yield from self._ask(record, call, record.time, dispatch.confirm, dispatch.kind)
-        elif dispatch.kind == "local":
+            return
+        if dispatch.confirm:
+            self.waits = self.waits.bound(dispatch.confirm)
+        if dispatch.kind == "local":
             self.begin_local(record, call, record.time)
             yield self._fold.event(record, ToolStartEvent, call=call)
         elif dispatch.result is None:
@@ -377,6 +381,7 @@ class StepFold:
             yield self._fold.event(record, PlannerNoteEvent, text=note)
             yield from self._ask(record, call, opened.since, confirm, kind)
         else:
+            self.waits = self.waits.bound(confirm)
             yield from self._begin_approved(record, call, kind)
 
     def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
