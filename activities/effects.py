@@ -47,6 +47,15 @@ class _Open:
         return self.call.tool_call_id
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The effects that calls of a plan may repeat, by the index of the call."""
+
+    repeated: Mapping[int, _Open]
+    in_doubt: Mapping[int, _Open]
+    """Of calls that are equal to one that repeats the effect, so that nobody knows which of them is the repetition."""
+
+
 def knows_effects(task: PlanTask) -> bool:
     """Whether a call of the plan may repeat an effect."""
     return bool(task.unsettled or task.unexecuted or task.carried)
@@ -74,22 +83,25 @@ class Repetitions:
             calls: The plan's calls.
             dispatches: The dispatches of those that are admitted.
         """
-        first = await run_in_thread(lambda: self._found(calls, dispatches))
-        return [
-            await self._repeating(call, dispatch, first[at])
-            if at in first
-            else self._another(call, self._with_own_key(call, dispatch))
-            for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False))
-        ]
+        found = await run_in_thread(lambda: self._found(calls, dispatches))
+        marked: list[Dispatch] = []
+        for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
+            if at in found.repeated:
+                marked.append(await self._repeating(call, dispatch, found.repeated[at]))
+            elif at in found.in_doubt:
+                marked.append(await self._in_doubt(call, dispatch, found.in_doubt[at]))
+            else:
+                marked.append(self._another(call, self._with_own_key(call, dispatch)))
+        return marked
 
     # Find.
 
-    def _found(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> dict[int, _Open]:
-        """The effects that calls repeat, by the index of the call.
+    def _found(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> _Found:
+        """The effects that calls repeat.
 
         Of equal calls, each first gets the effect of its own id, or of the call in whose place it is.
         """
-        effects, found = self._effects(), dict[int, _Open]()
+        effects, found, by_id = self._effects(), dict[int, _Open](), list[_Open]()
         equal = dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             tool = self._tool(call)
@@ -101,6 +113,7 @@ class Repetitions:
             lambda _call, _effect: True,
         ]
         for is_it in ways:
+            by_id = list(found.values()) if is_it is ways[-1] else by_id
             for at, candidates in equal.items():
                 call = calls[at][0]
                 free = (each for each in candidates if each in effects and is_it(call, each))
@@ -111,7 +124,30 @@ class Repetitions:
             if one := next(_of_step(calls[at][0], effects), None):
                 found[at] = one
                 effects.remove(one)
-        return found
+        return _Found(found, self._doubts(calls, equal, found, by_id))
+
+    def _doubts(
+        self,
+        calls: Sequence[Planned],
+        equal: Mapping[int, Sequence[_Open]],
+        found: Mapping[int, _Open],
+        by_id: Sequence[_Open],
+    ) -> dict[int, _Open]:
+        """The effects in doubt that another call of the plan got, by the index of an equal call that got none.
+
+        If the other call got its effect by its id, that is the repetition. Otherwise either call may be it. A tool that must
+        not be repeated is called for neither.
+        """
+        doubts = dict[int, _Open]()
+        for at in equal.keys() - found.keys():
+            tool = self._tool(calls[at][1])
+            if tool is None or changes_nothing(tool.spec):
+                continue
+            is_strict = never_repeats(tool.spec)
+            for each in equal[at]:
+                if not each.unexecuted and (is_strict or each not in by_id):
+                    doubts.setdefault(at, each)
+        return doubts
 
     def _effects(self) -> list[_Open]:
         """The effects, first those that may have happened."""
@@ -174,6 +210,25 @@ class Repetitions:
         made = (each.call for each in self.task.carried if not each.unexecuted and _is_place(each.call, call))
         origin = next(made, None)
         return dispatch.model_copy(update={"confirm": about_other(confirm, origin)}) if origin else dispatch
+
+    async def _in_doubt(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
+        """The dispatch of a call beside an equal one that repeats an effect: a person decides, or it is not made yet.
+
+        An approved call is another effect, with a key of its own.
+        """
+        assert isinstance(call, ToolRequest)
+        tool, by_origin = self._tool(call), first.carried is not None
+        assert tool
+        is_strict = never_repeats(tool.spec)
+        made = self._with_own_key(call, dispatch)
+        if made.confirm is None and is_strict and self.dispatcher.may_ask:
+            made = await self.dispatcher.asking(call, made, tool, is_always=True)
+        if made.confirm:
+            return made.model_copy(update={"confirm": about_unknown(made.confirm, by_origin=by_origin)})
+        if made.kind == "answered":
+            return made
+        result = not_repeated(call, by_origin=by_origin, beside=not is_strict)
+        return Dispatch(kind="answered", result=result)
 
     def _effect(self, first: _Open) -> Effect:
         carried = first.carried

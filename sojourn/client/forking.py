@@ -262,7 +262,7 @@ async def fork_of(
         asked: The run, the point and the change.
         histories: The exported histories of the run's executions, in place of those on the server.
         storage: Where the beginning of a long run's transcript is.
-        app: The app whose tools check edited arguments, and say which of them only read.
+        app: The app whose tools check edited arguments, and say which of them only read, and what their arguments are.
 
     Raises:
         InvalidInput: The run has no such event, or the change does not fit there.
@@ -282,7 +282,10 @@ async def fork_of(
     if app is not None:
         agent_id = origin.points.fold.state.opening.agent_id
         tools = app.tools_of(agent_id).values()
-        origin.points.effects.reads = {tool.spec.id for tool in tools if changes_nothing(tool.spec)}
+        effects = origin.points.effects
+        effects.reads = {tool.spec.id for tool in tools if changes_nothing(tool.spec)}
+        effects.injected = {tool.spec.id: tool.spec.injected for tool in tools}
+        effects.validators = {tool.spec.id: tool.validator for tool in tools}
     fork = _forked(origin, asked)
     if isinstance(fork, str):
         raise InvalidInput(fork, run_id=asked.run_id)

@@ -1,7 +1,7 @@
 """The calls with an effect that a run has made, and those of them that a fork from an earlier point has to know."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sojourn.contracts.carried_effect import CarriedEffect
@@ -15,11 +15,16 @@ from sojourn.core.payload.arguments import arguments_digest
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.parse import ParseFault
 from sojourn.core.run.effects import MAX_UNSETTLED, has_effect, is_settled, is_unexecuted
+from sojourn.core.schema.defaults import with_defaults
+from sojourn.core.schema.validate import Validator
 
-__all__ = ["EffectsMade", "MadeCall"]
+__all__ = ["EffectsMade", "MadeCall", "acted"]
 
-MAX_ARGUMENTS = 500
+MAX_ARGUMENTS = 16_000
 """Most characters of a call's arguments that a fork carries in full; it carries the digest of larger ones."""
+
+MAX_ALL_ARGUMENTS = 64_000
+"""Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,10 @@ class EffectsMade:
     fold: Fold
     reads: Collection[str] = ()
     """The ids of tools that only read, as far as they are known: their calls are not carried."""
+    injected: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    """The injected fields of tools, by id, as far as they are known: they are no arguments of a call."""
+    validators: Mapping[str, Validator] = field(default_factory=dict[str, Validator])
+    """The validators of tools, by id, as far as they are known: digests are those of arguments with all defaults."""
     steps: int = 0
     """Number of steps so far."""
     made: dict[str, MadeCall] = field(default_factory=dict[str, MadeCall])
@@ -105,14 +114,23 @@ class EffectsMade:
             # A repetition is the effect that it repeats.
             if effect and effect.carried is not None:
                 if has_acted:
-                    before = [_acted(one) if one.call.tool_call_id == first else one for one in before]
+                    before = [acted(one) if one.call.tool_call_id == first else one for one in before]
             elif first in made:
-                made[first] = _acted(made[first]) if has_acted else made[first]
+                made[first] = acted(made[first]) if has_acted else made[first]
             elif first not in unsettled and (has_acted or first not in unexecuted):
-                key = effect.idempotency_key if effect else ""
-                one = _carried(each.call, key, key_run_id)
-                made[first] = one if has_acted else one.model_copy(update={"unexecuted": True})
-        return _newest([*before, *made.values()])
+                made[first] = _carried(each, unexecuted=not has_acted)
+        own = [
+            _carried(self.made[call_id], unexecuted=call_id not in unsettled)
+            for call_id in (*unsettled, *unexecuted)
+            if self.has_own_key(call_id) and call_id not in made
+        ]
+        return self._within(_newest([*before, *own, *made.values()]), key_run_id)
+
+    def has_own_key(self, call_id: str) -> bool:
+        """Whether a call that repeats nothing has a key by the run's own id: another call has the usual one."""
+        made = self.made.get(call_id)
+        effect = made.dispatch.effect if made else None
+        return effect is not None and effect.carried is None and effect.tool_call_id == call_id
 
     def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
         """The first calls of the effects that the run has had, or may have had, after a point; takes the arguments of `after`."""
@@ -121,6 +139,29 @@ class EffectsMade:
             for call_id, each in self._after(steps, again)
             if self.may_have_acted(call_id)
         }
+
+    def _within(self, effects: Sequence[CarriedEffect], key_run_id: str) -> tuple[CarriedEffect, ...]:
+        """The effects, with as many arguments in full as a fork carries: first of those that may have happened, of them the newest."""
+        within, left = list(effects), MAX_ALL_ARGUMENTS
+        for at in sorted(range(len(effects)), key=lambda at: (effects[at].unexecuted, -at)):
+            size = _size(effects[at].call)
+            if size > min(left, MAX_ARGUMENTS) and not effects[at].digest:
+                within[at] = self._digested(effects[at], key_run_id)
+            else:
+                left -= size
+        return tuple(within)
+
+    def _digested(self, effect: CarriedEffect, key_run_id: str) -> CarriedEffect:
+        call = effect.call
+        read = parsed_call(call, self.injected.get(call.name, ()))
+        bare = ToolRequest(name=call.name, tool_call_id=call.tool_call_id)
+        if isinstance(read, ParseFault):
+            return effect.model_copy(update={"call": bare, "digest": "unreadable"})
+        validator = self.validators.get(call.name)
+        arguments = with_defaults(validator, read.payload) if validator else read.payload
+        key = effect.idempotency_key or ToolCallMeta.key_of(key_run_id, read)
+        digest = arguments_digest(arguments)
+        return effect.model_copy(update={"call": bare, "digest": digest, "idempotency_key": key})
 
     def _after(self, steps: int, again: Collection[str]) -> Iterator[tuple[str, MadeCall]]:
         """The calls after a point that may have had an effect, or whose key a service may know."""
@@ -139,22 +180,16 @@ def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
     return tuple(each for at, each in enumerate(effects) if at not in dropped)
 
 
-def _acted(effect: CarriedEffect) -> CarriedEffect:
-    """The effect, which may have happened."""
+def acted(effect: CarriedEffect) -> CarriedEffect:
+    """An effect, once it may have happened."""
     return effect.model_copy(update={"unexecuted": False}) if effect.unexecuted else effect
 
 
-def _carried(call: ToolRequest, key: str, key_run_id: str) -> CarriedEffect:
-    size = len(call.raw) if call.raw is not None else len(json.dumps(call.payload))
-    if size <= MAX_ARGUMENTS:
-        return CarriedEffect(call=call, idempotency_key=key, step=True)
-    read = parsed_call(call)
-    bare = ToolRequest(name=call.name, tool_call_id=call.tool_call_id)
-    if isinstance(read, ParseFault):
-        return CarriedEffect(call=bare, digest="unreadable", idempotency_key=key, step=True)
-    return CarriedEffect(
-        call=bare,
-        digest=arguments_digest(read.payload),
-        idempotency_key=key or ToolCallMeta.key_of(key_run_id, read),
-        step=True,
-    )
+def _carried(made: MadeCall, *, unexecuted: bool) -> CarriedEffect:
+    effect = made.dispatch.effect
+    key = effect.idempotency_key if effect else ""
+    return CarriedEffect(call=made.call, idempotency_key=key, step=True, unexecuted=unexecuted)
+
+
+def _size(call: ToolRequest) -> int:
+    return len(call.raw) if call.raw is not None else len(json.dumps(call.payload))

@@ -24,7 +24,7 @@ from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import Waits
-from sojourn.core.history.effects_made import EffectsMade
+from sojourn.core.history.effects_made import EffectsMade, acted
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.run.active_time import ActiveTime
@@ -121,9 +121,14 @@ def _with_carried(
         carried=state.carried,
         key_run_id=key_run_id,
     )
-    acted = effects.acted_after(point.steps, again=again)
-    unexecuted = tuple(call_id for call_id in state.unexecuted if call_id not in acted)
-    state = changed(state, unexecuted=unexecuted) if unexecuted != state.unexecuted else state
+    had = effects.acted_after(point.steps, again=again)
+    unexecuted = tuple(call_id for call_id in state.unexecuted if call_id not in had)
+    # Those with keys of their own are carried with these: the fork's id would make other ones.
+    state = changed(
+        state,
+        unsettled=tuple(call_id for call_id in state.unsettled if not effects.has_own_key(call_id)),
+        unexecuted=tuple(call_id for call_id in unexecuted if not effects.has_own_key(call_id)),
+    )
     # What was changed, or what a conversation is told next, may be why a step has other arguments: it is another effect.
     is_same = change == Change() and not state.opening.conversation
     return changed(state, carried=carried if is_same else without_steps(carried)) if carried else state
@@ -281,33 +286,39 @@ def _settled(
         for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
     ]
     active = ActiveTime(budget=step.state.active.budget)
-    state = changed(step.state, limit=None, active=active, totals=RunTotals())
+    state = _unsettled(step.state, step, replaced, effects)
+    state = changed(state, limit=None, active=active, totals=RunTotals())
     safeguards = state.safeguards.settle(step.plan.calls, executed, now)
-    return _unsettled(state.settled(step.plan, executed, safeguards, now), step, replaced, effects)
+    return state.settled(step.plan, executed, safeguards, now)
 
 
 def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade) -> RunState:
-    """The state with the calls of a step that have no result: the origin may have carried them out, or may do so yet."""
-    without_result = [
-        call.tool_call_id
-        for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False)
-        if has_effect(dispatch)
-        and dispatch.effect is None
-        and call.tool_call_id not in step.results
-        and call.tool_call_id not in known
-    ]
-    unsettled = [
-        call_id
-        for call_id in without_result
-        if call_id not in effects.results or effects.may_have_acted(call_id)
-    ]
-    unexecuted = [call_id for call_id in without_result if effects.is_unexecuted(call_id)]
-    if not (unsettled or unexecuted):
-        return state
+    """The state with the effects of a step's calls that have no result: the origin may have carried them out, or may do so yet.
+
+    Args:
+        state: The state before the step, by which its plan counts the effects that its calls repeat.
+        step: The step.
+        known: The calls that the fork gives a result, or carries out again.
+        effects: What the origin has done.
+    """
+    unsettled, unexecuted = dict.fromkeys(state.unsettled), dict.fromkeys(state.unexecuted)
+    carried = dict(enumerate(state.carried))
+    for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False):
+        call_id, effect = call.tool_call_id, dispatch.effect
+        if not has_effect(dispatch) or call_id in step.results or call_id in known:
+            continue
+        first = effect.tool_call_id if effect else call_id
+        index = effect.carried if effect else None
+        if call_id not in effects.results or effects.may_have_acted(call_id):
+            if index is None:
+                unsettled.setdefault(first)
+                unexecuted.pop(first, None)
+            elif index in carried:
+                carried[index] = acted(carried[index])
+        elif effects.is_unexecuted(call_id) and index is None and first not in unsettled:
+            unexecuted.setdefault(first)
     return changed(
-        state,
-        unsettled=(*state.unsettled, *unsettled),
-        unexecuted=(*state.unexecuted, *unexecuted),
+        state, unsettled=tuple(unsettled), unexecuted=tuple(unexecuted), carried=tuple(carried.values())
     )
 
 

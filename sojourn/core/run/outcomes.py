@@ -88,20 +88,25 @@ def lost(call: ToolRequest, kind: str) -> ToolResult:
     )
 
 
-def not_repeated(call: ToolRequest, *, by_origin: bool) -> ToolResult:
-    """The result of a call that is not made, since an earlier one may have taken effect and its tool must not repeat it.
+def not_repeated(call: ToolRequest, *, by_origin: bool, beside: bool = False) -> ToolResult:
+    """The result of a call that is not made, since an earlier one may have taken effect.
 
     Args:
         call: The call.
         by_origin: Whether a fork's origin made the earlier one, after the fork's point.
+        beside: Whether an equal call of the same plan repeats the earlier one; otherwise the tool must not be repeated.
     """
     who = "the run from which this one was forked" if by_origin else "an earlier call with these arguments"
     had = "may have carried out this call already" if by_origin else "may have taken effect"
-    message = (
-        f"{call.name} was not called: {who} {had}, and the tool is declared idempotent=False, so that nothing repeats it. "
+    why = (
+        "and another call of this plan, with the same arguments, repeats that one. Once the other call has succeeded, or was "
+        "refused for certain, make this call again if it is meant to have its effect once more"
+        if beside
+        else "and the tool is declared idempotent=False, so that nothing repeats it. "
         "Find out whether it happened, with a tool that only reads or by asking a person, and go on by that. A run "
         "that may ask (interrupts_allowed=True) lets a person approve the call; other arguments are another effect"
     )
+    message = f"{call.name} was not called: {who} {had}, {why}"
     return failed(
         call, ToolError.new(message, code=NOT_REPEATED).model_copy(update={"outcome_unknown": True})
     )

@@ -512,7 +512,13 @@ class RunState:
             resume_messages = (*self.resume_messages, *(Message.user(text) for text in message.messages))
             sender = least_of(self.acts_for, message.principal) if message.principal else self.sender
             askers = askers_of(self.askers, message.principal)
-            state = changed(state, resume_messages=resume_messages, sender=sender, askers=askers).turn_begun()
+            state = changed(
+                state,
+                resume_messages=resume_messages,
+                sender=sender,
+                askers=askers,
+                carried=without_steps(self.carried),
+            ).turn_begun()
         return state, True
 
     # Turns of a conversation.

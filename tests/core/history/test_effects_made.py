@@ -9,8 +9,9 @@ from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.core.history.effects_made import EffectsMade, MadeCall
 from sojourn.core.history.fold import Fold
-from sojourn.core.payload.arguments import arguments_digest
+from sojourn.core.payload.arguments import arguments_digest, has_digest
 from sojourn.core.run.effects import MAX_UNSETTLED
+from sojourn.core.schema.validate import Validator
 
 DONE, REFUSED = ToolResult(result=1), ToolResult(error=ToolError(message="no"))
 
@@ -125,3 +126,38 @@ def test_what_is_carried_is_bounded() -> None:
     assert large.digest != arguments_digest(payload | {"amount": 31})
     call = ToolRequest(name="a.b.pay", payload=payload, tool_call_id="pay-1")
     assert large.idempotency_key == ToolCallMeta.key_of("run", call)
+    (same,) = after(made(), carried=(large,))
+    assert same == large
+
+
+def test_as_many_arguments_as_a_plan_holds_are_carried_in_full() -> None:
+    """The newest effects that may have happened keep theirs first; the others are known by their digests."""
+    calls = [(f"pay-{n}", DONE, Dispatch()) for n in range(9)]
+    carried = after(made(*calls, ("buy-9", AWAY, Dispatch()), payload={"text": "x" * 10_000}))
+    assert [each.call.tool_call_id for each in carried if not each.digest] == [
+        f"pay-{n}" for n in range(3, 9)
+    ]
+    assert all(each.idempotency_key for each in carried if each.digest)
+
+
+def test_the_digest_of_large_arguments_is_made_with_defaults_and_without_injected_fields() -> None:
+    """If the app is known, whoever spells out a default, or makes up an injected field, makes the same call."""
+    payload = {"text": "x" * 20_000, "desk": "made up"}
+    effects = made(("pay-1", DONE, Dispatch()), payload=payload)
+    schema = {"type": "object", "properties": {"text": {}, "a": {"default": 1}, "b": {"default": 2}}}
+    effects.injected, effects.validators = {"a.b.pay": ["desk"]}, {"a.b.pay": Validator(schema)}
+    (large,) = after(effects)
+    assert has_digest(Validator(schema), {"text": payload["text"], "a": 1}, large.digest)
+    call = ToolRequest(name="a.b.pay", payload={"text": payload["text"]}, tool_call_id="pay-1")
+    assert large.idempotency_key == ToolCallMeta.key_of("run", call)
+
+
+def test_a_call_with_a_key_of_its_own_is_carried_with_it() -> None:
+    """The id of the fork would make another key for a call in doubt, or not carried out, whose usual key another call has."""
+    own = Dispatch(effect=Effect(tool_call_id="pay-1", idempotency_key="own", unexecuted=True))
+    effects = made(("pay-1", None, own), ("pay-2", None, Dispatch()))
+    assert [effects.has_own_key(call_id) for call_id in ("pay-1", "pay-2", "pay-3")] == [True, False, False]
+    (doubt,) = after(effects, 2, unsettled=("pay-1", "pay-2"))
+    assert (doubt.call.tool_call_id, doubt.idempotency_key, doubt.unexecuted) == ("pay-1", "own", False)
+    (refused,) = after(effects, 2, unexecuted=("pay-1",))
+    assert refused.unexecuted

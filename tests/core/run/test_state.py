@@ -19,6 +19,7 @@ from sojourn import (
     ToolRequest,
     ToolResult,
 )
+from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run import CallStatus
 from sojourn.contracts.tasks import PlanOutcome
@@ -146,6 +147,16 @@ def test_a_limit_that_is_lifted_leaves_no_notice() -> None:
     money = state.limited(Finalize(reason="max_cost", message="No money.")).planning()
     kept = money.turn_begun()
     assert (kept.limit, kept.new, kept.phase) == (money.limit, money.new, "finalizing")
+
+
+def test_a_step_of_a_fork_is_another_effect_once_a_person_has_told_it_something() -> None:
+    """A resume with a message, as an answer, ends that a named step with other arguments is the origin's payment; one without does not."""
+    call = ToolRequest(name="a.b.pay", tool_call_id="pay")
+    state = replace(begun(), carried=(CarriedEffect(call=call, step=True),))
+    paused, _ = state.steered(Paused("wait", "ana"), NOW)
+    told, _ = paused.steered(Resumed("", "ana", ("Pay B-2.",)), NOW)
+    alone, _ = paused.steered(Resumed("", "ana", ()), NOW)
+    assert [each.carried[0].step for each in (paused, told, alone)] == [True, False, True]
 
 
 def test_after_a_question_of_the_policy_the_planner_gets_its_messages_again() -> None:
