@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool
-from sojourn.authoring.runnable import Runnable
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch, Effect
 from sojourn.contracts.message import Message
@@ -17,9 +16,10 @@ from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.parse import ParseFault
 from sojourn.core.payload.unknown_outcome import changes_nothing, never_repeats
 from sojourn.core.repair.last_step import stem
-from sojourn.core.run.effects import has_effect
+from sojourn.core.run.effects import has_effect, is_remembered
 from sojourn.core.run.outcomes import not_repeated
 from sojourn.core.run.step_ids import is_named, is_step_id
+from sojourn.core.values.exact import is_same
 from sojourn.serving.off_loop import run_in_thread
 
 from .dispatch import Dispatcher
@@ -105,7 +105,7 @@ class Repetitions:
         equal = dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             tool = self._tool(call)
-            if tool and has_effect(dispatch) and isinstance(call, ToolRequest):
+            if tool and is_remembered(dispatch) and isinstance(call, ToolRequest):
                 equal[at] = [each for each in effects if self._equals(each, call, tool)]
         ways: list[Callable[[ToolRequest, _Open], bool]] = [
             lambda call, effect: effect.call_id == call.tool_call_id,
@@ -172,7 +172,7 @@ class Repetitions:
                     found.setdefault(part.tool_call_id, part.request)
         return [found[call_id] for call_id in call_ids if call_id in found]
 
-    def _equals(self, effect: _Open, call: ToolRequest, tool: Runnable) -> bool:
+    def _equals(self, effect: _Open, call: ToolRequest, tool: AnyTool) -> bool:
         """Whether an effect is that of a call, by its arguments, and its tool or its step; a text that cannot be read equals none."""
         is_step = effect.call_id == call.tool_call_id and is_step_id(stem(call.tool_call_id))
         if effect.call.name != call.name and not is_step:
@@ -180,6 +180,8 @@ class Repetitions:
         if effect.carried and effect.carried.digest:
             return has_digest(tool.validator, call.payload, effect.carried.digest)
         read = parsed_call(effect.call, tool.spec.injected)
+        if isinstance(tool, ExportedTool):
+            return isinstance(read, ToolRequest) and is_same(read.payload, call.payload)
         return isinstance(read, ToolRequest) and tool.is_same(read.payload, call.payload)
 
     # Mark.
@@ -199,7 +201,7 @@ class Repetitions:
         confirm = dispatch.confirm
         if confirm and not changes_nothing(tool.spec):
             confirm = about_unknown(confirm, by_origin=by_origin)
-        effect = self._effect(first) if has_effect(dispatch) else None
+        effect = self._effect(first) if is_remembered(dispatch) else None
         return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
 
     def _another(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
@@ -269,10 +271,9 @@ class Repetitions:
         read = parsed_call(call, tool.spec.injected if tool else ())
         return call if isinstance(read, ParseFault) else read
 
-    def _tool(self, call: ToolRequest | ParseFault) -> Runnable | None:
-        """The tool of a call that a worker carries out."""
-        tool = self.tools.get(call.name) if isinstance(call, ToolRequest) else None
-        return None if isinstance(tool, ExportedTool) else tool
+    def _tool(self, call: ToolRequest | ParseFault) -> AnyTool | None:
+        """The tool of a call."""
+        return self.tools.get(call.name) if isinstance(call, ToolRequest) else None
 
 
 def _is_place(one: ToolRequest, other: ToolRequest) -> bool:

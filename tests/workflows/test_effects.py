@@ -5,8 +5,13 @@ from datetime import timedelta
 
 import httpx2
 import pytest
+from pydantic import BaseModel
+from temporalio.exceptions import ApplicationError
 
 from sojourn import (
+    Agent,
+    AgentTool,
+    App,
     ApprovalPolicy,
     CallFailed,
     Case,
@@ -749,6 +754,76 @@ async def test_a_payment_that_a_refusing_task_cut_off_is_not_made_twice(serve, u
         first, second = results_of(await run.transcript())
         assert (first.error.code, first.error.outcome_unknown, second.result) == ("limit", True, "receipt-1")
         assert (bank.counts, len(set(checked))) == ({"p": 1}, 1)
+
+
+class Amount(BaseModel):
+    """What the desk pays."""
+
+    amount: float
+
+
+class Desk(Inner):
+    """A planner that has an agent pay, twice."""
+
+    def __init__(self) -> None:
+        super().__init__(*(ToolRequest(name="pay.desk.pay", payload={"amount": 30}) for _ in range(2)))
+
+
+@pytest.mark.parametrize("policy", [ALONE, ASKING], ids=["alone", "asking"])
+async def test_an_agent_that_may_have_paid_is_not_called_again_unasked(serve, until, policy):
+    """Its child run was terminated after it paid: an equal call has its own keys, so a person is asked, or it is not made."""
+    async with Bank.of(p=["hangs"]) as bank:
+        tools, payer = payments(bank, idempotent=True), Inner(call(id="c1"))
+        agent = Agent("pay.agent", planner=payer, uses=[tools], policy=ALONE)
+        desk = agent.export("pay.desk", tools=[AgentTool("pay", args=Amount, user=lambda a: f"{a.amount}")])
+        client = await serve(
+            App(agents=[Agent("test.agent", planner=Desk(), uses=[desk], policy=policy), agent])
+        )
+        run = await client.start("test.agent", "pay")
+        await until(lambda: bank.counts)
+        (link,) = [each.run_link for each in (await run.status()).calls]
+        await client.temporal.get_workflow_handle(link.run_id).terminate()
+        if policy is ASKING:
+            (wait,) = await run.until_waiting()
+            assert "may have taken effect" in wait.prompt
+            await run.deny(wait, "look it up")
+        await run.result()
+        first, second = results_of(await run.transcript())
+        assert first.error.outcome_unknown
+        assert second.error.code == ("denied" if policy is ASKING else "not_repeated")
+        assert bank.counts == {"p": 1}
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_an_agent_that_has_not_paid_is_called_again(serve, reads):
+    """A child run that fails before any effect leaves nothing in doubt: the planner's next equal call is made."""
+    fails = [True]
+    tools = Toolset("desk.bank")
+
+    @tools.tool(read_only=True)
+    async def pay(payment: str, amount: float) -> str:
+        return "looked"
+
+    class Payer(Inner):
+        async def plan_start(self, turn) -> PlanResult:
+            if fails and not reads:
+                fails.pop()
+                raise ApplicationError("no", non_retryable=True)
+            return await super().plan_start(turn)
+
+        async def plan_resume(self, turn) -> PlanResult:
+            if fails:
+                fails.pop()
+                raise ApplicationError("no", non_retryable=True)
+            return await super().plan_resume(turn)
+
+    agent = Agent("pay.agent", planner=Payer(call(id="c1")), uses=[tools], policy=ALONE)
+    desk = agent.export("pay.desk", tools=[AgentTool("pay", args=Amount, user=lambda a: f"{a.amount}")])
+    client = await serve(App(agents=[Agent("test.agent", planner=Desk(), uses=[desk], policy=ALONE), agent]))
+    run = await client.start("test.agent", "pay")
+    await run.result()
+    first, second = results_of(await run.transcript())
+    assert (first.ok, first.error.outcome_unknown, second.result) == (False, False, "done")
 
 
 async def test_a_flow_knows_that_a_call_that_was_cut_off_may_have_taken_effect(serve):

@@ -45,8 +45,12 @@ def may_repeat(spec: ToolSpec) -> bool:
 
 
 def never_repeats(spec: ToolSpec) -> bool:
-    """Whether a call must not be made again, unless a person says so, after one that may have taken effect."""
-    return not changes_nothing(spec) and spec.annotations.idempotent is False
+    """Whether a call must not be made again, unless a person says so, after one that may have taken effect.
+
+    That of an agent is one: the calls of a further child run have keys of their own.
+    """
+    is_agent = spec.kind == "agent"
+    return not changes_nothing(spec) and (is_agent or spec.annotations.idempotent is False)
 
 
 def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:

@@ -21,6 +21,7 @@ __all__ = [
     "carried_after",
     "doubts_after",
     "has_effect",
+    "is_remembered",
     "is_settled",
     "is_unexecuted",
     "unexecuted_after",
@@ -84,10 +85,10 @@ def unsettled_after(
     """
     after = dict.fromkeys(unsettled)
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        if not has_effect(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
+        if not is_remembered(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
             continue
         first = dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id
-        settled = is_settled(result)
+        settled = _settles(dispatch, result)
         if settled:
             after.pop(first, None)
         elif settled is False:
@@ -180,5 +181,17 @@ def without_steps(carried: tuple[CarriedEffect, ...]) -> tuple[CarriedEffect, ..
 
 
 def has_effect(dispatch: Dispatch) -> bool:
-    """Whether the call may have an effect: a worker carries it out."""
+    """Whether the call may have an effect under its key: a worker carries it out."""
     return dispatch.kind in ("activity", "local")
+
+
+def is_remembered(dispatch: Dispatch) -> bool:
+    """Whether the run remembers the call while its outcome is unknown: also that of an agent, whose child run's calls have keys of their own."""
+    return has_effect(dispatch) or dispatch.kind == "child"
+
+
+def _settles(dispatch: Dispatch, result: ToolResult) -> bool | None:
+    """As `is_settled`; a child run without an answer that fits says itself whether it may have acted."""
+    settled, error = is_settled(result), result.error
+    is_open = error is not None and error.outcome_unknown
+    return None if settled is False and dispatch.kind == "child" and not is_open else settled

@@ -65,9 +65,20 @@ def test_an_effect_is_open_until_a_call_with_it_settles_it() -> None:
 
 
 def test_only_calls_of_workers_have_an_effect_here() -> None:
-    """A call that was answered at once never ran; the calls of child runs and of other programs are theirs."""
-    for kind in ("answered", "child", "external"):
+    """A call that was answered at once never ran; the calls of other programs are theirs."""
+    for kind in ("answered", "external"):
         assert unsettled_after((), step("a", kind=kind), [ToolResult(error=UNKNOWN)]) == ()
+
+
+def test_a_call_of_an_agent_is_remembered_while_its_outcome_is_unknown() -> None:
+    """A child run that may have acted leaves its call open, one that gave no answer that fits and did not act does not, and a success settles."""
+    asked = step("a", kind="child")
+    assert unsettled_after((), asked, [ToolResult(error=UNKNOWN)]) == ("a",)
+    why = ToolError.new("gave up", code="gave_up")
+    hint = RetryHint(reason="malformed_response", tool="x", message="ask for less")
+    assert unsettled_after((), asked, [ToolResult(error=why, retry_hint=hint)]) == ()
+    assert unsettled_after(("a",), asked, [ToolResult(error=why, retry_hint=hint)]) == ("a",)
+    assert unsettled_after(("a",), asked, [ToolResult(result="paid")]) == ()
 
 
 def test_the_newest_are_remembered() -> None:
