@@ -116,7 +116,9 @@ def site(name: str) -> str:
 
 
 @pytest.fixture(params=["fastapi_site", "starlette_site", "django_site"])
-async def mounted(request, shop, tmp_path, temporal_address, until) -> AsyncIterator[httpx2.AsyncClient]:
+async def mounted(
+    processes, request, shop, tmp_path, temporal_address, until
+) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a site of the page, which is a process of its own."""
     _, client = shop
     (tmp_path / f"{request.param}.py").write_text(site(f"{request.param}.py"))

@@ -16,7 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text()
 
 
 @pytest.mark.parametrize("section", re.findall(r"^## (OpenAI|MCP|A2A)$", PAGE, re.MULTILINE))
-async def test_the_program_of_a_section_prints_what_is_shown(serve, tmp_path, section):
+async def test_the_program_of_a_section_prints_what_is_shown(processes, serve, tmp_path, section):
     """The program of the section, pointed at a service, prints the text below it."""
     desk: dict[str, Any] = {}
     exec(re.findall(r"^```python desk.py\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[0], desk)

@@ -35,7 +35,7 @@ def project(tmp_path, blocks) -> Path:
 
 
 @pytest.fixture
-def tested(project) -> Callable[..., Awaitable[str]]:
+def tested(processes, project) -> Callable[..., Awaitable[str]]:
     """Run the user's tests; returns the output of pytest."""
 
     async def run(*words: str, **variables: str) -> str:

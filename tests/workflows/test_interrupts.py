@@ -194,7 +194,9 @@ async def test_the_next_turn_begins_with_the_message(client, traces, word):
     with pytest.raises(RunFailed, match="the turn was interrupted") as failed:
         await turn.result()
     assert failed.value.code == "interrupted"
-    assert output.text.endswith("The last turn failed: the turn was interrupted | instead")
+    acts = word in ("slow", "many", "outside", "child")
+    doubt = "; a call may have taken effect, its outcome is unknown" if acts else ""
+    assert output.text.endswith(f"The last turn failed: the turn was interrupted{doubt} | instead")
     assert (await later.result()).text == "later"
     status = await session.status()
     assert (status.status, status.awaits, status.turns, status.queued) == ("idle", [], 3, 0)
