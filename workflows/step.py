@@ -611,11 +611,13 @@ class Step:
             if is_cancelled_exception(error):
                 spent = self._children.spent(link.run_id)
                 self._child_time.ended(began, spent and spent.active_time)
+                self._current.state = self._current.state.asked_below(spent)
                 if is_unscheduled(error) or (spent and spent.may_have_acted is False):
                     self._at_work.discard(call.tool_call_id)
                 return child_outcomes.with_spent(self.cut_short(call, dispatch), link, spent)
             spent = spent_of(error)
             self._child_time.ended(began, spent and spent.active_time)
+            self._current.state = self._current.state.asked_below(spent)
             return child_outcomes.failed(call, failure_of(error), link, spent, may_act=dispatch.may_act)
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")

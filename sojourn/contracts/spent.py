@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_result import ToolTelemetry
 
@@ -25,6 +26,9 @@ class Spent(Record):
     """Whether one of the calls took effect, or may have; None if the run does not say."""
     in_doubt: bool = False
     """Whether a failed run leaves it open if one of its calls took effect."""
+
+    also_asked_by: list[Principal] = []
+    """As that of `RunOutput`."""
 
     @property
     def active_time(self) -> timedelta:

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 from pydantic import BaseModel
+from temporalio.exceptions import ApplicationError
 
 from sojourn import (
     Agent,
@@ -385,8 +386,11 @@ class Sum(BaseModel):
 
 @flow
 def who_asks_below(case: Case) -> str:
-    """Ask how much; this is a child run."""
-    return case.ask("How much?")
+    """Ask how much, and say it, or fail with it; this is a child run."""
+    said = case.ask("How much?") or ""
+    if said.startswith("fail"):
+        raise ApplicationError(said, non_retryable=True)
+    return said
 
 
 asker = Agent("desk.below", planner=who_asks_below, policy=RunPolicy(interrupts_allowed=True))
@@ -402,18 +406,19 @@ async def plan_by_child(turn: Turn) -> PlanResult:
         return PlanResult.calls(ToolRequest(name="desk.sums.ask", payload={"what": "sum"}, tool_call_id="c1"))
     if str(results[-1].result).startswith("paid"):
         return PlanResult.final(str(results[-1].result))
-    return PlanResult.calls(pay.call(amount=int(results[-1].result)))
+    return PlanResult.calls(pay.call(amount=900))
 
 
-async def test_four_eyes_are_not_those_of_who_answered_a_child_run(serve, status_when):
-    """Whoever answers the question of a child run does not approve what its parent makes of the child run's answer."""
+@pytest.mark.parametrize("answer", ["900", "fail 900"])
+async def test_four_eyes_are_not_those_of_who_answered_a_child_run(serve, status_when, answer):
+    """Whoever answers the question of a child run does not approve what its parent makes of the child run's answer, or of its error."""
     policy = RunPolicy(interrupts_allowed=True)
     client = await serve(
         App(agents=[Agent("desk.above", planner=plan_by_child, uses=[money, below], policy=policy), asker])
     )
     run = await client.start("desk.above", "pay the usual", principal=ANA)
     (waits,) = (await status_when(run, lambda s: s.child_awaits)).child_awaits.items()
-    await client.get_run(waits[0]).answer(waits[1][0], "900", principal=FIN)
+    await client.get_run(waits[0]).answer(waits[1][0], answer, principal=FIN)
     (call,) = (await status_when(run, lambda s: len(s.awaits) == 1)).awaits
     assert [each.subject for each in call.also_asked_by] == ["fin"]
     with pytest.raises(NotApprover, match="fin asked for this call"):

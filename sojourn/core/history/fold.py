@@ -495,9 +495,11 @@ class Fold:
         elif record.error:
             spent = record.value if isinstance(record.value, Spent) else None
             active = spent and spent.active_time
+            self._fold.state = self._fold.state.asked_below(spent)
             result = child_outcomes.failed(opened.call, record.error, opened.link, spent, may_act=may_act)
         else:
             active = reported and reported.active_time
+            self._fold.state = self._fold.state.asked_below(reported)
             if reported and reported.may_have_acted is False:
                 self._step.set_at_work(opened.call.tool_call_id, at_work=False)
             result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, reported)

@@ -10,9 +10,11 @@ from datetime import timedelta
 from typing import Any, cast
 
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
 from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.run.totals import RunTotals, add_telemetry
 
 __all__ = ["MAX_ARTIFACTS", "SPENT", "read_child_spent", "read_spent", "spent_by"]
@@ -29,7 +31,12 @@ _MAX_TEXT = 1_000
 
 
 def spent_by(
-    counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta | None, *, has_acted: bool = False
+    counts: RunTotals,
+    artifacts: Sequence[Artifact],
+    active: timedelta | None,
+    *,
+    has_acted: bool = False,
+    also_asked_by: Sequence[Principal] = (),
 ) -> Spent | None:
     """The spending that a run reports to its parent, and whether it may have had effects; None when it is all zero."""
     used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
@@ -38,6 +45,7 @@ def spent_by(
         telemetry=add_telemetry(counts.telemetry, used),
         artifacts=list(artifacts),
         active_ms=int(active / timedelta(milliseconds=1)) if active else 0,
+        also_asked_by=list(also_asked_by),
     )
     is_zero = spent == Spent(telemetry=ToolTelemetry(attempts=0))
     return None if is_zero else spent.model_copy(update={"may_have_acted": has_acted})
@@ -54,6 +62,7 @@ def read_spent(value: Any) -> Spent | None:
         artifacts=_artifacts(fields.get("artifacts")),
         active_ms=_count(fields.get("active_ms")),
         may_have_acted=acted if isinstance(acted := fields.get("may_have_acted"), bool) else None,
+        also_asked_by=_principals(fields.get("also_asked_by")),
     )
 
 
@@ -95,6 +104,12 @@ def _artifacts(value: Any) -> list[Artifact]:
         )
         for fields in described
     ]
+
+
+def _principals(value: Any) -> list[Principal]:
+    items = cast("list[Any]", value)[:MAX_ASKERS] if isinstance(value, list) else []
+    read = [principal_of({PRINCIPAL: each}) for each in items]
+    return [each for each in read if isinstance(each, Principal)]
 
 
 def _link(value: Any) -> RunLink | None:

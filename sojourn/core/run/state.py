@@ -212,13 +212,10 @@ class RunState:
         known = askers_of(self.opening.also_asked_by, self.opening.principal)
         return [each for each in self.askers if each not in known] if self.opening.parent else []
 
-    def asked_below(self, output: RunOutput) -> "RunState":
-        """The state once a child run has answered: those who spoke in it have asked for what is made of its answer."""
-        return (
-            changed(self, askers=askers_of(self.askers, *output.also_asked_by))
-            if output.also_asked_by
-            else self
-        )
+    def asked_below(self, ended: RunOutput | Spent | None) -> "RunState":
+        """The state once a child run has ended: those who spoke in it have asked for what is made of its answer, or of its error."""
+        more = ended.also_asked_by if ended else []
+        return changed(self, askers=askers_of(self.askers, *more)) if more else self
 
     @property
     def _is_for_starter(self) -> bool:
@@ -251,7 +248,13 @@ class RunState:
 
     def spent(self, now: datetime) -> Spent | None:
         """What the run has spent, for its parent; None when it is all zero."""
-        return spent_by(self.totals, list(self.artifacts), self._active_time(now), has_acted=self.has_acted)
+        return spent_by(
+            self.totals,
+            list(self.artifacts),
+            self._active_time(now),
+            has_acted=self.has_acted,
+            also_asked_by=self._askers_beside_parent,
+        )
 
     def in_doubt(self, error: ToolError) -> ToolError:
         """The error of the run or its present turn, which says if one of the calls may have taken effect."""
