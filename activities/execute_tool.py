@@ -17,7 +17,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
-from sojourn.core.payload.unknown_outcome import outcome_unknown
+from sojourn.core.payload.unknown_outcome import never_repeats, outcome_unknown
 from sojourn.core.run import outcomes
 from sojourn.logs.context import current_mask
 from sojourn.logs.exceptions import described
@@ -62,10 +62,11 @@ class ExecuteToolActivity:
             await pass_on(task.agent_id)
         await self._first_time.check()
         earlier = await earlier_attempts()
+        is_attempted = earlier.unknown or bool(task.lost) or (task.unknown and task.approval is None)
         if task.lost or task.unknown or (task.effect and not task.effect.unexecuted):
             earlier = replace(earlier, unknown=True)
         try:
-            result = await self._across(task, call, info, earlier)
+            result = await self._across(task, call, info, earlier, is_attempted=is_attempted)
         except BaseException as error:
             if raised.is_a(error, ApplicationError) or is_cancellation(error):
                 raise
@@ -81,7 +82,13 @@ class ExecuteToolActivity:
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
     async def _across(
-        self, task: ToolTask, call: ToolRequest, info: activity.Info, earlier: Earlier
+        self,
+        task: ToolTask,
+        call: ToolRequest,
+        info: activity.Info,
+        earlier: Earlier,
+        *,
+        is_attempted: bool,
     ) -> ToolResult:
         lost = task.lost + earlier.lost
         if lost >= MAX_LOST:
@@ -89,6 +96,9 @@ class ExecuteToolActivity:
         tool = await self._runnable(task, call)
         if isinstance(tool, ToolResult):
             return outcome_unknown(tool) if earlier.unknown else tool
+        if is_attempted and never_repeats(tool.spec):
+            # A deploy has declared the tool so since the attempt, after which no person was asked.
+            return outcomes.not_repeated(call, by_origin=False)
         if task.given is not None:
             return await with_fitting_example(tool, check_external_result(tool, call, task.given))
         return await ToolExecution(self._app, self._threads, tool, call, task, info, earlier).answer()

@@ -242,3 +242,30 @@ async def test_no_repair_changes_the_arguments_of_a_payment_in_doubt(temporal_ad
             assert "may have taken effect" in str(caught[0])
             assert len(bank.requests["p"]) == 1
             await traces(run).check()
+
+
+async def test_a_tool_that_must_not_be_repeated_by_now_is_not_attempted_again(
+    temporal_address, until, traces
+):
+    """A deploy declares `idempotent=False` after a lost answer: the next attempt calls nothing, and says that the outcome is unknown."""
+
+    def app(*, idempotent: bool) -> App:
+        tools = Toolset("desk.bank")
+
+        @tools.tool(idempotent=idempotent, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=3)))
+        async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
+            """Pay."""
+            return await post(bank, payment, amount, meta)
+
+        return App(agents=[Agent("test.agent", planner=twice, uses=[tools])])
+
+    async with Bank.of(p=["lost"]) as bank:
+        client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+        async with Worker(app(idempotent=True), client):
+            run = await client.start("test.agent", "pay")
+            await until(lambda: bank.counts)
+        async with Worker(app(idempotent=False), client):
+            assert (await run.result()).text == "not_repeated / not_repeated"
+            assert all(result.error.outcome_unknown for result in results_of(await run.transcript()))
+            assert len(bank.requests["p"]) == 1
+            await traces(run).check()
