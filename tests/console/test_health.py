@@ -13,6 +13,8 @@ from sojourn.http import create_app
 from sojourn.http.metrics import Metrics
 from tests.http.conftest import listening
 
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]
+
 
 @pytest.mark.parametrize("script", [True, False])
 @pytest.mark.parametrize("size", ["phone", "desk"])

@@ -68,7 +68,7 @@ asyncio.run(main())
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel of the tree."""
     return build_wheel(tmp_path_factory.mktemp("dist"))
 

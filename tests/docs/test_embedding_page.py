@@ -34,7 +34,7 @@ async def shop(serve, shop_of, temporal_address, monkeypatch):
 
 
 @pytest.fixture(params=["service.py", "desk_site.py"])
-async def http(request, shop, tmp_path, until) -> AsyncIterator[httpx.AsyncClient]:
+async def http(processes, request, shop, tmp_path, until) -> AsyncIterator[httpx.AsyncClient]:
     """An HTTP client of a service of the page, which is a process of its own."""
     (tmp_path / request.param).write_text(block(request.param))
     port, log = pick(0, 0), tmp_path / "log"

@@ -18,6 +18,8 @@ from tests import programs
 from tests.http.conftest import SHOP, listening
 from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @contextlib.asynccontextmanager
 async def serving(address: str, queue: str, *options: str):

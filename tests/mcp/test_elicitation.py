@@ -15,6 +15,8 @@ from sojourn.mcp.elicitation import ElicitationState, Rounds
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
 from sojourn.mcp.limits import MAX_INPUT_ROUNDS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ASKS = RunPolicy(interrupts_allowed=True)
 STATE = ' "quoted" \\ back\tslash ÄÖ 😀\n\x7f secret-of-the-server '
 SEAT = {
@@ -78,7 +80,6 @@ async def desk(temporal_address, shared_asking, calling):
         yield Desk(client, shared_asking)
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_form_is_asked_and_the_call_goes_on(desk, asked, traces):
     """The person sees the server's message and fields; the server gets the answer, its state and the same call."""
     run = await desk.start({"seat": seat()})

@@ -10,6 +10,8 @@ from structlog.testing import capture_logs
 from sojourn import App, ApprovalPolicy, Client, DefinitionError, RunPolicy, Worker, mcp
 from sojourn.contracts.tool_spec import Annotations
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 CONFIRMATION = {
     "files_*": "Change {path} with {mode}?",
     "files_delete_*": "never reached",

@@ -16,6 +16,8 @@ from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core.payload import boundary
 
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]
+
 PIXELS = 64
 
 
@@ -47,7 +49,6 @@ async def toolset():
     await shared.close()
 
 
-@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "raw",
     [

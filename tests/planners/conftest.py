@@ -57,7 +57,7 @@ def ops_database(made_database: Path, used_database: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture(scope="session")
-async def mcp_server(used_database: Path) -> AsyncIterator[None]:
+async def mcp_server(processes, used_database: Path) -> AsyncIterator[None]:
     """Open the MCP toolset once for all tests; its server is a process that uses the current test's database."""
     work_orders.transport = transport(used_database)
     await work_orders.open()

@@ -64,6 +64,7 @@ async def test_nearest_wins(machine, monkeypatch):
         path.unlink()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_named_may_be_a_command(machine, monkeypatch):
     """SOJOURN_TEMPORAL_CLI may be a bare name, which is looked up on PATH."""
     path = write_cli(machine / "path" / "temporal-next", "2.0.0")
@@ -84,6 +85,7 @@ async def test_named_but_broken(machine, monkeypatch, script):
         await find_cli()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_namesake_is_passed_over(machine):
     """Another program called `temporal` does not hide a Temporal CLI that is found later."""
     write_program(machine / "venv" / "temporal", "echo 'temporal version'")
@@ -91,6 +93,7 @@ async def test_namesake_is_passed_over(machine):
     assert (await find_cli(fetch=False)).path == there
 
 
+@pytest.mark.usefixtures("processes")
 async def test_none_lists_every_way(machine):
     """Without a command the error lists every way to get one, and what was wrong with each place."""
     namesake = write_program(machine / "path" / "temporal", "exit 1")
@@ -149,6 +152,7 @@ async def test_no_fetch_touches_no_network(machine, monkeypatch):
     assert downloads == []
 
 
+@pytest.mark.usefixtures("processes")
 async def test_download_is_kept(machine, monkeypatch):
     """The downloaded command is kept in the cache, and found there the next time."""
 

@@ -4,8 +4,11 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 import sojourn
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(sojourn.__file__).parents[1]
 

@@ -123,6 +123,7 @@ def test_unknown_site_opens_nothing():
             call("s-70")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_tools_say_what_they_take_answer_and_do(opened: McpToolset):
     """The server describes each argument and each field of its answers, and what its tools change."""
     specs = {name: tool.spec for name, tool in opened.tools.items()}
@@ -134,6 +135,7 @@ async def test_tools_say_what_they_take_answer_and_do(opened: McpToolset):
             assert set(shape.json_schema["properties"]) <= set(shape.field_descriptions)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_process_answers_from_any_folder(
     opened: McpToolset, shared_database: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -147,6 +149,7 @@ async def test_process_answers_from_any_folder(
     assert latest == (made.result["summary"],) == ("Check the fuse",)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_refusals_reach_the_planner(opened: McpToolset):
     """A call that breaks the schema is answered with a hint, without the server; an error of the server reaches the planner."""
     short = await answer(opened, "open_work_order", site_id="s-7", summary="x")
@@ -157,6 +160,7 @@ async def test_refusals_reach_the_planner(opened: McpToolset):
     assert "there is no site s-70" in unknown.error.message
 
 
+@pytest.mark.usefixtures("processes")
 async def test_process_ends_with_its_toolset(ops_database: Path):
     """A toolset that is closed leaves no server behind."""
     toolset = McpToolset("ops.work_orders", transport=transport(ops_database))
@@ -166,6 +170,7 @@ async def test_process_ends_with_its_toolset(ops_database: Path):
     assert not server.is_running()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_process_ends_with_a_killed_worker(ops_database: Path, tmp_path: Path, until):
     """A worker that is killed takes its server with it, since the server's input ends."""
     code = (
@@ -187,6 +192,7 @@ async def test_process_ends_with_a_killed_worker(ops_database: Path, tmp_path: P
     assert not alive
 
 
+@pytest.mark.usefixtures("processes")
 def test_deployment_stands_without_the_extra(ops_database: Path):
     """Without MCP's SDK the app opens all the same, and says which toolset is unavailable."""
     code = (
@@ -205,6 +211,7 @@ def test_deployment_stands_without_the_extra(ops_database: Path):
     assert "ops.sites.get_site" in printed
 
 
+@pytest.mark.usefixtures("processes")
 def test_process_needs_a_database(tmp_path: Path):
     """A server that is started without a database prints its usage."""
     out, err = tmp_path / "out", tmp_path / "err"

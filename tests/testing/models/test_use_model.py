@@ -90,6 +90,7 @@ async def test_requests_that_are_switched_off(standin, serve, monkeypatch):
         assert (await client.execute("test.agent", "go")).text == "it"
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_fixture(tmp_path):
     """The fixture `use_model` replaces the model until the test ends."""
     (tmp_path / "test_it.py").write_text(
@@ -109,6 +110,7 @@ def test_the_fixture(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_testing_without_the_model_layer():
     """Without pydantic-ai, `sojourn.testing` and its pytest plugin can be imported."""
     script = (
