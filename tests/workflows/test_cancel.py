@@ -172,6 +172,7 @@ async def test_a_run_may_be_cancelled_before_a_worker_sees_it(serve, traces):
     await assert_canceled(run, traces)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_cancel_ends_the_programs_of_its_tools(serve, traces, until, tmp_path):
     """A program that a tool runs, and the programs that it started, end with the run."""
     tools, pids = Toolset("test.tools"), tmp_path / "pids"

@@ -32,6 +32,8 @@ from sojourn import (
 from sojourn.testing import ScriptedPlanner
 from tests.conftest import Traces
 
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]
+
 SERVER = Path(__file__).parent.parent / "mcp" / "order_server.py"
 
 

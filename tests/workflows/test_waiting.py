@@ -99,6 +99,7 @@ async def test_a_waiting_run_outlives_its_worker(temporal_address, status_when):
         assert (await run.result()).text == '["later"]'
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("run_id", "await_id"),
     [
