@@ -62,6 +62,7 @@ def test_default_location(monkeypatch: pytest.MonkeyPatch):
     assert database.location() == Path(".sojourn/ops.db")
 
 
+@pytest.mark.usefixtures("processes")
 def test_made_once_by_many_processes(tmp_path: Path):
     """Of processes that make the file at once one wins, and what they write is all in it."""
     path = tmp_path / "race" / "ops.db"
