@@ -251,7 +251,7 @@ async def test_a_turn_of_a_message_that_waited_says_which(desk):
     await terminal.shows("· waits for its turn, by bo")
     terminal.type("\x03")
     await terminal.shows(
-        r"✗ the turn was interrupted\n(.*\n)*> look s-1 \(by ana\)\n→ talk.tools.look(.|\n)*= s-1 is dark"
+        r"✗ the turn was interrupted(.*\n)+> look s-1 \(by ana\)\n→ talk.tools.look(.|\n)*= s-1 is dark"
     )
     await terminal.shows(r"= s-1 is dark\n.*\n> please (look )+[a-z ]*… \(by bo\)\n= 3: please")
     terminal.type("thanks\r")
