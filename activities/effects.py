@@ -101,29 +101,26 @@ class Repetitions:
 
         Of equal calls, each first gets the effect of its own id, or of the call in whose place it is.
         """
-        effects, found, by_id = self._effects(), dict[int, _Open](), list[_Open]()
-        equal = dict[int, list[_Open]]()
+        effects, found, equal = self._effects(), dict[int, _Open](), dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             tool = self._tool(call)
             if tool and is_remembered(dispatch) and isinstance(call, ToolRequest):
                 equal[at] = [each for each in effects if self._equals(each, call, tool)]
-        ways: list[Callable[[ToolRequest, _Open], bool]] = [
-            lambda call, effect: effect.call_id == call.tool_call_id,
-            lambda call, effect: stem(effect.call_id) == stem(call.tool_call_id),
-            lambda _call, _effect: True,
-        ]
-        for is_it in ways:
-            by_id = list(found.values()) if is_it is ways[-1] else by_id
-            for at, candidates in equal.items():
-                call = calls[at][0]
-                free = (each for each in candidates if each in effects and is_it(call, each))
-                if at not in found and (one := next(free, None)):
+
+        def give(candidates_of: Callable[[int], Iterable[_Open]]) -> None:
+            for at in [at for at in equal if at not in found]:
+                if one := next((each for each in candidates_of(at) if each in effects), None):
                     found[at] = one
                     effects.remove(one)
-        for at in equal.keys() - found.keys():
-            if one := next(_of_step(calls[at][0], effects), None):
-                found[at] = one
-                effects.remove(one)
+
+        def ids(at: int) -> str:
+            return calls[at][0].tool_call_id
+
+        give(lambda at: (each for each in equal[at] if each.call_id == ids(at)))
+        give(lambda at: (each for each in equal[at] if stem(each.call_id) == stem(ids(at))))
+        by_id = list(found.values())
+        give(lambda at: equal[at])
+        give(lambda at: _of_step(calls[at][0], effects))
         return _Found(found, self._doubts(calls, equal, found, by_id))
 
     def _doubts(

@@ -15,7 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Bank", "mishaps_of", "read_ledger"]
+from sojourn import http_client, network_faults
+
+__all__ = ["Bank", "mishaps_of", "read_ledger", "receipt_of"]
 
 OK = "ok"
 LOST = "lost"
@@ -143,6 +145,16 @@ class Bank:
     def _book(self, payment: str, key: str) -> None:
         self.paid.append((payment, key))
         self._receipts[key] = f"receipt-{len(self.paid)}"
+
+
+async def receipt_of(url: str, payment: str, amount: float, key: str, *, timeout: float = 2) -> str:
+    """The receipt of a payment, asked for as a tool of the recipe asks; a fault of the network is raised as `network_faults` does."""
+    with network_faults("The bank"):
+        async with http_client(timeout=timeout) as client:
+            body, head = {"payment": payment, "amount": amount}, {"Idempotency-Key": key}
+            response = await client.post(f"{url}/payments", json=body, headers=head)
+            response.raise_for_status()
+            return response.json()["receipt"]
 
 
 def read_ledger(ledger: Path) -> list[tuple[str, str]]:

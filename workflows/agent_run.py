@@ -69,7 +69,7 @@ from .queries import RunQueries
 from .step import Step
 from .tool_activity import is_at_wrong_worker, may_move
 from .unread import WRONG_FIGURES, refused_by_hand, taken
-from .versions import TELLS_DOUBT, VERSION, patched
+from .versions import VERSION, patched, tells_doubt
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close time-out of a plan, as a fallback; `PlanActivity` enforces the policy's `plan_timeout` itself."""
@@ -164,7 +164,7 @@ class AgentRun(RunQueries, MessageHandlers):
             finally:
                 self._state = self._state.ended()
             if was_asked:
-                if self._state.doubts and patched(TELLS_DOUBT, 4):
+                if tells_doubt(self._state.doubts):
                     workflow.upsert_memo({IN_DOUBT: True})  # a cancellation carries no data
                 raise asyncio.CancelledError from error
             raise
@@ -611,7 +611,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
     def _in_doubt(self, error: ToolError) -> ToolError:
         """The error, which says if one of the calls may have taken effect."""
-        return self._state.in_doubt(error) if self._state.doubts and patched(TELLS_DOUBT, 4) else error
+        return self._state.in_doubt(error) if tells_doubt(self._state.doubts) else error
 
     @property
     def held(self) -> int:

@@ -24,7 +24,7 @@ from .cancellation import stop_if_run_canceled
 from .current_state import CurrentState
 from .notices import Notices
 from .open_awaits import OpenAwaits
-from .versions import TELLS_DOUBT, patched
+from .versions import tells_doubt
 
 __all__ = ["Conversation"]
 
@@ -98,8 +98,7 @@ class Conversation:
     def _interruption(self) -> ToolError:
         """Why the turn failed that was interrupted, and whether one of its calls may have taken effect."""
         state = self._current.state
-        is_told = bool(state.doubts) and patched(TELLS_DOUBT, 4)
-        return state.in_doubt(state.interruption) if is_told else state.interruption
+        return state.in_doubt(state.interruption) if tells_doubt(state.doubts) else state.interruption
 
     @property
     def _limit(self) -> Finalize | None:

@@ -6,17 +6,15 @@ first plan of an execution records the version of the code that began it: the wo
 and the activity returns it. A change up to that version is followed without a marker; a later one is a patch.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from temporalio import workflow
 
-__all__ = ["TELLS_DOUBT", "VERSION", "patched"]
+__all__ = ["VERSION", "patched", "tells_doubt"]
 
 VERSION = 4
 """The present version. Changes after it are patches, until a release raises it."""
-
-TELLS_DOUBT = "error-tells-doubt"
-"""The id of the change by which the error of a run or a turn says that one of its calls may have taken effect."""
 
 
 def patched(change: str, since: int = 1) -> bool:
@@ -28,3 +26,12 @@ def patched(change: str, since: int = 1) -> bool:
     """
     run: Any = workflow.instance()
     return run.current.version >= since or workflow.patched(change)
+
+
+def tells_doubt(doubts: Mapping[str, Any]) -> bool:
+    """Whether the error of a run or a turn says that one of its calls may have taken effect.
+
+    Args:
+        doubts: What is open about its calls, by call.
+    """
+    return bool(doubts) and patched("error-tells-doubt", since=4)

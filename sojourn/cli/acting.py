@@ -1,14 +1,15 @@
-"""The principals that `--as` names."""
+"""Who acts: the principals that `--as` names, and roles."""
 
 from typing import TYPE_CHECKING
 
 from sojourn.cli.failure import USAGE, CommandError
+from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
     from sojourn.contracts.principal import Principal
 
-__all__ = ["answerer", "principal_of"]
+__all__ = ["answerer", "own_role", "principal_of"]
 
 
 def principal_of(
@@ -30,6 +31,11 @@ def principal_of(
     if fault := principal_fault(principal):
         raise CommandError(f"--as: {fault}", exit_code=USAGE)
     return principal
+
+
+def own_role(role: str) -> str:
+    """What to know of a role that is none of the service's own."""
+    return f"the role {plain(role)} opens no part of the service; tools, policies and lists of approvers may name it"
 
 
 async def answerer(client: "Client", run_id: str, named: "Principal | None") -> "Principal | None":

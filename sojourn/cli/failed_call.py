@@ -4,41 +4,69 @@ A retry keeps the recorded results of calls, also their errors, so that it repea
 """
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
+    from sojourn.contracts.event import Event, ToolEndEvent
 
-__all__ = ["failed_call_line"]
+__all__ = ["FailedCall"]
 
 _MAX_ORIGINS = 5
 """How many retries of a retry are followed to the run that made the call."""
 
 
-async def failed_call_line(client: "Client", run_id: str) -> str | None:
-    """The line below a failed run whose last call failed, or that has this call from the run that it retries; else None."""
-    for _ in range(_MAX_ORIGINS):
-        begun: dict[str, str] = {}
-        failed, origin, has_failed = None, None, False
+class FailedCall:
+    """The call at which a run failed, by the run's events.
+
+    Args:
+        run_id: The run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._begun: dict[str, str] = {}
+        """The events by which calls began, by call."""
+        self._failed: ToolEndEvent | None = None
+        self._retried: str | None = None
+        """The run that this one retries, while no call has ended in this one."""
+        self._has_failed = False
+
+    @classmethod
+    async def of(cls, client: "Client", run_id: str) -> Self:
+        """Read a run's events."""
+        call = cls(run_id)
         async with aclosing(client.get_run(run_id).events(follow=False)) as events:
             async for event in events:
-                if event.type == "run_started" and event.forked_from and not event.forked_from.at:
-                    origin = event.forked_from.run_id
-                elif event.type == "tool_start":
-                    begun[event.tool_call_id] = event.event_id
-                elif event.type == "tool_end":
-                    failed, origin = (event if event.result.error else None), None
-                has_failed = event.type == "run_failed" or (has_failed and event.type == "run_stream_end")
-        if not has_failed:
-            return None
-        if failed is not None and (at := begun.get(failed.tool_call_id)):
-            line = f"sojourn fork {shell_word(run_id)} --at {at}{connection_options()}"
-            name = plain(failed.result.name)
-            return f"a retry keeps the failure of {name}; to make the call again: {line}"
-        if origin is None:
-            return None
-        run_id = origin
-    return None
+                call.feed(event)
+        return call
+
+    def feed(self, event: "Event") -> None:
+        """Take in an event; those of child runs are left out."""
+        if event.run_id != self._run_id:
+            return
+        if event.type == "run_started" and event.forked_from and not event.forked_from.at:
+            self._retried = event.forked_from.run_id
+        elif event.type == "tool_start":
+            self._begun[event.tool_call_id] = event.event_id
+        elif event.type == "tool_end":
+            self._failed, self._retried = (event if event.result.error else None), None
+        self._has_failed = event.type == "run_failed" or (self._has_failed and event.type == "run_stream_end")
+
+    async def line(self, client: "Client") -> str | None:
+        """The line below a run that failed at its last call, or that has this call from the run that it retries; else None."""
+        found = self
+        for _ in range(_MAX_ORIGINS):
+            if not found._has_failed:
+                return None
+            if found._failed and (at := found._begun.get(found._failed.tool_call_id)):
+                line = f"sojourn fork {shell_word(found._run_id)} --at {at}{connection_options()}"
+                name = plain(found._failed.result.name)
+                return f"a retry keeps the failure of {name}; to make the call again: {line}"
+            if found._retried is None:
+                return None
+            found = await FailedCall.of(client, found._retried)
+        return None

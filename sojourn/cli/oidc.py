@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.cli.acting import own_role
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import extended
-from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from sojourn.http.locks.oidc import Oidc
@@ -163,10 +163,7 @@ def _role_names(text: str) -> dict[str, list[str]]:
                 f"{_told('role')}: {pair!r} is not NAME=ROLE, such as crew-leads=approver", exit_code=USAGE
             )
         if role not in ROLES:
-            print(
-                f"sojourn: the role {plain(role)} opens no part of the service; tools, policies and lists of approvers may name it",
-                file=sys.stderr,
-            )
+            print(f"sojourn: {own_role(role)}", file=sys.stderr)
         found.setdefault(name, []).append(role)
     return found
 

@@ -697,9 +697,10 @@ class Run:
             reason, by, is_open = await self._cancel_request()
             suffix = f": {reason}" if reason else ""
             text = f"run {self.id} was canceled by {by}{suffix}"
-            told = in_doubt(ToolError.new(text, code="Canceled"), ["unknown"] if is_open else [])
-            error = told if told.outcome_unknown else None
-            return RunCanceled(told.message, run_id=self.id, reason=reason, by=by, error=error)
+            error = in_doubt(ToolError.new(text, code="Canceled"), ["unknown"]) if is_open else None
+            return RunCanceled(
+                error.message if error else text, run_id=self.id, reason=reason, by=by, error=error
+            )
         if isinstance(cause, TerminatedError):
             return RunTerminated(
                 f"run {self.id} was terminated: {cause.message}", run_id=self.id, code="Terminated"

@@ -38,3 +38,8 @@ class ForkedFrom(Record):
     """Who forked, by the name in the request; recorded unchecked."""
     principal: Principal | None = None
     """Who forked, without roles, as the program that forked had found out; None where it did not say."""
+
+    @property
+    def forked_by(self) -> str | None:
+        """The name of who forked: the principal's subject, else the name in the request."""
+        return self.principal.subject if self.principal else self.by

@@ -306,7 +306,7 @@ class HistoryReader:
         if kind == "run_failed":
             failure = event.workflow_execution_failed_event_attributes.failure
             error = await self.error_of(failure)
-            if await self._says_doubt(failure):
+            if is_in_doubt(await self._detail(failure)):
                 error = error.model_copy(update={"outcome_unknown": True})
         elif kind == "run_canceled":
             error = ToolError(message=self._canceled_by or "canceled", code="Canceled")
@@ -317,11 +317,6 @@ class HistoryReader:
         else:
             error = ToolError(message="the execution time-out passed", code="TimedOut")
         return self._made(event, kind, error=error)
-
-    async def _says_doubt(self, failure: Failure) -> bool:
-        """Whether the failure of a run says that one of its calls may have taken effect."""
-        details = await self._values(failure.application_failure_info.details)
-        return bool(details) and is_in_doubt(details[0])
 
     async def error_of(self, failure: Failure) -> ToolError:
         """The chain of a failure, without repeated texts; the texts may be encrypted."""

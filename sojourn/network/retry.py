@@ -55,8 +55,8 @@ def network_faults(provider: str | None = None) -> Generator[None]:
 
     The error carries the server's `Retry-After`, and Temporal repeats the attempt after that time, even if the
     worker is lost. It contains nothing of the request, which may hold a key. It says whether the server may have carried
-    the request out (`outcome_unknown`): if the connection broke off or timed out after it was open, and after HTTP 500, 502
-    and 504. Every other exception is raised unchanged.
+    the request out (`outcome_unknown`): if the connection broke off or timed out after it was open, and after an HTTP status
+    that leaves it open (docs/network.md has the table). Every other exception is raised unchanged.
 
     Args:
         provider: The name of the API in the error's text; `API` when left out.

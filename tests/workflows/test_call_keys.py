@@ -15,10 +15,8 @@ from sojourn import (
     ToolRequest,
     Toolset,
     flow,
-    http_client,
-    network_faults,
 )
-from tests.bank import Bank
+from tests.bank import Bank, receipt_of
 from tests.workflows.test_effects import (
     ALONE,
     ASKING,
@@ -284,15 +282,7 @@ def spelled(bank: Bank) -> Toolset:
     ) -> str:
         """Pay."""
         del due, fee, purpose
-        with network_faults("The bank"):
-            async with http_client(timeout=2) as client:
-                response = await client.post(
-                    f"{bank.url}/payments",
-                    json={"payment": payment, "amount": float(amount)},
-                    headers={"Idempotency-Key": meta.idempotency_key},
-                )
-                response.raise_for_status()
-                return response.json()["receipt"]
+        return await receipt_of(bank.url, payment, float(amount), meta.idempotency_key)
 
     return tools
 

@@ -28,10 +28,8 @@ from sojourn import (
     Toolset,
     ToolUnavailable,
     flow,
-    http_client,
-    network_faults,
 )
-from tests.bank import Bank
+from tests.bank import Bank, receipt_of
 from tests.docs.text_model import TextModel
 
 
@@ -52,14 +50,7 @@ def payments(bank: Bank, **options) -> Toolset:
     @tools.tool(retry=Retry(max_attempts=1), **options)
     async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
         """Pay."""
-        with network_faults("The bank"):
-            async with http_client(timeout=60) as client:
-                response = await client.post(
-                    f"{bank.url}/payments",
-                    json={"payment": payment, "amount": amount},
-                    headers={"Idempotency-Key": meta.idempotency_key},
-                )
-                return response.json()["receipt"]
+        return await receipt_of(bank.url, payment, amount, meta.idempotency_key, timeout=60)
 
     return tools
 

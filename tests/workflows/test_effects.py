@@ -31,7 +31,7 @@ from sojourn import (
     network_faults,
 )
 from sojourn.core.run import retry
-from tests.bank import Bank
+from tests.bank import Bank, receipt_of
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +47,7 @@ def payments(bank: Bank, *, local: bool = False, **options) -> Toolset:
     @tools.tool(retry=Retry(max_attempts=3, initial_interval=timedelta(seconds=0.05)), local=local, **options)
     async def pay(payment: str, amount: float, meta: ToolCallMeta, purpose: str = "") -> str:
         """Pay."""
-        with network_faults("The bank"):
-            async with http_client(timeout=2) as client:
-                response = await client.post(
-                    f"{bank.url}/payments",
-                    json={"payment": payment, "amount": amount},
-                    headers={"Idempotency-Key": meta.idempotency_key},
-                )
-                response.raise_for_status()
-                return response.json()["receipt"]
+        return await receipt_of(bank.url, payment, amount, meta.idempotency_key)
 
     return tools
 

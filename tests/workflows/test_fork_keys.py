@@ -12,10 +12,8 @@ from sojourn import (
     ToolError,
     ToolRequest,
     Toolset,
-    http_client,
-    network_faults,
 )
-from tests.bank import Bank
+from tests.bank import Bank, receipt_of
 from tests.workflows.test_effects import (
     ALONE,
     ASKING,
@@ -124,14 +122,10 @@ def beside(bank: Bank, paid: asyncio.Event, **options) -> Toolset:
     @tools.tool(**options)
     async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
         """Pay."""
-        with network_faults("The bank"):
-            async with http_client(timeout=2) as client:
-                body, key = {"payment": payment, "amount": amount}, {"Idempotency-Key": meta.idempotency_key}
-                response = await client.post(f"{bank.url}/payments", json=body, headers=key)
-                response.raise_for_status()
+        receipt = await receipt_of(bank.url, payment, amount, meta.idempotency_key)
         if meta.tool_call_id.startswith("slow"):
             await paid.wait()
-        return response.json()["receipt"]
+        return receipt
 
     @tools.tool(read_only=True)
     async def note() -> str:

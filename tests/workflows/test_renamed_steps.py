@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -30,12 +29,9 @@ async def test_a_payment_whose_tool_was_renamed_has_a_way_on(temporal_address, s
     async with Bank.of(p=["lost", "503:2"]) as bank:
         client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
 
-        @asynccontextmanager
-        async def deployed():
+        def deployed() -> Worker:
             uses = [payments(bank, idempotent=True, name=makes["tool"])]
-            app = App(agents=[Agent("test.agent", planner=paying, uses=uses, policy=ALONE)])
-            async with Worker(app, client):
-                yield
+            return Worker(App(agents=[Agent("test.agent", planner=paying, uses=uses, policy=ALONE)]), client)
 
         async with deployed():
             run = await client.start("test.agent", "pay")
@@ -75,12 +71,9 @@ async def test_a_flow_that_catches_the_failure_of_a_renamed_payment_gets_the_way
     async with Bank.of(p=["429:2"]) as bank:
         client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
 
-        @asynccontextmanager
-        async def deployed():
+        def deployed() -> Worker:
             uses = [payments(bank, idempotent=True, name=makes["tool"])]
-            app = App(agents=[Agent("test.agent", planner=paying, uses=uses, policy=ALONE)])
-            async with Worker(app, client):
-                yield
+            return Worker(App(agents=[Agent("test.agent", planner=paying, uses=uses, policy=ALONE)]), client)
 
         async with deployed():
             run = await client.start("test.agent", "pay")

@@ -23,10 +23,8 @@ from sojourn import (
     Toolset,
     Worker,
     flow,
-    http_client,
-    network_faults,
 )
-from tests.bank import Bank
+from tests.bank import Bank, receipt_of
 
 ASKS = RunPolicy(interrupts_allowed=True)
 EARLIER = "An earlier attempt of this call may have taken effect"
@@ -35,18 +33,6 @@ CODE = InputForm(key="k", message="Which code?", form={"type": "object", "proper
 
 def results_of(messages):
     return [result for message in messages for result in message.tool_results]
-
-
-async def post(bank: Bank, payment: str, amount: float, meta: ToolCallMeta) -> str:
-    with network_faults("The bank"):
-        async with http_client(timeout=2) as client:
-            response = await client.post(
-                f"{bank.url}/payments",
-                json={"payment": payment, "amount": amount},
-                headers={"Idempotency-Key": meta.idempotency_key},
-            )
-            response.raise_for_status()
-            return response.json()["receipt"]
 
 
 async def twice(turn):
@@ -70,7 +56,7 @@ def release(bank: Bank, **declared) -> App:
     )
     async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
         """Pay."""
-        return await post(bank, payment, amount, meta)
+        return await receipt_of(bank.url, payment, amount, meta.idempotency_key)
 
     return App(agents=[Agent("test.agent", planner=twice, uses=[tools], policy=ASKS)])
 
@@ -125,21 +111,27 @@ async def test_an_approval_that_a_deploy_voids_after_a_lost_payment_stays_in_dou
             await traces(run).check()
 
 
+def asking_for_a_code(bank: Bank) -> tuple[Toolset, list[str]]:
+    """A tool that pays, and asks for a code in its second attempt; and the keys of its attempts."""
+    tools, calls = Toolset("desk.bank"), list[str]()
+
+    @tools.tool(idempotent=True, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=0.1)))
+    async def pay(payment: str, amount: float, meta: ToolCallMeta):
+        """Pay."""
+        calls.append(meta.idempotency_key)
+        if len(calls) == 2:
+            return ToolResult(input_required=InputRequired(forms=[CODE]))
+        return await receipt_of(bank.url, payment, amount, meta.idempotency_key)
+
+    return tools, calls
+
+
 async def test_a_call_that_asks_for_input_after_a_lost_payment_stays_in_doubt(
     serve, status_when, until, traces
 ):
     """A question of the tool itself settles nothing about the attempt before it; a fork's equal call has the first one's key."""
     async with Bank.of(p=["lost"]) as bank:
-        tools, calls = Toolset("desk.bank"), list[str]()
-
-        @tools.tool(idempotent=True, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=0.1)))
-        async def pay(payment: str, amount: float, meta: ToolCallMeta):
-            """Pay."""
-            calls.append(meta.idempotency_key)
-            if len(calls) == 2:
-                return ToolResult(input_required=InputRequired(forms=[CODE]))
-            return await post(bank, payment, amount, meta)
-
+        tools, _ = asking_for_a_code(bank)
         client = await serve(planner=twice, uses=(tools,), policy=ASKS)
         run = await client.start("test.agent", "pay")
         await wait_of(status_when, run, "input-a1")
@@ -159,16 +151,7 @@ async def test_a_call_that_asks_for_input_after_a_lost_payment_stays_in_doubt(
 async def test_an_attempt_after_the_question_settles_the_call(serve, status_when):
     """The call that goes on with a person's answer has the same key, and its success leaves nothing in doubt."""
     async with Bank.of(p=["lost"]) as bank:
-        tools, calls = Toolset("desk.bank"), list[str]()
-
-        @tools.tool(idempotent=True, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=0.1)))
-        async def pay(payment: str, amount: float, meta: ToolCallMeta):
-            """Pay."""
-            calls.append(meta.idempotency_key)
-            if len(calls) == 2:
-                return ToolResult(input_required=InputRequired(forms=[CODE]))
-            return await post(bank, payment, amount, meta)
-
+        tools, calls = asking_for_a_code(bank)
         client = await serve(planner=twice, uses=(tools,), policy=ASKS)
         run = await client.start("test.agent", "pay")
         wait = await wait_of(status_when, run, "input-a1")
@@ -220,11 +203,11 @@ async def test_no_repair_changes_the_arguments_of_a_payment_in_doubt(temporal_ad
 
         async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
             """Pay."""
-            return await post(bank, payment, amount, meta)
+            return await receipt_of(bank.url, payment, amount, meta.idempotency_key)
 
         async def pay_for(payment: str, amount: float, purpose: str, meta: ToolCallMeta) -> str:
             """Pay."""
-            return await post(bank, payment, amount, meta)
+            return await receipt_of(bank.url, payment, amount, meta.idempotency_key)
 
         attempts = Retry(max_attempts=5, initial_interval=timedelta(seconds=3))
         tools.tool(name="pay", idempotent=True, retry=attempts)(pay_for if purpose else pay)
@@ -255,7 +238,7 @@ async def test_a_tool_that_must_not_be_repeated_by_now_is_not_attempted_again(
         @tools.tool(idempotent=idempotent, retry=Retry(max_attempts=5, initial_interval=timedelta(seconds=3)))
         async def pay(payment: str, amount: float, meta: ToolCallMeta) -> str:
             """Pay."""
-            return await post(bank, payment, amount, meta)
+            return await receipt_of(bank.url, payment, amount, meta.idempotency_key)
 
         return App(agents=[Agent("test.agent", planner=twice, uses=[tools])])
 

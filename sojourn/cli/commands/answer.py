@@ -61,7 +61,7 @@ def answer(
     values = None if json_values is None else _object(json_values)
     pairs = [_pair(field) for field in fields or ()]
     named = principal_of(subject)
-    who = by or subject or by_or_user(None)
+    who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
         from sojourn.cli.waits import find_wait

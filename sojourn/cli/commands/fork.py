@@ -171,7 +171,7 @@ def retry(
     sojourn retry RUN
     """
     from sojourn.cli.attach import attach
-    from sojourn.cli.failed_call import failed_call_line
+    from sojourn.cli.failed_call import FailedCall
     from sojourn.client.run import OPEN
 
     async def start(client: "Client") -> int:
@@ -193,7 +193,11 @@ def retry(
         if detach:
             return OK
         code = await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
-        if code == FAILED and not as_json and (line := await failed_call_line(client, new.id)):
+        if (
+            code == FAILED
+            and not as_json
+            and (line := await (await FailedCall.of(client, new.id)).line(client))
+        ):
             print(line, flush=True)
         return code
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.cli.acting import own_role
 from sojourn.cli.failure import OK
 from sojourn.cli.options import Json
 from sojourn.cli.screen.text import local, plain
@@ -89,11 +90,7 @@ def create(
     else:
         key, text = create_key(file, name, tenant=tenant or "", roles=roles or ["user"])
     if own := [role for role in key.roles if role not in ROLES]:
-        hint = suggestion(own[0], ROLES)
-        print(
-            f"sojourn: the role {plain(own[0])} opens no part of the service; tools, policies and lists of approvers may name it{hint}",
-            file=sys.stderr,
-        )
+        print(f"sojourn: {own_role(own[0])}{suggestion(own[0], ROLES)}", file=sys.stderr)
     if as_json:
         print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))
         return OK

@@ -72,7 +72,7 @@ def provide(
         *({"tool_call_id": call_id, "error": text} for call_id, text in map(_pair, errors or ())),
     ]
     named = principal_of(subject)
-    who = by or subject or by_or_user(None)
+    who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
         from sojourn.cli.waits import nothing_open, open_waits, require_worker

@@ -130,7 +130,7 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
     from rich.console import Console
     from rich.text import Text
 
-    from sojourn.cli.failed_call import failed_call_line
+    from sojourn.cli.failed_call import FailedCall
     from sojourn.cli.screen.calls import Detail
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.text import Line
@@ -148,8 +148,10 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
         only=part.turn,
         is_conversation=status.conversation,
     )
+    failed = FailedCall(run.id)
     async for event in run.events(follow=False, children=True):
         trees.feed(event)
+        failed.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
             trees.say(Line(f"  {summed(event.output)}", "dim"))
     if part.turn and not trees.has_drawn:
@@ -165,7 +167,7 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
         console.print(Text(text, "dim"))
     console.print(trees)
     _below(console, run.id, status, full=full)
-    if status.status == "failed" and (line := await failed_call_line(client, run.id)):
+    if line := await failed.line(client):
         console.print(Text(line, "yellow"), soft_wrap=True)
 
 

@@ -34,7 +34,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.run import RunOutput
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.history.fork_changes import text_of_change
+from sojourn.core.history.fork_changes import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.core.values.text import counted
 
@@ -110,12 +110,10 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
 
 def _forked(origin: ForkedFrom) -> list[Line]:
     """Where a fork comes from, who forked, and what the fork was given."""
-    who = origin.principal.subject if origin.principal else origin.by
-    by = f" by {name_of(who)}" if who else ""
-    given = [each for each in origin.changes if each.kind != "message"]  # a message is printed with the event
+    by = f" by {name_of(origin.forked_by)}" if origin.forked_by else ""
     return [
         Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),
-        *(Line(f"· the fork was given the {plain(text_of_change(each), 700)}", "dim") for each in given),
+        *(Line(f"· the fork was given the {plain(text, 700)}", "dim") for text in texts_of_changes(origin)),
     ]
 
 

@@ -25,7 +25,7 @@ from sojourn.core.awaits.deciding import in_fork, may_decide
 from sojourn.core.awaits.opened import other_call_of
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.run.effects import is_settled
+from sojourn.core.run.effects import has_acted
 from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
@@ -159,11 +159,9 @@ async def _call(visit: Visit, watched: WatchedRun, event: Event | None) -> Call 
 def _warning(visit: Visit, event: Event | None, call: Call) -> str:
     """That the run carried out a call, or may have, so that other arguments are another call; empty if it did not."""
     result = call.result
-    has_acted = (
-        call.state == "running" if result is None else result.error is None or is_settled(result) is False
-    )
+    may_have_acted = call.state == "running" if result is None else has_acted(result)
     tool = visit.service.app.tools_of(event.agent_id).get(call.call.name) if event else None
-    if not has_acted or (tool and changes_nothing(tool.spec)):
+    if not may_have_acted or (tool and changes_nothing(tool.spec)):
         return ""
     return other_call_of(call.call, "This run")
 

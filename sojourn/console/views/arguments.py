@@ -106,10 +106,8 @@ def arguments_of(
             for path, value in old.items()
             if path not in leaves
         ]
-    whole, left_out = (
-        shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str)),
-        count - len(leaves),
-    )
+    whole = shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str))
+    left_out = count - len(leaves)
     is_whole = (
         len(whole) <= MAX_VALUE
         if left_out

@@ -18,7 +18,7 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.history.fork_changes import text_of_change
+from sojourn.core.history.fork_changes import texts_of_changes
 
 __all__ = ["MOST", "RunTree"]
 
@@ -125,14 +125,9 @@ class RunTree:
         """The run began."""
         if event.forked_from:
             origin = event.forked_from
-            who = origin.principal.subject if origin.principal else origin.by
-            given = [
-                f"It was given the {text_of_change(each)}"
-                for each in origin.changes
-                if each.kind != "message"
-            ]
+            given = [f"It was given the {text}" for text in texts_of_changes(origin)]
             title = f"Forked from {origin.run_id} at {origin.event_id}"
-            self.note(event, "fork", title, "\n".join(given), by=who or "")
+            self.note(event, "fork", title, "\n".join(given), by=origin.forked_by or "")
         if event.message:
             self.add(
                 Said(

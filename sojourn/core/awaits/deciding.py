@@ -66,10 +66,8 @@ def combined(
         narrowing: The lists of rules that came with the run, which let nobody decide who may not without them.
         has_check: Whether the tool's own function judges; every list then only narrows whom it lets decide.
     """
-    lists, further = (
-        [list(names) for names in declared if names],
-        [list(names) for names in narrowing if names],
-    )
+    lists = [list(names) for names in declared if names]
+    further = [list(names) for names in narrowing if names]
     if has_check:
         lists, further = [], [*lists, *further]
     approvers = [name for name in lists[0] if all(name in names for names in lists)] if lists else []

@@ -14,7 +14,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.payload.arguments import arguments_digest
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.parse import ParseFault
-from sojourn.core.run.effects import MAX_UNSETTLED, has_effect, is_settled, is_unexecuted
+from sojourn.core.run.effects import MAX_UNSETTLED, has_acted, has_effect, is_unexecuted
 from sojourn.core.schema.defaults import with_defaults
 from sojourn.core.schema.validate import Validator
 
@@ -80,7 +80,7 @@ class EffectsMade:
         result = self.results.get(call_id)
         if result is None:
             return call_id in self._begun
-        return result.error is None or is_settled(result) is False
+        return has_acted(result)
 
     def is_unexecuted(self, call_id: str) -> bool:
         """Whether the tool has refused a call as not carried out."""

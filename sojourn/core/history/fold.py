@@ -356,8 +356,7 @@ class Fold:
             )  # the call continues as an ordinary activity
             return
         elif record.error:
-            may_act = self._step.may_act(opened.call.tool_call_id)
-            result = outcomes.attempt_failed(opened.call, record.error, record.value, may_act=may_act)
+            result = self._step.attempt_failed(opened.call, record.error, record.value)
         else:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)
@@ -389,8 +388,7 @@ class Fold:
         if record.timeout:
             result = outcomes.timed_out(opened.call, record.timeout, opened.queue, opened.waits)
         elif record.error:
-            may_act = self._step.may_act(opened.call.tool_call_id)
-            result = outcomes.attempt_failed(opened.call, record.error, record.value, may_act=may_act)
+            result = self._step.attempt_failed(opened.call, record.error, record.value)
         else:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)

@@ -245,6 +245,10 @@ class StepFold:
         dispatch = self._dispatches.get(call_id)
         return dispatch and dispatch.may_act
 
+    def attempt_failed(self, call: ToolRequest, error: ToolError, detail: Any) -> ToolResult:
+        """The result of a call whose last attempt failed."""
+        return outcomes.attempt_failed(call, error, detail, may_act=self.may_act(call.tool_call_id))
+
     def begin_work(self, now: datetime) -> None:
         """Count one more plan or call in progress as active time."""
         self._fold.state = changed(self._fold.state, active=self._fold.state.active.begun(now))

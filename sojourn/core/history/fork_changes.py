@@ -5,12 +5,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.contracts.fork import ForkChange
+from sojourn.contracts.fork import ForkChange, ForkedFrom
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.history.fork import Change
 from sojourn.core.values.text import clip, readable
 
-__all__ = ["MAX_GIVEN", "changes_of", "text_of_change"]
+__all__ = ["MAX_GIVEN", "changes_of", "text_of_change", "texts_of_changes"]
 
 MAX_GIVEN = 500
 """Most characters that are recorded of what was given; the digest is of all of it."""
@@ -44,6 +44,11 @@ def text_of_change(change: ForkChange) -> str:
     """A change on one line, such as `result of shop.find: {"limit": 5}`."""
     of = f" of {change.tool}" if change.tool else ""
     return f"{change.kind}{of}: {change.given}"
+
+
+def texts_of_changes(origin: ForkedFrom) -> list[str]:
+    """What a fork was given, a line each, but for a message, which stands in the event itself."""
+    return [text_of_change(each) for each in origin.changes if each.kind != "message"]
 
 
 def _given(kind: str, value: Any, call: ToolRequest | None = None) -> ForkChange:

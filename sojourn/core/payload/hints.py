@@ -209,21 +209,17 @@ def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Fa
         if isinstance(detail, str)
         else _joined([sentence(issue) for issue in detail])
     )
-    unknown = not changes_nothing(spec)
     advice = (
-        "It may have taken effect: check what happened before you call it again, with the same or with other arguments."
-        if unknown
-        else "Other arguments may give a good one, or use another tool."
+        "Other arguments may give a good one, or use another tool."
+        if changes_nothing(spec)
+        else "It may have taken effect: check what happened before you call it again, with the same or with other arguments."
     )
-    error, hint = _failure(
-        RetryReason.MALFORMED_RESPONSE,
-        spec.id,
+    return _unusable(
+        spec,
         error=f"{spec.id} gave a result that does not fit its own schema: {faults}",
         message=f"{spec.id} ran, but its result cannot be used. {advice}",
         issues=[] if isinstance(detail, str) else list(detail),
-        outcome_unknown=unknown,
     )
-    return (error.model_copy(update={"outcome_unknown": True}) if unknown else error), hint
 
 
 def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -> Failure:
@@ -231,17 +227,13 @@ def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -
     known = _names(spec.payload.json_schema, spec.payload.json_schema)
     narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
     how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
-    unknown = not changes_nothing(spec)
-    first = " If it changes something, check first what the call did." if unknown else ""
-    error, hint = _failure(
-        RetryReason.MALFORMED_RESPONSE,
-        spec.id,
+    first = "" if changes_nothing(spec) else " If it changes something, check first what the call did."
+    return _unusable(
+        spec,
         error=f"the result of {spec.id} has {size:,} bytes, more than the {limit:,} allowed",
         message=f"{spec.id} ran, but its result of {size:,} bytes is more than the {limit:,} allowed. {how} and call it again.{first}",
         restrict_to_tool=True,
-        outcome_unknown=unknown,
     )
-    return (error.model_copy(update={"outcome_unknown": True}) if unknown else error), hint
 
 
 _PARSE_MENDS = {
@@ -251,6 +243,15 @@ _PARSE_MENDS = {
     "empty": "Send a JSON object, `{}` if there is nothing to say",
     "duplicate_key": "Send one JSON object that gives each name once",
 }
+
+
+def _unusable(spec: ToolSpec, *, error: str, message: str, **hint: Any) -> Failure:
+    """The failure of a tool that ran, and whose result cannot be used."""
+    unknown = not changes_nothing(spec)
+    told, retry_hint = _failure(
+        RetryReason.MALFORMED_RESPONSE, spec.id, error=error, message=message, outcome_unknown=unknown, **hint
+    )
+    return told.model_copy(update={"outcome_unknown": unknown}), retry_hint
 
 
 def _failure(reason: str, tool: str, *, error: str, message: str, **hint: Any) -> Failure:

@@ -16,6 +16,7 @@ __all__ = [
     "changes_nothing",
     "doubt_about",
     "in_doubt",
+    "is_unknown",
     "leaves_unknown",
     "may_repeat",
     "never_repeats",
@@ -66,16 +67,22 @@ def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
     return raised.attribute(error, "outcome_unknown") is True
 
 
+def is_unknown(result: ToolResult) -> bool:
+    """Whether a failed result says that the call may have taken effect."""
+    error, hint = result.error, result.retry_hint
+    return bool(error and (error.outcome_unknown or (hint and hint.outcome_unknown)))
+
+
 def doubt_about(result: ToolResult) -> Doubt:
     """What a person is told of a failed call that may have taken effect.
 
     Of an exception that says nothing of the outcome the fact stands, but it is seldom news: most are mistakes before any
     effect. So it is no alarm.
     """
-    error, hint = result.error, result.retry_hint
-    if error is None or not (error.outcome_unknown or (hint and hint.outcome_unknown)):
+    error = result.error
+    if error is None or not is_unknown(result):
         return ""
-    is_known = hint is not None or error.code == NOT_REPEATED or _FACT in error.message
+    is_known = result.retry_hint is not None or error.code == NOT_REPEATED or _FACT in error.message
     return "unknown" if is_known else "raised"
 
 

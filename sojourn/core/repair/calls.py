@@ -16,7 +16,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, has_fields, values_of
 from sojourn.core.payload.question import question_about
-from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat
+from sojourn.core.payload.unknown_outcome import changes_nothing, is_unknown, may_repeat
 from sojourn.core.repair.last_step import LastStep
 from sojourn.core.repair.payload import RepairedPayload, issues_in_hint, name_of, repair_payload
 from sojourn.core.schema.validate import Validator
@@ -203,8 +203,7 @@ class Repairs:
         reason = hint.reason if hint else ""
         at_most_once = spec is not None and spec.annotations.idempotent is False
         return (
-            bool(hint and hint.outcome_unknown)
-            or bool(result.error and result.error.outcome_unknown)
+            is_unknown(result)
             or reason == RetryReason.TIMEOUT
             or (at_most_once and reason == RetryReason.TOOL_UNAVAILABLE)
         )

@@ -6,20 +6,21 @@ of the first one, so that a service can refuse the repetition. A call that its t
 leaves nothing in doubt. An equal call has its key too, in case the service was wrong about it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sojourn.contracts.carried_effect import CarriedEffect
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
+from sojourn.core.payload.unknown_outcome import Doubt, doubt_about, is_unknown
 
 __all__ = [
     "MAX_UNSETTLED",
     "acts",
     "carried_after",
     "doubts_after",
+    "has_acted",
     "has_effect",
     "is_remembered",
     "is_settled",
@@ -52,17 +53,22 @@ def is_settled(result: ToolResult) -> bool | None:
     A success and a definite failure settle it. A malformed result does not: the tool ran, and a repetition must not
     have its effect a second time.
     """
-    error, hint = result.error, result.retry_hint
+    error = result.error
     if error is None:
         return True
     if error.without_effect:
         return None
-    if error.outcome_unknown or (hint is not None and hint.outcome_unknown) or error.code in _OPEN_CODES:
+    if is_unknown(result) or error.code in _OPEN_CODES:
         return False
-    reason = hint.reason if hint else None
+    reason = result.retry_hint.reason if result.retry_hint else None
     if reason in (RetryReason.TIMEOUT, RetryReason.MALFORMED_RESPONSE):
         return False
     return None if reason in _NOT_RUN_REASONS or error.code in _NOT_RUN_CODES else True
+
+
+def has_acted(result: ToolResult) -> bool:
+    """Whether a call with this result took effect, or may have."""
+    return result.error is None or is_settled(result) is False
 
 
 def is_unexecuted(result: ToolResult) -> bool:
@@ -84,10 +90,9 @@ def unsettled_after(
         executed: The results of its admitted calls, in call order.
     """
     after = dict.fromkeys(unsettled)
-    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+    for first, dispatch, result in _ended(plan, executed):
         if not is_remembered(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
             continue
-        first = dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id
         settled = _settles(dispatch, result)
         if settled:
             after.pop(first, None)
@@ -107,8 +112,7 @@ def doubts_after(
         executed: The results of its admitted calls, in call order.
     """
     after = dict(doubts)
-    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        first = dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id
+    for first, dispatch, result in _ended(plan, executed):
         settled = is_settled(result)
         if settled:
             after.pop(first, None)
@@ -128,11 +132,10 @@ def unexecuted_after(
         executed: The results of its admitted calls, in call order.
     """
     after = dict.fromkeys(unexecuted)
-    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+    for first, dispatch, result in _ended(plan, executed):
         effect = dispatch.effect
         if not has_effect(dispatch) or (effect and (effect.carried is not None or not effect.unexecuted)):
             continue
-        first = effect.tool_call_id if effect else call.tool_call_id
         if is_settled(result) is not None:
             after.pop(first, None)
         elif is_unexecuted(result):
@@ -170,8 +173,7 @@ def carried_after(
 def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
     """Whether one of the calls of a step took effect, or may have."""
     return any(
-        dispatch.may_act is True and (result.error is None or is_settled(result) is False)
-        for dispatch, result in zip(plan.dispatches, executed, strict=False)
+        dispatch.may_act is True and has_acted(result) for _, dispatch, result in _ended(plan, executed)
     )
 
 
@@ -188,6 +190,12 @@ def has_effect(dispatch: Dispatch) -> bool:
 def is_remembered(dispatch: Dispatch) -> bool:
     """Whether the run remembers the call while its outcome is unknown: also that of an agent, whose child run's calls have keys of their own."""
     return has_effect(dispatch) or dispatch.kind == "child"
+
+
+def _ended(plan: PlanOutcome, executed: Iterable[ToolResult]) -> Iterator[tuple[str, Dispatch, ToolResult]]:
+    """The executed calls of a step, each by the id of the call whose effect it is: its own, or that of the one that it repeats."""
+    for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
+        yield dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id, dispatch, result
 
 
 def _settles(dispatch: Dispatch, result: ToolResult) -> bool | None:
