@@ -75,7 +75,8 @@ _MARKUP = re.compile(
     r"|!(?=\[)"
     r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis, but not the one in `a_b`
     r"|\\(?=[!-/:-@\[-`{-~]|\Z)"  # an escape, perhaps of what follows the text
-    r"|^(?:[-+=](?=[-+=\s]|$)|\d{1,9}(?=[.)](?:\s|$)))"  # a list, a heading or a rule at the beginning of a line
+    r"|^ {0,3}(?:[-+=](?=[-+= ]|$)|\d{1,9}(?=[.)](?: |$)))"  # a list, a heading or a rule at the beginning of a line
+    r"|^ (?= {3})"  # a code block
 )
 """What Markdown or HTML reads as markup."""
 
@@ -113,7 +114,12 @@ def inert(text: str) -> str:
 
     It looks the same on a screen that reads markup and on one that does not. Written out twice, it is the same.
     """
-    return _MARKUP.sub(lambda sign: "".join(map(_escaped, sign[0])), visible(text))
+    return _MARKUP.sub(_written_out, visible(text))
+
+
+def _written_out(sign: re.Match[str]) -> str:
+    markup = sign[0].lstrip(" ")
+    return sign[0].removesuffix(markup) + "".join(map(_escaped, markup)) if markup else _escaped(sign[0])
 
 
 def mixed_scripts(text: str) -> str:

@@ -66,7 +66,15 @@ def test_an_inert_text_is_itself_on_a_page_of_markdown(text: str) -> None:
 
 
 @given(MARKUP)
+@example(" -")
+@example("  + a")
+@example("   1.")
+@example("  = =")
+@example("    a")
+@example("     - a")
 def test_an_inert_text_begins_no_list_or_heading(text: str) -> None:
-    """At the beginning of a line too it is a paragraph; white space around it is not seen."""
-    tokens = MarkdownIt("commonmark", {"html": True}).parse(inert(text).lstrip())
-    assert {token.type for token in tokens} <= {"paragraph_open", "inline", "paragraph_close"}
+    """At the beginning of a line too, with white space before it or without, it is a paragraph."""
+    shown = inert(text)
+    for line in (shown, shown.strip(), f"   {shown.strip()}"):
+        tokens = MarkdownIt("commonmark", {"html": True}).parse(line)
+        assert {token.type for token in tokens} <= {"paragraph_open", "inline", "paragraph_close"}
