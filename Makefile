@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all check lint types format bench bench-peers wheel lock clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -39,6 +39,9 @@ test-rest: $(READY) ## Run the tests that `make test` leaves out
 
 test-all: $(READY) ## Run all tests, the longest files first
 	$(PYTEST) $(ARGS)
+
+mutants: $(READY) ## Put faults into copies of the tree, one at a time, and count those that a test notices
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 check: $(READY) ## Judge format, lint, types and import rules
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint

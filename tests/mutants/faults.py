@@ -1,0 +1,74 @@
+"""The faults, as `faults/*.toml` lists them."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Fault", "StaleError", "read_faults"]
+
+FOLDER = Path(__file__).parent / "faults"
+
+
+class StaleError(Exception):
+    """The list does not fit the code: the text of a fault does not occur exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One change that the tests must notice."""
+
+    package: str
+    """The name of its list."""
+    file: str
+    """The file, from the root of the tree."""
+    old: str
+    """The text that it replaces, which occurs exactly once."""
+    new: str
+    harm: str
+    """What it would do to users, as a clause."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others, whatever line it is in."""
+        return f"{self.file}: {self.old.strip()}"
+
+    def applied(self, source: str) -> str:
+        """The source with the fault.
+
+        Raises:
+            StaleError: The text does not occur, or more than once.
+        """
+        if (count := source.count(self.old)) != 1:
+            line = self.old.strip().partition("\n")[0]
+            raise StaleError(f"{self.file} has {count} times: {line}")
+        return source.replace(self.old, self.new)
+
+    def lines(self, source: str) -> range:
+        """The numbers of the lines that it changes, from 1."""
+        before = source[: source.index(self.old)] + self.old[: len(self.old) - len(self.old.lstrip())]
+        first = before.count("\n") + 1
+        return range(first, first + self.old.strip().count("\n") + 1)
+
+
+def read_faults(root: Path, only: str = "") -> list[Fault]:
+    """The faults whose package or file contains a text, all of which fit the tree at `root`.
+
+    Raises:
+        StaleError: Some do not fit; its text names all of these.
+    """
+    listed = [
+        Fault(package=path.stem, **fields)
+        for path in sorted(FOLDER.glob("*.toml"))
+        for fields in tomllib.loads(path.read_text())["fault"]
+    ]
+    wanted = [fault for fault in listed if only in fault.package or only in fault.file]
+    stale: list[str] = []
+    for fault in wanted:
+        path = root / fault.file
+        try:
+            fault.applied(path.read_text() if path.exists() else "")
+        except StaleError as error:
+            stale.append(str(error))
+    if stale:
+        raise StaleError("\n".join(stale))
+    return wanted
