@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from pydantic import create_model
 
 import sojourn
@@ -69,15 +68,14 @@ def test_no_example_decides_by_labels():
     assert reads == [("models.md", 'language = LANGUAGES.get(run.labels.get("language", ""), "English")')]
 
 
-@pytest.mark.parametrize("name", sojourn.__all__)
-def test_every_public_name_is_documented(name):
+def test_every_public_name_is_documented():
     """Each name of `sojourn.__all__` is in the README or in a page of docs/."""
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    assert any(re.search(rf"\b{name}\b", page.read_text()) for page in pages)
+    words = {word for page in pages for word in re.findall(r"\w+", page.read_text())}
+    assert {*sojourn.__all__} - words == set()
 
 
-@pytest.mark.parametrize("option", sorted(ToolOptions.__annotations__))
-def test_every_option_of_a_tool_is_documented(option):
+def test_every_option_of_a_tool_is_documented():
     """Each key of `ToolOptions` is in the section Options of tools.md."""
     section = (ROOT / "docs" / "tools.md").read_text().split("## Options")[1]
-    assert re.search(rf"`{option}\b", section)
+    assert ToolOptions.__annotations__.keys() - {*re.findall(r"`(\w+)", section)} == set()

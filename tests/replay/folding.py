@@ -28,7 +28,7 @@ from sojourn.events import (
 )
 from sojourn.events.history import HistoryReader
 
-__all__ = ["event_lines", "folded", "load"]
+__all__ = ["event_lines", "folded", "lines_of", "load"]
 
 
 @cache
@@ -47,10 +47,13 @@ async def folded(history: WorkflowHistory) -> list[Event]:
 
 
 async def event_lines(history: WorkflowHistory) -> list[str]:
+    """The lines of a history's events."""
+    return lines_of(await folded(history))
+
+
+def lines_of(events: list[Event]) -> list[str]:
     """One line for each event: its turn, its type and its short form."""
-    return [
-        " ".join(filter(None, [event.turn_id, event.type, *about(event)])) for event in await folded(history)
-    ]
+    return [" ".join(filter(None, [event.turn_id, event.type, *about(event)])) for event in events]
 
 
 def about(event: Event) -> list[str]:

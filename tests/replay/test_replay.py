@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from temporalio.worker.workflow_sandbox._importer import Importer
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 from temporalio.workflow import NondeterminismError
 
-from sojourn import App, data_converter
+from sojourn import App, Event, data_converter
 from sojourn.worker import shell
 
 HERE = Path(__file__).parent
@@ -85,25 +85,20 @@ def shared_imports() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=RUNNERS)
-async def failures(request: pytest.FixtureRequest) -> Mapping[str, Exception]:
-    """The exceptions of the replays of all histories, by run id: as the worker runs workflows, and in the sandbox."""
+@pytest.mark.parametrize("runner", RUNNERS)
+async def test_every_stored_history_replays(runner: str) -> None:
+    """Today's code makes the same decisions from the same history, as the worker runs workflows and in the sandbox."""
 
     async def every() -> AsyncIterator[WorkflowHistory]:
         for path in HISTORIES:
             yield folding.load(path)
 
-    replayed = await replayer_in(RUNNERS[request.param]).replay_workflows(
-        every(), raise_on_replay_failure=False
-    )
-    return replayed.replay_failures
-
-
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_a_stored_history_replays(failures: Mapping[str, Exception], path: Path) -> None:
-    """Today's code makes the same decisions from the same history."""
-    if failure := failures.get(folding.load(path).run_id):
-        raise failure
+    replayed = await replayer_in(RUNNERS[runner]).replay_workflows(every(), raise_on_replay_failure=False)
+    assert {
+        path.stem: failure
+        for path in HISTORIES
+        if (failure := replayed.replay_failures.get(folding.load(path).run_id))
+    } == {}
 
 
 def test_each_history_has_a_run_id_of_its_own() -> None:
@@ -111,25 +106,35 @@ def test_each_history_has_a_run_id_of_its_own() -> None:
     assert len({folding.load(path).run_id for path in HISTORIES}) == len(HISTORIES)
 
 
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_a_stored_history_has_the_same_events(path: Path) -> None:
+@pytest.fixture(scope="module")
+async def folds() -> dict[str, list[Event]]:
+    """The events of every stored history, by its name."""
+    return {path.stem: await folding.folded(folding.load(path)) for path in HISTORIES}
+
+
+def test_every_stored_history_has_the_same_events(
+    folds: dict[str, list[Event]], subtests: pytest.Subtests
+) -> None:
     """The fold of a history has the same events in every version."""
-    assert await folding.event_lines(folding.load(path)) == json.loads(
-        (HERE / "events" / path.name).read_text()
-    )
+    for name, events in folds.items():
+        stored = json.loads((HERE / "events" / f"{name}.json").read_text())
+        with subtests.test(name):
+            assert folding.lines_of(events) == stored
 
 
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_every_call_of_a_stored_history_ends(path: Path) -> None:
+def test_every_call_of_a_stored_history_ends(
+    folds: dict[str, list[Event]], subtests: pytest.Subtests
+) -> None:
     """In every stored run each call starts once and ends once, with ascending event ids (SR-66)."""
-    events = await folding.folded(folding.load(path))
-    started = [event.call.tool_call_id for event in events if event.type == "tool_start"]
-    ended = [event.result.tool_call_id for event in events if event.type == "tool_end"]
-    assert sorted(started) == sorted(ended)
-    assert len(set(started)) == len(started)
-    ids = [event.event_id for event in events]
-    assert ids == sorted(set(ids))
-    assert events[-1].type in {"run_stream_end", "run_continued"}
+    for name, events in folds.items():
+        started = [event.call.tool_call_id for event in events if event.type == "tool_start"]
+        ended = [event.result.tool_call_id for event in events if event.type == "tool_end"]
+        ids = [event.event_id for event in events]
+        with subtests.test(name):
+            assert sorted(started) == sorted(ended)
+            assert len(set(started)) == len(started)
+            assert ids == sorted(set(ids))
+            assert events[-1].type in {"run_stream_end", "run_continued"}
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -175,10 +180,9 @@ def test_every_scenario_is_stored() -> None:
     assert stored == {path.stem for path in (HERE / "events").glob("*.json")}
 
 
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-def test_a_stored_history_is_small_and_of_no_machine(path: Path) -> None:
+def test_stored_histories_are_small_and_of_no_machine() -> None:
     """Histories are kept for ever, so they are small, and without paths of the machine that recorded them."""
-    text = path.read_text()
-    assert len(text.encode()) < MAX_BYTES
-    assert "stackTrace" not in text
-    assert str(HERE.parents[1]) not in text
+    texts = {path.stem: path.read_text() for path in HISTORIES}
+    assert [name for name, text in texts.items() if len(text.encode()) >= MAX_BYTES] == []
+    assert [name for name, text in texts.items() if "stackTrace" in text] == []
+    assert [name for name, text in texts.items() if str(HERE.parents[1]) in text] == []

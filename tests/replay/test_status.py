@@ -3,7 +3,8 @@
 import asyncio
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ class StatusReader(WorkflowRunner):
     """Runs workflows without the sandbox, and reads the status of each after every activation, as a query would."""
 
     def __init__(self) -> None:
-        self.statuses = dict[int, RunStatus]()
-        """By the id of the event that started the workflow task."""
+        self.statuses = defaultdict[str, dict[int, RunStatus]](dict)
+        """By run id, and the id of the event that started the workflow task."""
         self._inner = UnsandboxedWorkflowRunner()
 
     def prepare_workflow(self, defn: Any) -> None:
@@ -54,12 +55,13 @@ class StatusReader(WorkflowRunner):
 
     def create_instance(self, det: Any) -> WorkflowInstance:
         instance: Any = self._inner.create_instance(det)
+        statuses = self.statuses[det.info.run_id]
         activate = instance.activate
 
         def activate_and_read(activation: Any) -> Any:
             completion = activate(activation)
             if not any(job.HasField("remove_from_cache") for job in activation.jobs):
-                self.statuses[activation.history_length] = status_in(instance)
+                statuses[activation.history_length] = status_in(instance)
             return completion
 
         instance.activate = activate_and_read
@@ -76,13 +78,18 @@ def status_in(instance: Any) -> RunStatus:
         asyncio._set_running_loop(running)
 
 
-async def queried(history: WorkflowHistory) -> dict[int, RunStatus]:
-    """The workflow's own status at each workflow task."""
+async def queried(histories: list[WorkflowHistory]) -> dict[str, dict[int, RunStatus]]:
+    """The workflow's own status at each workflow task, by run id."""
     runner = StatusReader()
     workflows = list(shell(scenarios.make_app()).workflows)
+
+    async def every() -> AsyncIterator[WorkflowHistory]:
+        for history in histories:
+            yield history
+
     await Replayer(
         workflows=workflows, workflow_runner=runner, data_converter=data_converter
-    ).replay_workflow(history)
+    ).replay_workflows(every())
     return runner.statuses
 
 
@@ -130,27 +137,31 @@ def seconds_left(statuses: Sequence[RunStatus]) -> list[float]:
     return [status.caps.time.total_seconds() if status.caps.time is not None else -1.0 for status in statuses]
 
 
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_the_queried_status_is_the_folded_one(path: Path) -> None:
+async def test_the_queried_status_is_the_folded_one(subtests: pytest.Subtests) -> None:
     """Phase, limits, rounds, calls, waits, notes and safeguards are equal at every workflow task."""
-    history = folding.load(path)
-    live, read = await queried(history), await folded(history)
-    tasks = sorted({*live} & {*read})
-    if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
-        tasks.pop()  # after its last task the next execution answers queries
-    assert len(tasks) >= len(live) - 1  # the last may have been lost with its worker
-    if path.stem == "cut_off_conversation":  # the history does not show a local plan that is under way
-        under_way = [task for task in tasks if live[task].phase == "planning"]
-        assert under_way
-        tasks = [task for task in tasks if task not in under_way]
-    for task in tasks:
-        assert compared(live[task]) == compared(read[task]), f"at event {task}"
-    assert seconds_left([live[task] for task in tasks]) == pytest.approx(
-        seconds_left([read[task] for task in tasks]), abs=1.0
-    )
+    statuses = await queried([folding.load(path) for path in HISTORIES])
+    for path in HISTORIES:
+        history = folding.load(path)
+        live, read = statuses[history.run_id], await folded(history)
+        tasks = sorted({*live} & {*read})
+        if history.events[-1].HasField("workflow_execution_continued_as_new_event_attributes"):
+            tasks.pop()  # after its last task the next execution answers queries
+        with subtests.test(path.stem):
+            assert len(tasks) >= len(live) - 1  # the last may have been lost with its worker
+            if (
+                path.stem == "cut_off_conversation"
+            ):  # the history does not show a local plan that is under way
+                under_way = [task for task in tasks if live[task].phase == "planning"]
+                assert under_way
+                tasks = [task for task in tasks if task not in under_way]
+            for task in tasks:
+                assert compared(live[task]) == compared(read[task]), f"at event {task}"
+            assert seconds_left([live[task] for task in tasks]) == pytest.approx(
+                seconds_left([read[task] for task in tasks]), abs=1.0
+            )
 
 
 async def test_the_comparison_sees_a_difference() -> None:
     """Statuses of different moments are not equal: the test above can fail."""
-    live = await queried(folding.load(HERE / "histories" / "plain_calls.json"))
+    (live,) = (await queried([folding.load(HERE / "histories" / "plain_calls.json")])).values()
     assert len({str(compared(status)) for status in live.values()}) > 1
