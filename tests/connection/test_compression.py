@@ -1,14 +1,15 @@
 """Compression of gRPC messages: none to a server on this machine, gzip to any other, and a setting for both."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 from temporalio.service import GrpcCompression
 
 from sojourn import Client, DefinitionError
 from sojourn.connection.settings import connect_options
+from tests.accepting import accepting, relay
 
 TEXT = "x" * 100_000
 
@@ -16,33 +17,22 @@ TEXT = "x" * 100_000
 class Relay:
     """Passes bytes between clients and a server, and counts those to the server."""
 
-    def __init__(self, address: str) -> None:
-        self._host, _, port = address.rpartition(":")
-        self._port = int(port)
+    def __init__(self) -> None:
         self.sent = 0
         self.address = ""
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Relay one connection."""
-        answers, requests = await asyncio.open_connection(self._host, self._port)
-        await asyncio.gather(self._pass(reader, requests, counts=True), self._pass(answers, writer))
-
-    async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool = False
-    ) -> None:
-        while data := await reader.read(65_536):
-            self.sent += len(data) if counts else 0
-            writer.write(data)
-        writer.close()
+    def count(self, size: int) -> None:
+        """Count bytes to the server."""
+        self.sent += size
 
 
 @pytest.fixture
-async def relay(temporal_address) -> AsyncIterator[Relay]:
-    relay = Relay(temporal_address)
-    server = await asyncio.start_server(relay.connected, "127.0.0.1", 0)
-    relay.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    yield relay
-    server.close()
+async def counting(temporal_address) -> AsyncIterator[Relay]:
+    """A relay to the server."""
+    made = Relay()
+    async with accepting(partial(relay, temporal_address, on_sent=made.count)) as port:
+        made.address = f"127.0.0.1:{port}"
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -54,14 +44,16 @@ async def relay(temporal_address) -> AsyncIterator[Relay]:
         ("none", "gzip", False),
     ],
 )
-async def test_messages_are_compressed_where_that_is_set(relay, monkeypatch, argument, variable, compressed):
+async def test_messages_are_compressed_where_that_is_set(
+    counting, monkeypatch, argument, variable, compressed
+):
     """A text of 100 KB goes over the wire as it is, on this machine; a setting compresses it, and an argument wins."""
     if variable:
         monkeypatch.setenv("SOJOURN_GRPC_COMPRESSION", variable)
-    async with Client.connect(relay.address, compression=argument) as client:
-        run_id, before = f"r-{uuid.uuid4().hex}", relay.sent
+    async with Client.connect(counting.address, compression=argument) as client:
+        run_id, before = f"r-{uuid.uuid4().hex}", counting.sent
         await client.temporal.start_workflow("Any", TEXT, id=run_id, task_queue="nobody")
-        assert (relay.sent - before < len(TEXT)) == compressed
+        assert (counting.sent - before < len(TEXT)) == compressed
         await client.temporal.get_workflow_handle(run_id).terminate()
 
 

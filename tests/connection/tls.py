@@ -1,9 +1,9 @@
 """A TLS listener in front of a Temporal server, with certificates of its own making."""
 
-import asyncio
 import contextlib
 import ssl
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.accepting import accepting, relay
 
 
 class Authority:
@@ -62,23 +64,5 @@ async def listening(backend: str, certificate: Path, *, clients_of: Path | None 
     if clients_of:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(clients_of)
-    host, _, port = backend.rpartition(":")
-    open_now: set[asyncio.StreamWriter] = set()
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(host, int(port))
-        open_now.update((writer, back))
-        await asyncio.gather(pump(reader, back), pump(there, writer))
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    async with server:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for writer in open_now:
-            writer.close()
+    async with accepting(partial(relay, backend), ssl=context) as port:
+        yield f"127.0.0.1:{port}"

@@ -86,20 +86,26 @@ async def test_a_stream_that_is_cut_anywhere_loses_and_doubles_nothing(serve, se
         assert sum(cuts) > 40
 
 
-async def test_one_follower_serves_all_subscribers(served):
+def reading(run_id: str) -> int:
+    """How often this process reads the events of a run."""
+    return sum(task.get_name() == f"events of {run_id}" for task in asyncio.all_tasks())
+
+
+async def test_one_follower_serves_all_subscribers(served, until):
     """Fifty subscribers of one run have one follower; each gets every event, and late ones those before too."""
     run_id, wait = await served.waiting("ask")
     path = f"/v1/runs/{run_id}/events"
     hub = served.web.state.service.hub
     early = [asyncio.create_task(served.events(path)) for _ in range(25)]
-    while "sojourn_http_streams 25\n" not in (await served.http.get("/metrics")).text:
-        await asyncio.sleep(0.02)
+    await until(lambda: sum(hub._subscribers.values()) == 25)
     late = [asyncio.create_task(served.events(path)) for _ in range(25)]
-    while "sojourn_http_streams 50\n" not in (await served.http.get("/metrics")).text:
-        await asyncio.sleep(0.02)
-    assert "sojourn_http_followed_runs 1\n" in (await served.http.get("/metrics")).text
+    await until(lambda: sum(hub._subscribers.values()) == 50)
+    metrics = (await served.http.get("/metrics")).text
+    assert "sojourn_http_streams 50\n" in metrics
+    assert "sojourn_http_followed_runs 1\n" in metrics
     assert len(hub._followers) == 1
-    assert len([task for task in asyncio.all_tasks() if task.get_name() == f"events of {run_id}"]) == 1
+    await until(lambda: reading(run_id))
+    assert reading(run_id) == 1
     await served.post(f"/v1/runs/{run_id}/answers", {"await_id": wait.id, "answer": "this"})
     whole = await history_of(served, run_id)
     for frames in await asyncio.gather(*early, *late):
@@ -234,8 +240,9 @@ async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):
     run_id, wait = await served.waiting("ask")
     with hub.subscribe(run_id, Cursor(run_id)) as slow, hub.subscribe(run_id, Cursor(run_id)) as quick:
         batches, found = slow.batches(0.05), []
-        while batch := await anext(batches):  # until it has had all there is
-            found += batch
+        before = (await history_of(served, run_id))[run_id]
+        while [d.event.event_id for d in found if d.cursor] != before:
+            found += await anext(batches)
         reading = asyncio.create_task(read(quick))
         answer = {"await_id": wait.id, "answer": "this"}
         assert (await served.post(f"/v1/runs/{run_id}/answers", answer)).status_code == 200

@@ -239,7 +239,7 @@ async def test_a_server_dies_during_calls(kind, serving, opened, run, persist, u
 
 
 @pytest.fixture(scope="module")
-async def shared() -> AsyncIterator[mcp.McpToolset]:
+async def shared(processes) -> AsyncIterator[mcp.McpToolset]:
     """A toolset whose process the tests of this module may end."""
     server = str(Path(__file__).with_name("rogue.py"))
     made = mcp.McpToolset("ops.test", transport=mcp.Stdio(sys.executable, server, "process"))
@@ -255,7 +255,6 @@ async def process(shared) -> mcp.McpToolset:
 
 
 @pytest.mark.essential
-@pytest.mark.usefixtures("processes")
 async def test_a_process_is_started_again(process, run, persist):
     """A crash fails the call in flight; all calls after it share one new process."""
     first = (await run(process, "pids")).result["own"]
@@ -344,7 +343,6 @@ async def test_a_process_that_will_not_end_is_killed(opened, rogue, until, monke
     await until(lambda: not any(map(is_running, pids)))
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_toolset_can_be_opened_again(process, persist):
     """A closed toolset starts a new process when it is opened again."""
     first = (await persist(process, "pids")).result["own"]

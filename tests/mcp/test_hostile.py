@@ -1,7 +1,6 @@
 """Hostile servers: silence, garbage, endless answers and repeated secrets do no harm to the worker."""
 
 import asyncio
-import contextlib
 import gzip
 import json
 import logging
@@ -16,6 +15,7 @@ from structlog.testing import capture_logs
 from sojourn import mcp
 from sojourn.core.schema.validate import Validator
 from sojourn.errors import RateLimited, ToolUnavailable
+from tests.accepting import accepting
 
 
 async def test_a_silent_server_does_not_block_a_session(opened, rogue, run):
@@ -219,33 +219,31 @@ class RogueHttp:
         """Set when calls with the argument `waits` may end."""
 
     async def __aenter__(self) -> Self:
-        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        self.port = self.server.sockets[0].getsockname()[1]
+        self._listening = accepting(self.serve)
+        self.port = await self._listening.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self.server.close()
+    async def __aexit__(self, *error: object) -> None:
+        await self._listening.__aexit__(*error)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                lines = head.decode().split("\r\n")
-                headers = {
-                    name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:] if line)
-                }
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                self.seen.append(lines[0])
-                if b'"waits"' in body:
-                    await self.release.wait()
-                status, extra, data = self.reply(lines[0].split()[0], headers, json.loads(body or "{}"))
-                text = "".join(f"{name}: {value}\r\n" for name, value in extra.items())
-                writer.write(f"HTTP/1.1 {status}\r\n{text}".encode())
-                if self.way == "breaks-off" and data:
-                    writer.write(f"content-length: {len(data) + 9}\r\n\r\n".encode() + data)
-                    break
-                writer.write(f"content-length: {len(data)}\r\n\r\n".encode() + data)
-                await writer.drain()
-        writer.close()
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            lines = head.decode().split("\r\n")
+            headers = {
+                name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:] if line)
+            }
+            body = await reader.readexactly(int(headers.get("content-length", "0")))
+            self.seen.append(lines[0])
+            if b'"waits"' in body:
+                await self.release.wait()
+            status, extra, data = self.reply(lines[0].split()[0], headers, json.loads(body or "{}"))
+            text = "".join(f"{name}: {value}\r\n" for name, value in extra.items())
+            writer.write(f"HTTP/1.1 {status}\r\n{text}".encode())
+            if self.way == "breaks-off" and data:
+                writer.write(f"content-length: {len(data) + 9}\r\n\r\n".encode() + data)
+                break
+            writer.write(f"content-length: {len(data)}\r\n\r\n".encode() + data)
+            await writer.drain()
 
     def reply(  # noqa: PLR0912
         self, verb: str, headers: dict[str, str], message: dict[str, Any]

@@ -371,8 +371,7 @@ async def test_a_system_without_threads_leaves_no_process(tmp_path, own_processe
 
 def test_signals_reach_the_group_alone():
     """A program is not in the worker's process group, so Ctrl-C in a terminal reaches only the worker."""
-    done = asyncio.run(run_process("sh", "-c", "ps -o pgid= -p $$; echo $$"))
-    group, pid = done.stdout.split()
-    assert group == pid
-    assert int(group) != os.getpgrp()
+    done = asyncio.run(run_process(sys.executable, "-c", "import os; print(os.getpgrp(), os.getpid())"))
+    group, pid = map(int, done.stdout.split())
+    assert group == pid != os.getpgrp()
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
