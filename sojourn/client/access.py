@@ -9,6 +9,7 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
+from sojourn.client.backoff import backoff
 from sojourn.client.stored_artifact import whole_artifact
 from sojourn.client.task_queue import WORKER_GRACE
 from sojourn.connection import settings
@@ -116,9 +117,9 @@ class Access:
 
     async def worker_soon(self, task_queue: str) -> bool:
         """Whether a worker polls the task queue, asked for 2 s, since a worker that is just starting has not polled yet."""
-        deadline = time.monotonic() + WORKER_GRACE
+        deadline, delays = time.monotonic() + WORKER_GRACE, backoff(0.1)
         while not await self.has_worker(task_queue):
             if time.monotonic() > deadline:
                 return False
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(next(delays))
         return True

@@ -24,6 +24,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access
+from sojourn.client.backoff import backoff
 from sojourn.client.sending import Fields, send
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
@@ -313,14 +314,13 @@ class Run:
             RunNotFound: There is no such run.
             ServerUnavailable: The server does not answer.
         """
-        pause, state = 0.01, RunStatus(run_id=self.id)
+        state, delays = RunStatus(run_id=self.id), backoff(0.25)
         try:
             async with asyncio.timeout(timeout.total_seconds() if timeout else None):
                 while (state := await self.status()).status in OPEN:
                     if state.awaits:
                         return state.awaits
-                    await asyncio.sleep(pause)
-                    pause = min(1.5 * pause, 0.25)
+                    await asyncio.sleep(next(delays))
                 output = await self.result()
         except builtins.TimeoutError:
             more = [f"its child run {id} waits" for id in state.child_awaits] + state.hints

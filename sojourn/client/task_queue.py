@@ -6,6 +6,7 @@ import time
 
 from temporalio.client import Client
 
+from sojourn.client.backoff import backoff
 from sojourn.connection.announced import Announced, announced
 from sojourn.errors import InvalidInput, NoWorker
 
@@ -14,7 +15,7 @@ __all__ = ["WORKER_GRACE", "no_worker", "queue_of", "queues_serving"]
 WORKER_GRACE = 2.0
 """Seconds in which a worker that is just starting may appear."""
 
-_PAUSE = 0.1
+_LONGEST_DELAY = 0.1
 _MAX_NAMED = 5
 
 
@@ -43,13 +44,13 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
         InvalidInput: Workers of several task queues serve it.
         RPCError: The server does not answer.
     """
-    deadline = time.monotonic() + WORKER_GRACE
+    deadline, delays = time.monotonic() + WORKER_GRACE, backoff(_LONGEST_DELAY)
     while True:
         workers = await announced(client)
         queues = _queues(workers, agent_id)
         if queues or (not patient and time.monotonic() > deadline):
             break
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(next(delays))
     if not queues and len(lately := _queues(await announced(client, lately=True), agent_id)) == 1:
         return lately[
             0
