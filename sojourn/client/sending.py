@@ -20,6 +20,7 @@ from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.sent import NOT_VISIBLE
+from sojourn.core.values.wire import size_of
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -35,6 +36,11 @@ __all__ = ["Fields", "Update", "hidden", "send"]
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
+
+MAX_SENT_BYTES = 1_900_000
+"""Most bytes of what an update takes, as JSON. A run accepts at most 1,000,000 of messages or results; a server refuses more than
+2,000,000 as if it were busy, so that they would be sent again and again.
+"""
 
 ENDED = ("completed", "closing workflow")
 """In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
@@ -75,7 +81,7 @@ async def send(
     Raises:
         ApprovalVoid: The run reports an approval as void.
         AwaitClosed: The run has ended, or refuses for a reason that another attempt does not change.
-        InvalidInput: The run refuses what is sent.
+        InvalidInput: The run refuses what is sent, or it is larger than 1.9 MB.
         NoWorker: No worker accepted it within 30 s.
         RunNotFound: There is no such run, or none that the sender may see.
         ServerUnavailable: The server does not answer.
@@ -87,6 +93,7 @@ async def send(
     while True:
         message = await value() if callable(value) else value
         fields = {name: each for name, each in message.items() if each not in (None, "")}
+        _check_size(fields, run_id)
         try:
             async with asyncio.timeout(ANSWER_DEADLINE):
                 return await update(fields)
@@ -111,6 +118,17 @@ async def send(
             if not _may_pass(error) or time.monotonic() > failing:
                 raise _given_up(error, run_id) from error
             await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - so that many do not come again at once
+
+
+def _check_size(fields: Fields, run_id: str) -> None:
+    try:
+        size = size_of(fields)
+    except ValueError:
+        return  # the data converter says what cannot be sent
+    if size > MAX_SENT_BYTES:
+        raise InvalidInput(
+            f"{size:,} bytes are more than can be sent at once, at most {MAX_SENT_BYTES:,}", run_id=run_id
+        )
 
 
 async def _is_open(handle: WorkflowHandle[Any, Any]) -> bool:

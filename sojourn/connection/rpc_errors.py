@@ -73,7 +73,7 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
         return ServerUnavailable(
             f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
         )
-    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
+    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED and "larger than max" not in error.message:
         return ServerUnavailable(
             f"the Temporal server is busy ({error.message[:200]}); try again in a moment", run_id=run_id
         )

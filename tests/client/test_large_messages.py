@@ -15,7 +15,7 @@ from sojourn.core.values.sizes import MAX_INLINE_BYTES
 from tests.encrypted.keys import FernetCodec
 from workflows import room
 
-CASES = int(os.environ.get("SOJOURN_CASES", "6"))
+CASES = int(os.environ.get("SOJOURN_CASES", "4"))
 
 SIZES = (10, 9_000, MAX_INLINE_BYTES - 120, MAX_INLINE_BYTES + 120, 100_000, 179_000, 181_000, 240_000)
 """Bytes of a message, around those above which a plan's input names the new messages only."""

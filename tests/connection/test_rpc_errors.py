@@ -1,10 +1,11 @@
-"""Errors of Temporal's RPCs: how long an outage is bridged."""
+"""Errors of Temporal's RPCs: which error of Sojourn they are, and how long an outage is bridged."""
 
 import asyncio
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.connection.rpc_errors import OutageRetry
+from sojourn.connection.rpc_errors import OutageRetry, translated
+from sojourn.errors import InvalidInput, ServerUnavailable
 
 
 async def test_each_outage_begins_with_the_shortest_delay(monkeypatch) -> None:
@@ -20,3 +21,11 @@ async def test_each_outage_begins_with_the_shortest_delay(monkeypatch) -> None:
     assert await outage.may_retry(away)
     assert delays[-1] == 0.1
     assert not await outage.may_retry(RPCError("no such run", RPCStatusCode.NOT_FOUND, b""))
+
+
+def test_a_request_that_is_too_large_is_the_callers_mistake() -> None:
+    """The server refuses it with the status of a busy server, and another attempt would not help."""
+    busy = RPCStatusCode.RESOURCE_EXHAUSTED
+    too_large = RPCError("grpc: received message larger than max (10000084 vs. 4194304)", busy, b"")
+    assert type(translated(too_large, "r")) is InvalidInput
+    assert type(translated(RPCError("namespace rate limit exceeded", busy, b""), "r")) is ServerUnavailable

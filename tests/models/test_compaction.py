@@ -25,8 +25,8 @@ from tests.models.standin import HttpError, Reply, Request, Text, ToolCall, Usag
 WINDOW = 6_000
 """Tokens of the models' window; the stand-in counts four characters of a request's messages as one."""
 
-CALLS = 250
-"""Calls of a long run; 1,000 take four times as long."""
+CALLS = 80
+"""Calls of a long run, which is compacted again and again: seven of them fill the window."""
 
 LONG = RunPolicy(max_tool_rounds=5_000, max_tool_calls=5_000)
 
@@ -36,7 +36,7 @@ tools = Toolset("ops.devices", description="Devices")
 @tools.tool(read_only=True)
 async def look(n: int) -> str:
     """Look at a device."""
-    return f"device {n}: " + "measured. " * 60
+    return f"device {n}: " + "measured. " * 180
 
 
 class Windowed:
@@ -97,16 +97,16 @@ def parts_of(transcript: list[Message]) -> list[CompactionPart]:
 
 async def test_a_run_stays_within_the_window(serve, standin, protocol, traces):
     """Results are cleared, then a summary takes the place of what is old; people read the whole transcript, and the notes."""
-    model = Windowed(standin, 80)
+    model = Windowed(standin, 28)
     client = await serve(app_of(standin.model(protocol), compaction=Compaction(window=WINDOW)))
     run = await client.start("test.agent", "Look at all devices. My name is Ada.")
     output = await run.result()
-    assert output.text == "80 devices"
+    assert output.text == "28 devices"
     assert model.refused == 0
     assert max(model.sizes) <= WINDOW
     transcript = await run.transcript()
     results = [result for message in transcript for result in message.tool_results]
-    assert [result.result for result in results] == [(await look(n)) for n in range(1, 81)]
+    assert [result.result for result in results] == [(await look(n)) for n in range(1, 29)]
     compactions = parts_of(transcript)
     assert any(part.cleared and not part.summary for part in compactions)
     assert [part for part in compactions if part.summary]
@@ -140,24 +140,24 @@ async def test_a_long_run_by_a_model(serve, standin):
 @pytest.mark.parametrize("protocol", ["openai-chat", "anthropic"])
 async def test_a_request_that_is_refused_as_too_long_is_made_shorter_once(serve, standin, protocol, traces):
     """A model whose window nobody knows: the refusal compacts the transcript, and the same plan goes on."""
-    model = Windowed(standin, 30)
+    model = Windowed(standin, 12)
     named = standin.model(protocol, "own-model")
     assert named.context_window is None
     client = await serve(app_of(named))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "30 devices"
+    assert (await run.result()).text == "12 devices"
     assert model.refused > 0
     assert model.refused == len([part for part in parts_of(await run.transcript()) if part.until])
-    assert await traces(run).count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == 61
+    assert await traces(run).count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == 25
     await traces(run).check()
 
 
 async def test_a_step_that_is_longer_than_the_window_is_cut(serve, standin):
     """The calls of one turn return more than the window holds: their results are cut, and the model is told."""
-    model = Windowed(standin, 60, per_turn=60)
+    model = Windowed(standin, 24, per_turn=24)
     client = await serve(app_of(standin.model("openai-chat"), compaction=Compaction(window=WINDOW)))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "60 devices"
+    assert (await run.result()).text == "24 devices"
     assert model.refused == 0
     assert "more characters are left out to save room" in str(standin.requests[-1].body)
 
@@ -174,7 +174,7 @@ async def test_what_no_compaction_shortens_fails(serve, standin):
 
 async def test_without_compaction_a_long_run_fails(serve, standin):
     """`compaction=False` sends the transcript as it is."""
-    model = Windowed(standin, 80)
+    model = Windowed(standin, 28)
     client = await serve(app_of(standin.model("openai-chat"), compaction=False))
     with pytest.raises(RunFailed) as failed:
         await client.execute("test.agent", "Look at all devices.")
@@ -195,12 +195,12 @@ async def test_a_function_of_the_user_writes_the_summary(serve, standin, is_asyn
         await asyncio.sleep(0)
         return summarize(messages)
 
-    model = Windowed(standin, 80)
+    model = Windowed(standin, 28)
     made: Summarize = later if is_async else summarize
     options = Compaction(window=WINDOW, summarize=made, keep_results=None)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "80 devices"
+    assert (await run.result()).text == "28 devices"
     assert model.summaries == []
     assert len(given) > 1
     assert "summary number 1" in given[1][1].text
@@ -210,7 +210,7 @@ async def test_a_function_of_the_user_writes_the_summary(serve, standin, is_asyn
 
 async def test_another_model_writes_the_summary(serve, standin):
     """Its window is that of its profile, and its tokens count in the plan's usage."""
-    model = Windowed(standin, 80)
+    model = Windowed(standin, 28)
     cheap = standin.model("openai-chat", "gpt-5-nano")
     options = Compaction(window=WINDOW, model=cheap, instructions="Keep the ticket.")
     client = await serve(app_of(standin.model("anthropic"), compaction=options))
@@ -222,7 +222,7 @@ async def test_another_model_writes_the_summary(serve, standin):
 
 async def test_a_repeated_attempt_does_not_ask_for_the_summary_again(serve, standin):
     """The request after the summary fails three times with an error that passes."""
-    model = Windowed(standin, 80)
+    model = Windowed(standin, 28)
     failures = iter(["overloaded", "server_error", "overloaded"])
 
     def script(request: Request):
@@ -242,7 +242,7 @@ async def test_a_repeated_attempt_does_not_ask_for_the_summary_again(serve, stan
 @pytest.mark.parametrize("fault", ["empty", "context_length", "filtered"])
 async def test_where_no_summary_comes_code_writes_one(serve, standin, fault):
     """It says which tools were called; the run goes on."""
-    model = Windowed(standin, 60)
+    model = Windowed(standin, 24)
 
     def script(request: Request):
         if "You summarise" not in request.instructions:
@@ -255,13 +255,13 @@ async def test_where_no_summary_comes_code_writes_one(serve, standin, fault):
     options = Compaction(window=WINDOW, keep_results=None)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "60 devices"
+    assert (await run.result()).text == "24 devices"
     assert "- ops.devices.look: " in parts_of(await run.transcript())[0].summary
 
 
 async def test_hostile_summaries_are_bounded(serve, standin):
     """A summary of a megabyte, with marks of the text that it summarises, is cut."""
-    model = Windowed(standin, 40)
+    model = Windowed(standin, 16)
 
     def script(request: Request):
         if "You summarise" in request.instructions:
@@ -273,26 +273,26 @@ async def test_hostile_summaries_are_bounded(serve, standin):
     options = Compaction(window=WINDOW, keep_results=None)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "40 devices"
+    assert (await run.result()).text == "16 devices"
     assert all(len(part.summary) <= WINDOW * 3 // 8 for part in parts_of(await run.transcript()))
 
 
 async def test_a_summary_takes_a_small_share_of_the_window(serve, standin):
     """A function that returns sixteen thousand characters at a small window: the run goes on to its end."""
-    model = Windowed(standin, 60, window=4_000)
+    model = Windowed(standin, 24, window=4_000)
     options = Compaction(window=4_000, summarize=lambda _: "w " * 8_000)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "60 devices"
+    assert (await run.result()).text == "24 devices"
     assert model.refused == 0
 
 
 async def test_what_is_compacted_for_the_answer_is_recorded(serve, standin):
     """A fork that goes on after the answer does not ask for the summary again."""
-    model = Windowed(standin, 14)
+    model = Windowed(standin, 4)
     options = Compaction(window=WINDOW, keep_results=None, trigger=0.6)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
-    for count in range(8, 40):  # until the compaction falls on the last turn
+    for count in range(4, 24):  # until the compaction falls on the last turn
         model.count, model.made = count, 0
         run = await client.start("test.agent", "Look at all devices.")
         output = await run.result()
@@ -310,7 +310,7 @@ async def test_what_is_compacted_for_the_answer_is_recorded(serve, standin):
 
 async def test_a_summary_that_is_no_text_fails_at_once(serve, standin):
     """It is the author's mistake, and not repeated."""
-    Windowed(standin, 60)
+    Windowed(standin, 24)
     made: Any = lambda _: None  # noqa: E731
     options = Compaction(window=WINDOW, keep_results=None, summarize=made)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))

@@ -26,7 +26,7 @@ from sojourn.worker import shell
 
 from .anything import NAMES, AnyPlanner, Question, make_tools, operate
 
-CASES = int(os.environ.get("SOJOURN_CASES", "12"))
+CASES = int(os.environ.get("SOJOURN_CASES", "8"))
 AT_ONCE = 12
 PATIENCE = 180.0
 

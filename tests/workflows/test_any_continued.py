@@ -30,7 +30,7 @@ from tests.durability.story import Story, comparable
 
 from .anything import NAMES, AnyPlanner, Question, make_tools
 
-CASES = int(os.environ.get("SOJOURN_CASES", "12"))
+CASES = int(os.environ.get("SOJOURN_CASES", "8"))
 
 room = importlib.import_module("workflows.room")
 

@@ -28,7 +28,7 @@ from sojourn.worker import shell
 
 from .anything import NAMES, AnyPlanner, Question, make_tools, operate
 
-CASES = int(os.environ.get("SOJOURN_CASES", "8"))
+CASES = int(os.environ.get("SOJOURN_CASES", "6"))
 
 POLICY = RunPolicy(interrupts_allowed=True, max_tool_rounds=3, max_parallel_calls=2, max_tool_calls=6)
 

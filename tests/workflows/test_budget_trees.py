@@ -29,7 +29,7 @@ from sojourn import (
     Worker,
 )
 
-CASES = int(os.environ.get("SOJOURN_CASES", "4"))
+CASES = int(os.environ.get("SOJOURN_CASES", "3"))
 
 MOST = 10
 """Tokens of one plan, at most."""

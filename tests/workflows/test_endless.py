@@ -181,7 +181,7 @@ async def test_an_execution_is_as_long_as_its_input_is_large(carried, short, ser
 async def test_answers_sent_while_a_run_goes_on(short, serve):
     """Steering and answers that are sent all the time reach the run, or are refused with a reason; none is lost or fails oddly."""
     made.clear()
-    client = await serve(planner=counting(120), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(70), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     ending = asyncio.create_task(run.result())
     sent, refused = 0, ""
@@ -191,7 +191,7 @@ async def test_answers_sent_while_a_run_goes_on(short, serve):
             sent += 1
         except AwaitClosed as error:
             refused = str(error)
-    assert (await ending).text == ",".join(map(str, range(120)))
+    assert (await ending).text == ",".join(map(str, range(70)))
     told = [event.text async for event in run.events() if event.type == "planner_note"]
     assert [text.partition(":")[0] for text in told] == [f"long.tools.t{n}" for n in range(sent)]
     assert sent > 5  # one that meets the end of an execution takes a second
@@ -199,7 +199,7 @@ async def test_answers_sent_while_a_run_goes_on(short, serve):
         "",
         f"{run.id} has ended; it accepts no answers and no messages: start another run, or another session",
     )
-    assert made == list(range(120))
+    assert made == list(range(70))
 
 
 async def test_signals_sent_while_a_run_goes_on(short, serve):

@@ -24,7 +24,7 @@ check_approval = importlib.import_module("activities.check_approval")
 room = importlib.import_module("workflows.room")
 
 CASES = int(os.environ.get("SOJOURN_CASES", "3"))
-ROUNDS = 30
+ROUNDS = 20
 
 tools = Toolset("test.near")
 
@@ -44,7 +44,7 @@ async def far(seconds: float) -> float:
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Call one to three tools, mostly local ones, thirty times."""
+    """Call one to three tools, mostly local ones, `ROUNDS` times."""
     done = sum(message.role == "tool" for message in turn.messages)
     if done == ROUNDS:
         return PlanResult.final(f"{done} rounds")

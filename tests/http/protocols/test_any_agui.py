@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ag_ui_validate import ValidatorOptions, create_validator
 
-CASES = int(os.environ.get("SOJOURN_CASES", "10"))
+CASES = int(os.environ.get("SOJOURN_CASES", "6"))
 SEED = int(os.environ.get("SOJOURN_SEED", "17"))
 
 WORDS = (

@@ -92,24 +92,23 @@ async def test_an_answer_that_is_sent_again_answers_nothing_else(say, served, wo
     assert "had the id" in refused
 
 
-@pytest.mark.parametrize("word", ["interview", "interview_below"])
-async def test_an_answer_that_is_sent_many_times_at_once_is_given_once(say, served, word):
-    """Of requests with one id, at two processes and within milliseconds, one answers; another id answers the next question."""
-    await say(f"{word} 3", "m-0")
+async def test_an_answer_that_is_sent_many_times_at_once_is_given_once(say, served):
+    """Of requests with one id, within milliseconds, one answers a child run; another id answers the next question."""
+    await say("interview_below 3", "m-0")
 
     async def after(delay: float, text: str, message_id: str) -> str:
         await asyncio.sleep(delay)
         return await say(text, message_id)
 
     for n, text in enumerate(("red", "blue")):
-        told = await asyncio.gather(*[after(0.03 * k, text, f"m-{n + 1}") for k in range(8)])
+        told = await asyncio.gather(*[after(0.03 * k, text, f"m-{n + 1}") for k in range(5)])
         assert all(f"Question {n + 2}?" in each for each in told)
     assert "red blue green" in await say("green", "m-3")
     status = await served.client.session(MODEL, say.session).status()
     assert (status.turns, status.status) == (1, "idle")
 
 
-@pytest.mark.parametrize("times", [1, 6])
+@pytest.mark.parametrize("times", [1, 4])
 async def test_an_answer_to_a_task_of_a2a_is_given_once(served, times):
     """It names the task, whose questions are many."""
     named = {"messageId": uuid.uuid4().hex}
