@@ -93,7 +93,10 @@ def create_app(
     api = (agents, answers, steering, runs, sessions, waits, health)
     routers = [each.routes for each in (*api, agui, vercel, openai)]
     for router in routers:
-        web.include_router(router, prefix=prefix)
+        if prefix:
+            web.include_router(router, prefix=prefix)
+        else:  # the same routes for every application: to analyse them anew takes longer than all else here
+            web.router.routes.extend(router.routes)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
     web.router.routes.append(_Door(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
