@@ -15,9 +15,8 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 from rich.console import Console
@@ -25,8 +24,8 @@ from rich.text import Text
 
 from sojourn import Client, RunFailed
 from sojourn.checks.application import MODEL_VARIABLES
-from sojourn.process import Program
 from sojourn.server import Server
+from tests.programs import Program
 from tests.programs.terminal import COLUMNS, Terminal
 
 __all__ = ["capture", "demo", "screens"]
@@ -36,6 +35,7 @@ SCREENS = ROOT / "docs" / "screens"
 WIDTHS = (60, 80, 120)
 """Columns of the terminals in which the commands of `WIDE` are captured too."""
 WIDE = {"show": ["show", "dark"], "list": ["list"], "catalog": ["catalog", "worker:app"]}
+COMMANDS = {**WIDE, "doctor": ["doctor", "worker:app"]}
 
 PICTURE = "show-80"
 """The screen that is a picture too, in the README."""
@@ -128,16 +128,24 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
         }
         for name in MODEL_VARIABLES:  # `doctor` lists those that are set
             os.environ.pop(name, None)
-        with (folder / "worker.log").open("ab", buffering=0) as log:
-            os.environ.update(env)
-            worker = Program(sojourn("worker", "worker:app"), log=log)
-            try:
-                client = await Client.connect(server.address)
-                while not await client.has_worker("worker:app"):
-                    await asyncio.sleep(0.1)
-                yield env
-            finally:
-                await worker.stop(timedelta(seconds=10))
+        async with working(env, folder, "worker:app"):
+            client = await Client.connect(server.address)
+            while not await client.has_worker("worker:app"):
+                await asyncio.sleep(0.1)
+            yield env
+
+
+@asynccontextmanager
+async def working(env: dict[str, str], folder: Path, app: str, *options: str) -> AsyncGenerator[None]:
+    """A worker of an app, as a process."""
+    log = folder / f"{app.partition(':')[0]}.log"
+    words = ("-m", "sojourn", "worker", app, *options)
+    worker = Program(*words, cwd=ROOT, env={**os.environ, **env}, out=log, err=log)
+    try:
+        yield
+    finally:
+        worker.terminate()
+        await asyncio.to_thread(worker.wait)
 
 
 async def finished(*command: str, env: dict[str, str], columns: int = COLUMNS) -> str:
@@ -161,15 +169,11 @@ async def serving(
 ) -> AsyncGenerator[Client]:
     """A worker of a module on a task queue of its own; yields a client of the queue."""
     (folder / f"{module}.py").write_text(source)
-    with (folder / f"{queue}.log").open("ab", buffering=0) as log:
-        worker = Program(sojourn("worker", f"{module}:app", "--task-queue", queue), log=log)
-        try:
-            client = await Client.connect(env["TEMPORAL_ADDRESS"], task_queue=queue)
-            while not await client.has_worker(queue):
-                await asyncio.sleep(0.1)
-            yield client
-        finally:
-            await worker.stop(timedelta(seconds=10))
+    async with working(env, folder, f"{module}:app", "--task-queue", queue):
+        client = await Client.connect(env["TEMPORAL_ADDRESS"], task_queue=queue)
+        while not await client.has_worker(queue):
+            await asyncio.sleep(0.1)
+        yield client
 
 
 async def away(env: dict[str, str], folder: Path, columns: int) -> str:
@@ -244,31 +248,41 @@ async def demo() -> str:
 
 async def screens() -> dict[str, str]:
     """The last screens of all commands, by name; the demo is not among them."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with deployment(Path(folder)) as env:
-            shown = {"show-waiting": await waiting(env), "run": await answered(env)}
-            commands = {
-                "show": ["show", "dark"],
-                "list": ["list"],
-                "catalog": ["catalog", "worker:app"],
-                "doctor": ["doctor", "worker:app"],
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        parts = await asyncio.gather(_screens_of_runs(Path(one)), _screens_of_talk(Path(other)))
+    return {name: screen for part in parts for name, screen in part.items()}
+
+
+async def _screens_of_runs(folder: Path) -> dict[str, str]:
+    async with deployment(folder) as env:
+        shown = {"show-waiting": await waiting(env), "run": await answered(env)}
+        words = {name: (command, COLUMNS) for name, command in COMMANDS.items()}
+        for columns in WIDTHS:
+            words |= {f"{name}-{columns}": (command, columns) for name, command in WIDE.items()}
+        shown |= await _at_once(  # before the runs below, which `list` would show in any order
+            {
+                name: finished(*sojourn(*command), columns=columns, env=env)
+                for name, (command, columns) in words.items()
             }
-            for name, words in commands.items():
-                shown[name] = await finished(*sojourn(*words), env=env)
-            for columns in WIDTHS:  # before the runs below, which `list` would show in any order
-                for name, words in WIDE.items():
-                    shown[f"{name}-{columns}"] = await finished(*sojourn(*words), columns=columns, env=env)
-            words = ["fork", "dark", "--message", "Please say that again.", "--run-id", "again"]
-            shown["fork"] = await finished(*sojourn(*words), env=env)
-            shown["retry"] = await taken_up(env, Path(folder))
-            absent = await asyncio.gather(*(away(env, Path(folder), columns) for columns in WIDTHS))
-            for columns, screen in zip(WIDTHS, absent, strict=True):
-                shown[f"run-away-{columns}"] = screen
-    # On one of its own: the runs above have registered the contact that it asks for.
-    with tempfile.TemporaryDirectory() as folder:
-        async with deployment(Path(folder)) as env:
-            shown["show-talk"] = await talk(env)
-    return shown
+        )
+        fork = ["fork", "dark", "--message", "Please say that again.", "--run-id", "again"]
+        return shown | await _at_once(
+            {
+                "fork": finished(*sojourn(*fork), env=env),
+                "retry": taken_up(env, folder),
+                **{f"run-away-{columns}": away(env, folder, columns) for columns in WIDTHS},
+            }
+        )
+
+
+async def _screens_of_talk(folder: Path) -> dict[str, str]:
+    """On a server of its own: the other runs register the contact that the conversation asks for."""
+    async with deployment(folder) as env:
+        return {"show-talk": await talk(env)}
+
+
+async def _at_once(screens: dict[str, Coroutine[None, None, str]]) -> dict[str, str]:
+    return dict(zip(screens, await asyncio.gather(*screens.values()), strict=True))
 
 
 def capture(name: str, text: str, *, check: bool) -> str:

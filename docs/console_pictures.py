@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 from sojourn import Client, Principal, Run, Worker
 from sojourn.http import create_app
@@ -25,6 +25,8 @@ from tests.console import desk_app
 __all__ = ["PICTURES", "take"]
 
 FOLDER = Path(__file__).resolve().parent / "screens"
+AT_ONCE = 6
+"""Pages that are open at once."""
 
 Shot = Callable[[Page], Awaitable[Any]]
 
@@ -153,23 +155,29 @@ async def _taken(url: str, folder: Path) -> list[Path]:
     chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if chromium is None:
         raise SystemExit("there is no Chromium on this machine: apt-get install chromium-headless-shell")
-    taken: list[Path] = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium)
-        for name, (path, width, height, scheme, prepare) in PICTURES.items():
-            dark = scheme == "dark"
-            page = await browser.new_page(
-                viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-            )
-            await page.goto(url + path)
-            await page.locator("main").wait_for()
-            await prepare(page)
-            await page.wait_for_timeout(1_500)  # until it is live
-            taken.append(folder / f"{name}.png")
-            await page.screenshot(path=taken[-1])
-            await page.close()
+        gate = asyncio.Semaphore(AT_ONCE)
+        taken = await asyncio.gather(*(_take(browser, url, folder, name, gate) for name in PICTURES))
         await browser.close()
     return taken
+
+
+async def _take(browser: Browser, url: str, folder: Path, name: str, gate: asyncio.Semaphore) -> Path:
+    path, width, height, scheme, prepare = PICTURES[name]
+    dark = scheme == "dark"
+    async with gate:
+        page = await browser.new_page(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        await page.goto(url + path)
+        await page.locator("main").wait_for()
+        await prepare(page)
+        await page.wait_for_timeout(1_500)  # until it is live
+        file = folder / f"{name}.png"
+        await page.screenshot(path=file)
+        await page.close()
+    return file
 
 
 def main() -> None:

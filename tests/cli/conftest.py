@@ -47,12 +47,13 @@ Command = Callable[..., Awaitable[Done]]
 
 @pytest.fixture
 def start_command(processes, tmp_path) -> Callable[..., Awaitable[programs.Command]]:
-    """Start `sojourn` with these arguments, with optional `input` or a descriptor `stdin`, `env`, `cwd`, and code to run `before`."""
+    """Start `sojourn` with these arguments, with optional `input` or descriptors, `env`, `cwd`, and code to run `before`."""
 
     async def start(
         *arguments: str,
         input: str = "",
         stdin: int | None = None,
+        stdout: int | None = None,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
         before: str = "",
@@ -65,6 +66,7 @@ def start_command(processes, tmp_path) -> Callable[..., Awaitable[programs.Comma
                 "sojourn",
                 *arguments,
                 stdin=file.fileno() if stdin is None else stdin,
+                stdout=stdout,
                 env={**os.environ, **(env or {})},
                 cwd=cwd or tmp_path,
                 before=before,

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -99,7 +98,7 @@ def test_output_that_cannot_be_written_is_a_failure():
     assert "Traceback" not in (done.stderr or "")
 
 
-async def test_a_closed_pipe_ends_the_command_quietly(served, tmp_path):
+async def test_a_closed_pipe_ends_the_command_quietly(served, start_command, tmp_path):
     """A command whose reader goes away (`sojourn list | head`) prints nothing more, and exits with 1."""
     run = await served.waiting("ask")
     lines = (
@@ -117,27 +116,28 @@ async def test_a_closed_pipe_ends_the_command_quietly(served, tmp_path):
         "run desk.clerk add --json | head -1",
         f"show {run.id} --events | head -1",
     )
-    ended = await asyncio.gather(*(_piped(served, line) for line in lines))
+    ended = await asyncio.gather(*(_piped(start_command, served.env, line) for line in lines))
     lines, ended = (
         (*lines, f"result {run.id} | true"),
-        [*ended, await _piped(served, f"result {run.id} | true")],
+        [*ended, await _piped(start_command, served.env, f"result {run.id} | true")],
     )
     quiet = {(1, b""), (0, b"")}
     assert {line: end for line, end in zip(lines, ended, strict=True) if end not in quiet} == {}
 
 
-async def _piped(served, line: str) -> tuple[int | None, bytes]:
-    """Run a pipe that begins with `sojourn`; return the exit code of the command and the standard error."""
-    shell = await asyncio.create_subprocess_exec(
-        shutil.which("bash") or "bash",
-        "-c",
-        f"set -o pipefail; {sys.executable} -m sojourn {line}",
-        env={**os.environ, **served.env},
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+async def _piped(start_command, env: dict[str, str], line: str) -> tuple[int | None, bytes]:
+    """Run `sojourn` with a program that reads its output; return the exit code of the command and the standard error."""
+    words, reads = line.split(" | ")
+    reading, writing = os.pipe()
+    reader = await asyncio.create_subprocess_exec(
+        *reads.split(), stdin=reading, stdout=asyncio.subprocess.DEVNULL
     )
-    _, err = await shell.communicate()
-    return shell.returncode, err
+    os.close(reading)
+    process = await start_command(*words.split(), env=env, stdout=writing)
+    os.close(writing)
+    _, err = await process.communicate()
+    await reader.wait()
+    return process.returncode, err
 
 
 def test_characters_that_a_terminal_cannot_show_are_replaced():

@@ -12,6 +12,8 @@ from tests.programs.server import fork, number_in
 
 __all__ = ["Command"]
 
+_LEAD = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+
 
 class Command:
     """A program whose output is read while it runs."""
@@ -19,9 +21,9 @@ class Command:
     def __init__(
         self,
         pid: int,
-        stdout: asyncio.StreamReader,
-        stderr: asyncio.StreamReader,
         answers: asyncio.StreamReader,
+        stdout: asyncio.StreamReader | None = None,
+        stderr: asyncio.StreamReader | None = None,
     ) -> None:
         self.pid = pid
         self.stdout = stdout
@@ -31,7 +33,13 @@ class Command:
 
     @classmethod
     async def start(
-        cls, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: int, before: str = ""
+        cls,
+        *arguments: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: int | None = None,
+        before: str = "",
     ) -> Self:
         """Start a Python program.
 
@@ -40,14 +48,30 @@ class Command:
             cwd: The working directory.
             env: The whole environment.
             stdin: The descriptor of standard input, which the caller closes.
+            stdout: That of standard output, if somebody else reads it.
             before: Code that runs in the process before the program.
         """
-        (out, stdout), (err, stderr) = await _output(), await _output()
+        out, reading = (os.dup(stdout), None) if stdout is not None else await _output()
+        err, stderr = await _output()
         answers = fork(arguments, streams=(stdin, out, err), cwd=cwd, env=env, before=before)
         for stream in (out, err):
             os.close(stream)
         reader = await _reader(answers)
-        return cls(number_in(await reader.readexactly(8)), stdout, stderr, reader)
+        return cls(number_in(await reader.readexactly(8)), reader, reading, stderr)
+
+    @classmethod
+    async def in_terminal(cls, *arguments: str, terminal: int, cwd: Path, env: Mapping[str, str]) -> Self:
+        """Start a Python program on a terminal that becomes the one of its session; it has no streams to read.
+
+        Args:
+            arguments: As those of `start`.
+            terminal: The descriptor of the terminal, which the caller closes.
+            cwd: The working directory.
+            env: The whole environment.
+        """
+        answers = fork(arguments, streams=(terminal, terminal, terminal), cwd=cwd, env=env, before=_LEAD)
+        reader = await _reader(answers)
+        return cls(number_in(await reader.readexactly(8)), reader)
 
     async def wait(self) -> int:
         """Wait until the program ends, and return its exit status; negative is the signal that ended it."""
@@ -58,7 +82,7 @@ class Command:
 
     async def communicate(self) -> tuple[bytes, bytes]:
         """Wait until the program ends, and return the rest of its standard output and standard error."""
-        out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
+        out, err = await asyncio.gather(_rest(self.stdout), _rest(self.stderr))
         await self.wait()
         return out, err
 
@@ -85,3 +109,7 @@ async def _reader(pipe: int) -> asyncio.StreamReader:
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
     )
     return reader
+
+
+async def _rest(stream: asyncio.StreamReader | None) -> bytes:
+    return await stream.read() if stream else b""

@@ -41,6 +41,9 @@ IMPORTED = (
 Importing them opens no connection, starts no thread and reads no setting.
 """
 
+SERVING = ("sojourn.http.app", "sojourn.http.serving", "uvicorn.loops.auto", "uvicorn.protocols.http.auto")
+"""Imported before the first program that serves HTTP."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -121,7 +124,8 @@ def _serve(answering: socket.socket) -> None:
         while not line.endswith(b"\n"):
             line += answering.recv(1 << 16)
         request = json.loads(line)
-        for module in request.pop("imports"):
+        serves = {"serve", "dev"} & set(request["arguments"][2:3])
+        for module in (*request.pop("imports"), *(SERVING if serves else ())):
             importlib.import_module(module)
         if os.fork() == 0:
             answering.close()
@@ -227,7 +231,7 @@ def _connect(streams: Sequence[int]) -> None:
             os.fdopen(number, f"{mode}b", closefd=False),
             "utf-8",
             errors=errors,
-            line_buffering=number == 2 or at_once,
+            line_buffering=number == 2 or at_once or os.isatty(number),
         )
         for number, (mode, errors) in enumerate((("r", "strict"), ("w", "strict"), ("w", "backslashreplace")))
     )

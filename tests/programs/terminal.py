@@ -10,6 +10,7 @@ import pty
 import re
 import signal
 import struct
+import sys
 import termios
 from collections.abc import Mapping
 from fcntl import ioctl
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Self
 
 import pyte
+
+from tests.programs.command import Command
 
 __all__ = ["COLUMNS", "Terminal"]
 
@@ -28,7 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 class Terminal:
     """A command in a pseudo-terminal, and its screen."""
 
-    def __init__(self, process: asyncio.subprocess.Process, end: int, columns: int = COLUMNS) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process | Command, end: int, columns: int = COLUMNS
+    ) -> None:
         self.process = process
         self._end = end
         self._columns = columns
@@ -51,18 +56,21 @@ class Terminal:
         """Start a command in a new pseudo-terminal, which Ctrl-C interrupts.
 
         Args:
-            command: The command line.
+            command: The command line; one of this Python is forked from a process that has imported Sojourn.
             columns: How wide the terminal is.
             cwd: The working directory.
             env: The whole environment.
         """
         end, inside = pty.openpty()
         ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
-            preexec_fn=_lead,
-            env={**env, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(LINES)},
-        )  # fmt: skip
+        env = {**env, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(LINES)}
+        if command[0] == sys.executable:
+            process = await Command.in_terminal(*command[1:], terminal=inside, cwd=cwd, env=env)
+        else:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
+                preexec_fn=_lead, env=env,
+            )  # fmt: skip
         os.close(inside)
         return cls(process, end, columns)
 

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 __all__ = ["bare_environment", "build_wheel", "install"]
@@ -42,7 +44,17 @@ def install(wheel: Path, folder: Path, *, extras: str = "", more: tuple[str, ...
     if done.returncode != 0:  # pip may succeed by its other settings, which uv does not read
         done = _run(pip, folder)
     assert done.returncode == 0, done.stdout + done.stderr
+    _lend_bytecode(Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv")})))
     return binaries
+
+
+def _lend_bytecode(packages: Path) -> None:
+    """Copy what this process's Python has compiled; it compiles anew what is not of the same file."""
+    ours = Path(sysconfig.get_path("purelib"))
+    for compiled in ours.rglob("__pycache__"):
+        theirs = packages / compiled.relative_to(ours)
+        if theirs.parent.is_dir() and not theirs.exists():
+            shutil.copytree(compiled, theirs)
 
 
 def bare_environment() -> dict[str, str]:
