@@ -35,7 +35,7 @@ test-pure: $(READY) ## Run the tests that need no server
 	$(PYTEST) -m pure $(ARGS)
 
 test-rest: $(READY) ## Run the tests that `make test` leaves out
-	$(PYTEST) -m "not ($(QUICK))" $(ARGS)
+	$(PYTEST) --rest -m "not ($(QUICK))" $(ARGS)
 
 test-all: $(READY) ## Run all tests, the longest files first
 	$(PYTEST) $(ARGS)

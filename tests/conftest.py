@@ -49,10 +49,31 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--shuffle`: no test may depend on what another one leaves behind."""
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
+    parser.addoption("--rest", action="store_true", help="Do not read the folders of `QUICK`.")
 
+
+HERE = Path(__file__).parent
 
 FIRST = ("durability", "deploy", "docs", "screens", "planners", "mcp", "models")
 """Folders with the longest files, in this order. They begin first, so that no process is left with one at the end."""
+
+QUICK = (
+    "authoring",
+    "client",
+    "contracts",
+    "core",
+    "encrypted",
+    "events",
+    "flows",
+    "network",
+    "replay",
+    "storage",
+    "testing",
+    "toolsets",
+    "typing",
+    "workflows",
+)
+"""Folders of which every test is of the layers `pure` and `server`; to read them takes longer than the rest."""
 
 LAST = ("contracts", "core")
 """Folders with short tests only."""
@@ -63,6 +84,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for layer, need in LAYERS.items():
         config.addinivalue_line("markers", f"{layer}: {need}")
     watch()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders of quick tests, if asked."""
+    if config.getoption("--rest") and collection_path.parent == HERE and collection_path.name in QUICK:
+        return True
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -101,7 +129,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             dice.shuffle(tests)
     items[:] = [item for _, tests in order for item in tests]
     for item in items:
-        item.add_marker(layer_of(fixtures_of(item)))
+        layer = layer_of(fixtures_of(item))
+        item.add_marker(layer)
+        if layer not in {"pure", "server"} and item.nodeid.split("/")[1] in QUICK:
+            raise pytest.UsageError(
+                f"{item.nodeid} is of the layer {layer}, which tests/conftest.py denies of its folder"
+            )
 
 
 def _rank(path: str) -> int:
