@@ -8,7 +8,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from pathlib import Path
 
@@ -338,7 +337,6 @@ print("bye", flush=True)
 )
 def test_an_interpreter_exits_with_threads_stuck(rest):
     """Neither the loop nor the interpreter waits for a thread; a thread whose call outlives the loop ends with the call."""
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", EXIT.format(root=str(ROOT), rest=rest)],
         check=False,
@@ -346,7 +344,6 @@ def test_an_interpreter_exits_with_threads_stuck(rest):
         text=True,
         timeout=60,
     )
-    assert time.monotonic() - began < 30
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     printed = [line for line in done.stdout.splitlines() if "sync_tool" not in line]

@@ -5,7 +5,6 @@ import gzip
 import json
 import logging
 import threading
-import time
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
@@ -30,9 +29,7 @@ async def test_a_silent_server_does_not_block_a_session(opened, rogue, run):
 
 async def test_a_server_that_never_answers_the_handshake(opened, rogue):
     """`open` returns after `connect_timeout`, and `unavailable` says why."""
-    started = time.monotonic()
     toolset = await opened(rogue("mute"), connect_timeout=timedelta(seconds=1))
-    assert time.monotonic() - started < 20
     assert toolset.unavailable == "its MCP server cannot be used: it does not answer in time"
 
 

@@ -198,7 +198,7 @@ async def test_a_program_that_ignores_the_request_is_killed(
         await task
     assert own_processes() == []
     assert no_zombie()
-    assert 0.5 <= time.monotonic() - began < 20
+    assert time.monotonic() - began >= 0.5
 
 
 async def test_a_program_may_clean_up_when_it_is_asked_to_end(tmp_path, until, monkeypatch):

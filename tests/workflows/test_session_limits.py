@@ -53,6 +53,8 @@ async def decided(turn) -> PlanResult:
     if turn.messages[-1].role == "user" and said in ("look", "slow"):
         call = look.call(n=1) if said == "look" else slow.call(n=1)
         return PlanResult.calls(call)
+    if said == "think":
+        await release.wait()
     return PlanResult.final(f"{turn.caps.tokens} {turn.caps.tool_calls}")
 
 
@@ -148,24 +150,31 @@ async def test_money(talk):
 async def test_nobody_sends_a_message(talk, traces):
     """Each message begins the time anew; a turn that takes longer does not end the conversation."""
     session = await talk("idle", policy=SessionPolicy(idle_timeout=timedelta(seconds=1)))
-    await say(session, "a")
-    held = await session.send("slow")
+    held, queued = await session.send("slow"), await session.send("a")
     await asyncio.sleep(1.2)
     release.set()
     await held.result()
+    await queued.result()
     output = await ended(session, "idle_timeout", "Nobody sent a message for 0:00:01.")
     assert output.error is None
+    events = [event async for event in session.run.events(follow=False)]
+    answered = [event.time for event in events if event.type == "turn_completed"]
+    assert len(answered) == 2
+    assert events[-1].time - answered[-1] >= timedelta(seconds=1)
     await traces(session.run).check()
 
 
 async def test_a_paused_conversation_is_not_idle(talk, until):
     session = await talk("paused", policy=SessionPolicy(idle_timeout=timedelta(seconds=1)))
-    await say(session, "a")
+    turn = await session.send("think")
     await session.run.pause()
+    release.set()
+    await turn.result()
     await asyncio.sleep(1.5)
     assert (await session.status()).status == "paused"
+    turn = await session.send("b")
     await session.run.resume()
-    assert await say(session, "b") == "None 4"
+    assert (await turn.result()).text == "None 4"
     await ended(session, "idle_timeout", "Nobody sent a message for 0:00:01.")
 
 
