@@ -9,18 +9,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.mutants.faults import Fault
+from tests.mutants.plugin import TASK
 
 __all__ = ["ROOT", "Copy", "copied"]
 
 ROOT = Path(__file__).parents[2]
 
 _NONE_FAILED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+_OPTIONS = ("-q", "--tb=no", "--timeout=90", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 _GRACE = 20.0
 """Seconds that pytest has to stop its servers."""
@@ -32,7 +37,6 @@ class Copy:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.is_stopped = False
-        self._written = int(time.time())
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self._environment = {**environment, "PYTHONPATH": str(root)}
         self._running: subprocess.Popen[bytes] | None = None
@@ -56,67 +60,55 @@ class Copy:
             if self.root not in Path(path).parents:
                 raise RuntimeError(f"the copy at {self.root} imports {path}")
 
-    @contextlib.contextmanager
-    def having(self, fault: Fault) -> Generator[None]:
-        """Put the fault in, and take it out again."""
-        path = self.root / fault.file
-        before = path.read_text()
-        self._write(path, fault.applied(before))
-        try:
-            yield
-        finally:
-            self._write(path, before)
-
-    def _write(self, path: Path, text: str) -> None:
-        path.write_text(text)
-        self._written += 1  # a file of the same second and size would be taken from the bytecode of before
-        os.utime(path, (self._written, self._written))
-
-    def run(
-        self, arguments: Sequence[str], seconds: float, chosen: Sequence[str] = (), record: Path | None = None
-    ) -> list[str]:
-        """Run pytest; return its lines about tests that failed, none where it took too long.
+    def tried(
+        self,
+        faults: Sequence[Fault],
+        first: Sequence[str],
+        arguments: Sequence[str],
+        limit: float,
+        reach: int,
+    ) -> Iterator[dict[str, Any]]:
+        """Run the tests for each fault until one fails; see `plugin` for what it yields.
 
         Args:
-            arguments: The arguments for pytest.
-            seconds: The most that it may take.
-            chosen: The ids of the tests to run, in order; all of them if empty.
-            record: The file to which the time of each test is written.
+            faults: The faults.
+            first: For each, the id of the test to run first, or an empty text.
+            arguments: The arguments by which pytest collects the tests.
+            limit: The most seconds for one fault.
+            reach: 0 for the tests that mirror a fault's file, 1 for those in their folder too, 2 for all that are collected.
 
         Raises:
-            RuntimeError: Pytest could not run the tests.
+            RuntimeError: Pytest could not run them.
         """
-        if self.is_stopped:
-            return []
-        environment = self._environment
-        if chosen:
-            (self.root / ".chosen").write_text(json.dumps(chosen))
-            environment = {**environment, "SOJOURN_CHOSEN": str(self.root / ".chosen")}
-        if record:
-            environment = {**environment, "SOJOURN_TIMES": str(record)}
-        with tempfile.TemporaryFile() as output:
+        task, found = self.root / ".task", self.root / ".found"
+        fields = {
+            "faults": [asdict(fault) for fault in faults],
+            "first": first,
+            "limit": limit,
+            "reach": reach,
+        }
+        task.write_text(json.dumps({**fields, "found": str(found)}))
+        found.write_text("")
+        command = [".venv/bin/python", "-m", "pytest", "-p", "tests.mutants.plugin", *_OPTIONS, *arguments]
+        with tempfile.TemporaryFile() as output, found.open() as lines:
             self._running = subprocess.Popen(
-                [".venv/bin/python", "-m", "pytest", "-p", "tests.mutants.plugin", *arguments],
+                command,
                 cwd=self.root,
-                env=environment,
+                env={**self._environment, TASK: str(task)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            try:
-                status = self._running.wait(seconds)
-            except subprocess.TimeoutExpired:
-                self._end(self._running)
-                status = 0
+            is_over = False
+            while not is_over:
+                is_over = self._running.poll() is not None
+                yield from map(json.loads, lines)
+                time.sleep(0.1)
             output.seek(0)
-            lines = output.read().decode(errors="replace").splitlines()
-        if self.is_stopped or status in _NONE_FAILED:
-            return []
-        failed = [line.split(" ", 1)[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-        if not failed:
-            raise RuntimeError("\n".join([f"pytest ended with {status}:", *lines[-30:]]))
-        return failed
+            said = output.read().decode(errors="replace").splitlines()
+        if not self.is_stopped and self._running.returncode not in _NONE_FAILED:
+            raise RuntimeError("\n".join([f"pytest ended with {self._running.returncode}:", *said[-30:]]))
 
     def stop(self) -> None:
         """Stop the pytest that runs, and what it has started; no other one begins."""

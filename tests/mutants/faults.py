@@ -1,6 +1,7 @@
 """The faults, as `faults/*.toml` lists them."""
 
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,15 +44,9 @@ class Fault:
             raise StaleError(f"{self.file} has {count} times: {line}")
         return source.replace(self.old, self.new)
 
-    def lines(self, source: str) -> range:
-        """The numbers of the lines that it changes, from 1."""
-        before = source[: source.index(self.old)] + self.old[: len(self.old) - len(self.old.lstrip())]
-        first = before.count("\n") + 1
-        return range(first, first + self.old.strip().count("\n") + 1)
 
-
-def read_faults(root: Path, only: str = "") -> list[Fault]:
-    """The faults whose package or file contains a text, all of which fit the tree at `root`.
+def read_faults(root: Path, only: Collection[str] = ()) -> list[Fault]:
+    """The faults whose package or file contains one of some texts, if there are any; all of them fit the tree at `root`.
 
     Raises:
         StaleError: Some do not fit; its text names all of these.
@@ -61,7 +56,9 @@ def read_faults(root: Path, only: str = "") -> list[Fault]:
         for path in sorted(FOLDER.glob("*.toml"))
         for fields in tomllib.loads(path.read_text())["fault"]
     ]
-    wanted = [fault for fault in listed if only in fault.package or only in fault.file]
+    wanted = [
+        fault for fault in listed if not only or any(each in f"{fault.package} {fault.file}" for each in only)
+    ]
     stale: list[str] = []
     for fault in wanted:
         path = root / fault.file

@@ -20,9 +20,6 @@ from sojourn import (
     Toolset,
     Usage,
 )
-from sojourn.core.run.limits import caps_left
-from sojourn.core.run.session_limits import session_end, turn_policy
-from sojourn.core.run.totals import RunTotals
 
 tools = Toolset("limited.tools")
 release = asyncio.Event()
@@ -194,16 +191,6 @@ async def test_a_bad_limit_is_refused_at_once(talk):
     session = await talk("bad")
     with pytest.raises(InvalidInput, match="labels"):
         session._client.session("test.agent", "x", labels={1: 2})
-
-
-def test_what_the_session_leaves_of_a_turn():
-    policy = RunPolicy(max_tokens=100, session=SessionPolicy(max_tokens=150, max_cost=1.0))
-    spent = RunTotals(usage=Usage(input_tokens=60, output_tokens=20, cost=0.25))
-    caps = caps_left(turn_policy(policy, spent), RunTotals())
-    assert (caps.tokens, caps.cost) == (70, 0.75)
-    assert caps_left(turn_policy(policy, RunTotals()), RunTotals()).tokens == 100
-    assert session_end(policy, 1_000, spent) is None
-    assert turn_policy(RunPolicy(), spent) == RunPolicy()
 
 
 def test_the_stricter_of_two_session_policies():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sojourn import ApprovalPolicy, ApprovalRule, PolicyDecision, ToolRequest, ToolSpec, TypeSpec
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.opened import with_payload
-from sojourn.core.run.approval import Verdict, approvers_of, confirmation_of, judge
+from sojourn.core.run.approval import APPROVE, Verdict, approvers_of, confirmation_of, judge
 from sojourn.core.run.shown_tool import changes, digest_of, shown_of
 
 SCHEMA = {
@@ -212,6 +212,19 @@ def test_a_confirmation_shows_what_will_run() -> None:
     assert confirm.spec_digest == digest_of(tool())
     assert confirm.shown == shown_of(tool())
     assert with_payload(confirm, CALL).payload == {"site": "s-1"}
+
+
+@pytest.mark.parametrize("by", ["the tool", "a rule", "the payload of an approval", ""])
+def test_whoever_asked_may_not_approve_where_anything_says_so(by: str) -> None:
+    """A call takes another person's approval if its tool, a rule of its policy, or the approval that a flow asks for says so."""
+    spec = tool(four_eyes=by == "the tool", **({"id": APPROVE} if "payload" in by else {}))
+    rules = [
+        ApprovalRule(tools=["*"]),
+        *([ApprovalRule(tools=["*"], four_eyes=True)] if by == "a rule" else []),
+    ]
+    payload = {**CALL.payload, "four_eyes": "payload" in by}
+    confirm = confirmation_of(spec, CALL, payload, ApprovalPolicy(rules=rules))
+    assert confirm.four_eyes is bool(by)
 
 
 def test_the_arguments_are_in_the_history_once() -> None:

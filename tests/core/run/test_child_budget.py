@@ -128,6 +128,18 @@ def test_a_child_with_nothing_to_plan_with_is_not_started(share: dict, lacking: 
     assert lacking_in(RunPolicyOverride(**share)) == lacking
 
 
+def test_what_a_plan_has_used_is_not_left_for_its_calls() -> None:
+    """The caps of a plan's calls are those before the plan, without its tokens of both kinds and its cost, and never below zero."""
+    caps = Caps(tool_calls=3, tokens=100, cost=1.0)
+    assert caps_after(caps, None) == caps
+    used = Usage(input_tokens=30, output_tokens=20, cost=0.25)
+    assert caps_after(caps, used) == Caps(tool_calls=3, tokens=50, cost=0.75)
+    assert caps_after(caps, Usage(input_tokens=1, output_tokens=100, cost=2.0)) == Caps(
+        tool_calls=3, tokens=0, cost=0.0
+    )
+    assert caps_after(Caps(), used) == Caps()
+
+
 class Spender:
     """A run of a random tree: spends tokens in its plans and in child runs, up to its limit."""
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
@@ -73,6 +73,11 @@ JSON = st.recursive(
 )
 
 
+FIGURES = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
+
+
+@example({"children_count": -1, "active_ms": -1, "telemetry": dict.fromkeys(FIGURES, -1)})
+@example({"children_count": 2**60, "active_ms": 2**60, "telemetry": dict.fromkeys(FIGURES, float("inf"))})
 @given(st.dictionaries(st.sampled_from(list(Spent.model_fields)), JSON))
 def test_any_object_gives_valid_figures(value: dict) -> None:
     """For any object the figures are finite and not negative, and the spending can be written and read back."""
