@@ -42,9 +42,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 os.environ["SOJOURN_MODEL"] = "off"  # the environment may have a provider's key
 
-# No test speaks with a server of the network: a folder without certificates spares every HTTP client 20 ms to read those of the system.
-os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--shuffle`: no test may depend on what another one leaves behind."""

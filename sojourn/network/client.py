@@ -4,6 +4,7 @@ All HTTP clients are made here (ME-16). They repeat nothing by themselves, and `
 one. Providers whose models think for long before they answer have longer time-outs (ME-12).
 """
 
+import functools
 import math
 import os
 import re
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sojourn.errors import DefinitionError
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 __all__ = [
@@ -67,7 +70,7 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
         options["timeout"] = httpx2.Timeout(
             connect=seconds.connect, read=seconds.read, write=seconds.write, pool=seconds.connect
         )
-    return httpx2.AsyncClient(**options)
+    return httpx2.AsyncClient(**_trusting(options))
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
@@ -78,7 +81,22 @@ def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
     """
     import httpx2  # noqa: PLC0415
 
-    return httpx2.AsyncHTTPTransport(**options, retries=0)
+    return httpx2.AsyncHTTPTransport(**_trusting(options), retries=0)
+
+
+def _trusting(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a client, with the TLS context that all clients share, unless they say otherwise."""
+    if options.get("verify", True) is not True or options.get("cert") or options.get("http2"):
+        return options
+    return {**options, "verify": _tls_context(trust_env=options.get("trust_env", True))}
+
+
+@functools.cache
+def _tls_context(*, trust_env: bool) -> "ssl.SSLContext":
+    """The default TLS context, made once: to read the system's certificates takes 20 ms, and a tool makes a client for each call."""
+    import httpx2  # noqa: PLC0415
+
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 def timeouts_for(provider: str | None = None) -> Timeouts:

@@ -3,10 +3,9 @@
 import os
 import random
 
-import httpx2
 import pytest
 
-from sojourn import Principal
+from sojourn import Principal, http_client
 from sojourn.console.form import Form
 from sojourn.console.page import Links, Visit
 from sojourn.console.reading_answers import read_answer
@@ -118,6 +117,6 @@ async def test_the_receipt_shows_what_was_approved(office):
                 (name,): value for name, value in wait.payload.items()
             }
 
-    async with httpx2.AsyncClient(base_url=office.url, headers={"Origin": office.url}, timeout=60) as http:
+    async with http_client(base_url=office.url, headers={"Origin": office.url}, timeout=60) as http:
         for run, wait in asked:
             await decide(http, run, wait)

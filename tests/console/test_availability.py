@@ -1,9 +1,9 @@
 """A Temporal server that does not answer: pages say so, live ones too, and go on where it answers again."""
 
-import httpx2
 import psutil
 from playwright.async_api import expect
 
+from sojourn import http_client
 from sojourn.http import create_app
 from sojourn.server import Server
 from tests.http.conftest import listening
@@ -24,7 +24,7 @@ async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit
             psutil.Process(server.pid).suspend()
             for page in opened:
                 await expect(page.locator("#connection")).to_have_text(SILENT, timeout=60_000)
-            async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
+            async with http_client(base_url=url, timeout=60) as http:
                 answer = await http.get("/inbox")
             assert answer.status_code == 503
             assert "the Temporal server does not answer" in answer.text

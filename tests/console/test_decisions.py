@@ -4,10 +4,10 @@ import csv
 import io
 from datetime import UTC, datetime
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
+from sojourn import http_client
 from sojourn.console.views.decisions import COLUMNS, Decision, csv_of
 from sojourn.contracts.event import AwaitAnsweredEvent
 from tests.console.office import office
@@ -72,7 +72,7 @@ async def test_a_page_says_from_where_on_its_order_is_not_whole(office, decided,
 async def test_decisions_are_a_table_that_runs_nothing(office, decided):
     """The CSV has every decision with its digest and arguments; what would be a formula begins with an apostrophe."""
     money, wait, words = decided
-    async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
+    async with http_client(base_url=office.url, timeout=60) as http:
         answer = await http.get("/decisions.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert "attachment" in answer.headers["content-disposition"]

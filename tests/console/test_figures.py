@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn, http_client
 from sojourn.events import Cursor
 from sojourn.http import create_app
 from tests.console.counting import Asked, made
@@ -74,7 +74,7 @@ async def measure(temporal_address) -> AsyncIterator[Measure]:
             )
             web = create_app(app, client=own)
             url = await stack.enter_async_context(listening(web))
-            http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=120))
+            http = await stack.enter_async_context(http_client(base_url=url, timeout=120))
             return Measured(web, http, Asked(own))
 
         yield begin
@@ -103,7 +103,7 @@ async def test_sixty_viewers_of_a_run_cost_what_one_does(serve, measure, status_
     path = f"/runs/{run.id}/live?since={mark[1]}"
     with made() as parts:
         limits = httpx2.Limits(max_connections=None)
-        async with httpx2.AsyncClient(base_url=measured.http.base_url, timeout=120, limits=limits) as http:
+        async with http_client(base_url=measured.http.base_url, timeout=120, limits=limits) as http:
             measured.http = http
             looking = [asyncio.create_task(look(measured, path)) for _ in range(60)]
             while measured.web.state.service.metrics.streams < 60:

@@ -2,11 +2,10 @@
 
 import asyncio
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Client, Worker
+from sojourn import Client, Worker, http_client
 from sojourn.console.views.counts import Sample, counts_of
 from sojourn.console.views.health import parted
 from sojourn.http import create_app
@@ -78,7 +77,7 @@ async def test_two_hundred_viewers_cost_one_look(console, monkeypatch):
 
     service.client.temporal.workflow_service.describe_namespace = counted
     try:
-        async with httpx2.AsyncClient(base_url=console.url, timeout=60) as http:
+        async with http_client(base_url=console.url, timeout=60) as http:
             answers = await asyncio.gather(*(http.get("/health-checks") for _ in range(200)))
     finally:
         service.client.temporal.workflow_service.describe_namespace = real

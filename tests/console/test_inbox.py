@@ -4,11 +4,10 @@ import asyncio
 import re
 import uuid
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Client
+from sojourn import Client, http_client
 from sojourn.http import ApiKeys, create_app
 from sojourn.http.locks.key_file import create_key
 from tests.console import office as the_office
@@ -222,7 +221,7 @@ async def test_what_was_done_is_said_only_where_it_is_so(office):
     run, wait = await office.asks("refund Ana", labels=labels)
     other, denied = await office.asks("refund Ana", labels=labels)
     await other.deny(denied)
-    async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
+    async with http_client(base_url=office.url, timeout=60) as http:
         for of in (f"{run.id}/{wait.id}", f"{other.id}/{denied.id}"):
             answer = await http.get(f"/inbox/{of}", params={"done": "approve"})
             assert answer.status_code == 200
@@ -235,7 +234,7 @@ async def test_a_long_question_is_whole_and_what_is_cut_says_where_all_of_it_is(
     """The longest question of a planner is shown whole; of what the run was asked, if it is longer still, the beginning, with a link to all of it."""
     run, wait = await office.asks("which " + "x" * 7_900)
     other, approval = await office.asks("refund " + "y" * 30_000)
-    async with httpx2.AsyncClient(base_url=office.url, timeout=60) as http:
+    async with http_client(base_url=office.url, timeout=60) as http:
         answer = await http.get(office.page_of(run, wait))
         assert "x" * 7_900 in answer.text.partition('class="prose"')[2]
         assert "This is only its beginning" not in answer.text
@@ -461,7 +460,7 @@ async def test_roles_and_tenants_decide_what_a_visitor_sees_and_does(
     )}  # fmt: skip
     run, wait = await office.asks("refund Ana")
     web = create_app(the_office.app, client=await Client.connect(temporal_address), auth=ApiKeys(path))
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+    async with listening(web) as url, http_client(base_url=url) as http:
 
         def asking(name: str) -> dict[str, str]:
             return {"Authorization": f"Bearer {keys[name]}", "Origin": url}
@@ -506,7 +505,7 @@ async def test_nothing_keeps_anybody_out(office, visit, scheme, size):
 async def test_a_form_that_does_not_fit_is_told_and_changes_nothing(office):
     """A form of another kind of wait, one without anything in it, and one with too much in it; and a wait that no run has."""
     run, wait = await office.asks("which")
-    async with httpx2.AsyncClient(base_url=office.url, headers={"Origin": office.url}) as http:
+    async with http_client(base_url=office.url, headers={"Origin": office.url}) as http:
         at = f"/inbox/{run.id}/{wait.id}"
         for form in ({"do": "approve"}, {"do": "answer"}, {"do": "answer", "answer": "x" * 200_000}):
             assert (await http.post(at, data=form)).status_code == 422, form["do"]

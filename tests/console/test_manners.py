@@ -17,7 +17,7 @@ from playwright.async_api import expect
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
-from sojourn import Client, Worker
+from sojourn import Client, Worker, http_client
 from sojourn.console.views.markdown import spoken
 from sojourn.console.views.text import one_line, readable
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
@@ -222,7 +222,7 @@ async def test_a_page_loads_little_and_from_here_only(place, visit):
 
 async def test_a_browser_gets_a_page_where_there_is_none_and_a_program_problem_details(place):
     """What there is not is told to a person as a page, and to a program as a problem; nothing of it is sandboxed away."""
-    async with httpx2.AsyncClient(base_url=place.url) as http:
+    async with http_client(base_url=place.url) as http:
         for path in ("/nothing", "/runs/a/b/c/d", "/agents/x/y", "/sign-out"):
             answer = await http.get(path, headers={"Accept": "text/html,*/*"})
             assert answer.status_code == 404, path

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import DefinitionError, Principal
+from sojourn import DefinitionError, Principal, http_client
 from sojourn.contracts.principal import ROLES
 from sojourn.http import create_app
 from tests.console import desk_app
@@ -129,7 +129,7 @@ async def test_a_call_that_has_changed_is_not_approved_from_the_page_of_its_run(
     page = await visit(f"{desk.url}/runs/{run.id}", script=False)
     wait = (await run.status()).awaits[0]
     form = {"do": "approve", "digest": "0" * 64, "back": run.id}
-    async with httpx2.AsyncClient(base_url=desk.url, headers={"Origin": desk.url}) as http:
+    async with http_client(base_url=desk.url, headers={"Origin": desk.url}) as http:
         answer = await http.post(f"/inbox/{run.id}/{wait.id}", data=form)
     assert (answer.status_code, "has changed since you saw it" in answer.text) == (409, True)
     await expect(page.locator("#side .waits")).to_have_count(1)
@@ -251,7 +251,7 @@ def made_in(page):
 
 def sender(desk):
     """Sends forms as a page of the console does."""
-    return httpx2.AsyncClient(base_url=desk.url, headers={"Origin": desk.url}, timeout=60)
+    return http_client(base_url=desk.url, headers={"Origin": desk.url}, timeout=60)
 
 
 async def test_a_form_that_is_sent_twice_is_one_fork(desk):
@@ -301,7 +301,7 @@ async def test_two_people_who_send_the_same_form_have_a_fork_each(desk):
     asked = {"change": "message", "message": "Echo again", "made": "0" * 32}
     async with (
         listening(web) as url,
-        httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as http,
+        http_client(base_url=url, headers={"Origin": url}, timeout=60) as http,
     ):
         places: list[str] = []
         for subject[0] in ("ana", "ana", "ben"):
@@ -404,9 +404,7 @@ async def test_a_wait_is_hatched_on_the_timeline(desk, visit):
 async def test_many_who_look_cost_one_reader(desk, until):
     """Two hundred open streams of a run are fed by one follower, and each gets what happens."""
     run = await desk.waiting("Which meter?")
-    async with httpx2.AsyncClient(
-        base_url=desk.url, timeout=60, limits=httpx2.Limits(max_connections=300)
-    ) as http:
+    async with http_client(base_url=desk.url, timeout=60, limits=httpx2.Limits(max_connections=300)) as http:
         opened = asyncio.Semaphore(0)
 
         async def look() -> str:
@@ -472,7 +470,7 @@ async def test_only_who_sees_the_deployment_is_sent_to_temporal(desk):
             return Principal(subject="eve", tenant=tenant, roles=list(ROLES))
 
         web = create_app(desk_app.app, client=desk.client, auth=who, temporal_ui=told)
-        async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
             run = await desk.ended("Echo hello", principal=Principal(subject="ana", tenant=tenant))
             answer = await http.get(f"/runs/{run.id}")
             assert (answer.status_code, "In Temporal" in answer.text) == (200, is_linked)

@@ -5,7 +5,6 @@ import os
 import struct
 import zlib
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
@@ -19,6 +18,7 @@ from sojourn import (
     Toolset,
     Turn,
     WithArtifacts,
+    http_client,
 )
 from sojourn.console.views.artifacts import MOST_SHOWN
 from sojourn.http import create_app
@@ -154,7 +154,7 @@ async def test_a_stored_artifact_is_a_link_without_a_script(gallery, visit):
     await expect(page.locator("h2")).to_contain_text("tree")
     await expect(page.locator(".fields dd").first).to_have_text('{"depth": 1}')
     link = await page.get_by_role("link", name="Download as JSON").get_attribute("href")
-    async with httpx2.AsyncClient(base_url=gallery.url) as http:
+    async with http_client(base_url=gallery.url) as http:
         answer = await http.get(link)
     assert answer.json() == _data("tree")
     assert answer.headers["content-type"] == "application/json"
@@ -170,7 +170,7 @@ async def test_what_is_larger_than_a_page_is_not_read_for_one(gallery, visit, tm
     part = section(page, "events")
     await expect(part).to_contain_text("2.1 MB")
     link = await part.get_by_role("link", name="Download it as JSON").get_attribute("href")
-    async with httpx2.AsyncClient(base_url=gallery.url) as http:
+    async with http_client(base_url=gallery.url) as http:
         assert (await http.get(link)).json() == _data("events")
         for file in [each for each in tmp_path.rglob("*") if each.is_file()]:
             file.unlink()
@@ -200,6 +200,6 @@ async def test_a_console_without_the_storage_says_what_it_lacks(gallery, visit, 
         page = await visit(f"{url}/runs/{run.id}")
         await page.locator("#tree > .call > details > summary").click()
         await expect(section(page, "tree").get_by_role("alert")).to_contain_text("storage of its workers")
-        async with httpx2.AsyncClient(base_url=url) as http:
+        async with http_client(base_url=url) as http:
             answer = await http.get(f"/runs/{run.id}/calls/{await first_call(run)}/artifacts/none")
     assert (answer.status_code, "artifact_not_found" in answer.text) == (404, True)

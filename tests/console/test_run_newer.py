@@ -3,11 +3,10 @@
 import asyncio
 import re
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn, http_client
 from sojourn.console import newer
 from sojourn.console.shared_transcript import KEPT, SharedTranscript
 from sojourn.contracts.message import Message
@@ -181,7 +180,7 @@ async def test_a_page_that_nobody_knows_gets_what_it_lacks(probing):
 
     async def rows(after: str, kind: str = "") -> tuple[list[str], bool]:
         query = {"of": "events", "since": "gone.7.0", "after": after, "type": kind}
-        async with httpx2.AsyncClient(base_url=probing.url, timeout=30) as http:
+        async with http_client(base_url=probing.url, timeout=30) as http:
             text = (await http.get(f"/runs/{run.id}/live", params=query)).text
         return re.findall(r'<tr id="([^"]+)"', text), "event: overfull" in text
 

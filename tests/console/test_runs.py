@@ -2,11 +2,10 @@
 
 import uuid
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Principal
+from sojourn import Principal, http_client
 from sojourn.contracts.principal import ROLES
 from sojourn.http import create_app
 from tests.http.conftest import listening
@@ -149,7 +148,7 @@ async def test_a_conversation_is_listed_by_its_first_message(console, until):
     session = console.client.session("shop.clerk", f"s-{word}")
     await (await session.send(f"the {word} is late")).result()
     await (await session.send("and now?")).result()
-    async with httpx2.AsyncClient(base_url=console.url) as http:
+    async with http_client(base_url=console.url) as http:
 
         async def is_found() -> bool:
             return f"the {word} is late" in (await http.get("/runs", params={"q": f"{word} is"})).text
@@ -161,7 +160,7 @@ async def test_a_run_that_names_no_agent_is_listed_without_a_link_to_one(console
     """Anybody may start the workflow without its search attributes: the row leads to the run, and to nothing without a name."""
     name = f"odd-{uuid.uuid4().hex[:8]}"
     handle = await console.client.temporal.start_workflow("AgentRun", {"odd": 1}, id=name, task_queue=name)
-    async with httpx2.AsyncClient(base_url=console.url) as http:
+    async with http_client(base_url=console.url) as http:
 
         async def is_listed() -> bool:
             text = (await http.get("/runs")).text

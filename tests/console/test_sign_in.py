@@ -1,10 +1,9 @@
 """Signing in: a key opens the pages by a cookie, which opens nothing else, and nothing once the key is revoked."""
 
-import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Client
+from sojourn import Client, http_client
 from sojourn.http import ApiKeys, create_app
 from sojourn.http.locks.key_file import create_key, revoke_key
 from tests.http.conftest import listening
@@ -56,7 +55,7 @@ async def test_the_cookie_opens_pages_and_nothing_else(locked):
     """The API knows no cookie, and a form needs to come from a page of this service, cookie or not."""
     url, _, key = locked
     origin = {"Origin": url}
-    async with httpx2.AsyncClient(base_url=url) as http:
+    async with http_client(base_url=url) as http:
         answer = await http.post("/sign-in", data={"key": key, "next": "//elsewhere.invalid"}, headers=origin)
         assert (answer.status_code, answer.headers["location"]) == (303, "/runs")
         assert (await http.get("/runs")).status_code == 200
@@ -69,7 +68,7 @@ async def test_the_cookie_opens_pages_and_nothing_else(locked):
 async def test_every_page_has_the_strict_policy(locked):
     """Pages, files and refusals say that nothing runs, loads or is sent but what is of this service."""
     url, _, _ = locked
-    async with httpx2.AsyncClient(base_url=url) as http:
+    async with http_client(base_url=url) as http:
         for path in ("/", "/runs", "/sign-in", "/static/console.js", "/static/none.js"):
             answer = await http.get(path)
             policy = answer.headers["content-security-policy"]

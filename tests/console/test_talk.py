@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
+from sojourn import http_client
 from sojourn.console import watched_talk
 from sojourn.console.conversing import read_part
 from sojourn.console.page import Visit
@@ -145,7 +146,7 @@ async def test_a_call_that_was_changed_is_refused_with_its_digest(console, talk)
     await talk.session.send("wipe", by="ana")
     status = await console.status_when(talk.session.run, lambda status: status.awaits)
     form = {"do": "approve", "await_id": status.awaits[0].id, "digest": "0" * 64}
-    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+    async with http_client(headers={"Origin": console.url}) as http:
         answer = await http.post(talk.url, data=form)
         assert (answer.status_code, "has changed since you saw it" in answer.text) == (409, True)
         answer = await http.post(talk.url, data={**form, "digest": ""})
@@ -274,7 +275,7 @@ async def test_a_form_that_is_sent_twice_is_one_message(console, visit, talk):
     await talk("hello")
     page = await visit(talk.url, script=False)
     form = {"do": "send", "text": "once", "message_id": await page.locator("[name=message_id]").input_value()}
-    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+    async with http_client(headers={"Origin": console.url}) as http:
         sent = await asyncio.gather(*(http.post(talk.url, data=form) for _ in range(3)))
     assert [answer.status_code for answer in sent] == [303, 303, 303]
     await console.status_when(talk.session.run, lambda status: status.turns == 2 and status.status == "idle")
@@ -293,7 +294,7 @@ async def test_a_form_with_another_text_is_refused_and_can_be_sent_again(console
     """Under the id of a message that was accepted, another text is refused, and kept with a new id; the same message is accepted again."""
     await talk("hello")
     form = {"do": "send", "text": "first", "message_id": uuid.uuid4().hex}
-    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+    async with http_client(headers={"Origin": console.url}) as http:
         assert (await http.post(talk.url, data=form)).status_code == 303
         edited = {**form, "text": "edited"}
         refused = await http.post(talk.url, data=edited)
@@ -322,7 +323,7 @@ async def test_a_form_with_another_text_is_refused_and_can_be_sent_again(console
 async def test_a_first_message_with_another_text_is_refused_and_can_be_sent_again(console, desk):
     """The form that begins a conversation, edited after it was sent, keeps its text with a new id, and says that another one was sent."""
     form = {"agent": "shop.clerk", "session": desk, "text": "first", "message_id": uuid.uuid4().hex}
-    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+    async with http_client(headers={"Origin": console.url}) as http:
         for _ in range(2):
             assert (await http.post(f"{console.url}/talk/new", data=form)).status_code == 303
         refused = await http.post(f"{console.url}/talk/new", data={**form, "text": "edited"})
@@ -396,7 +397,7 @@ async def test_only_the_turn_that_is_shown_is_stopped(console, visit, talk):
     await talk("hello")
     await talk.session.send("hang", by="ana")
     await console.status_when(talk.session.run, hangs)
-    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+    async with http_client(headers={"Origin": console.url}) as http:
         stop = {"do": "stop", "turn_id": field((await http.get(talk.url)).text, "turn_id")}
         assert (await http.post(talk.url, data=stop)).status_code == 303
         await console.status_when(talk.session.run, lambda status: status.status == "idle")
@@ -468,7 +469,7 @@ async def test_links_lead_to_a_session_that_a_path_would_not_keep(console, visit
     await expect(page.locator(".turn .said .words")).to_have_text("hello")
     await page.goto(f"{console.url}/runs/{session.run.id}")
     await expect(page.locator(f'a[href="{wanted}"]')).to_have_count(1)
-    async with httpx2.AsyncClient() as http:
+    async with http_client() as http:
         bare = await http.get(f"{console.url}/talk/shop.clerk")
     assert (bare.status_code, bare.headers["location"]) == (303, "/talk?agent=shop.clerk")
 
@@ -509,7 +510,7 @@ async def test_files_come_with_a_message(console, visit, talk, tmp_path, script)
 
 async def test_only_a_page_takes_files(console):
     """The API takes no form with bytes that are no text; a form that is not whole is refused."""
-    async with httpx2.AsyncClient(base_url=console.url, headers={"Origin": console.url}) as http:
+    async with http_client(base_url=console.url, headers={"Origin": console.url}) as http:
         body = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n\xff\r\n--x--\r\n'
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
         answer = await http.post("/v1/runs", content=body, headers=headers)
@@ -655,7 +656,7 @@ async def test_a_run_is_started_from_a_form(console, visit, until, script):
     form = {
         "agent": "shop.clerk", "made": made, "text": "hello run", "session": "crate-9", "labels": "desk=4", "max_tool_calls": "7"
     }  # fmt: skip
-    async with httpx2.AsyncClient(headers={"Origin": console.url}) as http:
+    async with http_client(headers={"Origin": console.url}) as http:
         again = await http.post(f"{console.url}/start", data=form)
         assert (again.status_code, again.headers["location"]) == (303, f"/runs/{made}")
         other = await http.post(f"{console.url}/start", data={**form, "text": "another"})
@@ -710,7 +711,7 @@ async def test_who_may_read_only_is_offered_nothing_else(shop, serve, visit, tmp
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.locator(".turn .prose")).to_have_text("hello")
         assert await page.locator("main form").count() == 0
-        async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}) as http:
+        async with http_client(base_url=url, headers={"Origin": url}) as http:
             headers = {"Authorization": f"Bearer {viewer}"}
             sent = await http.post(
                 f"/talk/shop.clerk/{desk}", data={"do": "send", "text": "x"}, headers=headers
@@ -726,7 +727,7 @@ async def test_who_may_read_only_is_offered_nothing_else(shop, serve, visit, tmp
 
 async def test_a_conversation_of_an_agent_that_nobody_knows_is_not_found(console):
     """Neither page nor form begins one; the page says what to do."""
-    async with httpx2.AsyncClient(base_url=console.url, headers={"Origin": console.url}) as http:
+    async with http_client(base_url=console.url, headers={"Origin": console.url}) as http:
         for path in ("/talk/shop.nobody/desk", "/talk/new?agent=shop.nobody", "/start?agent=shop.nobody"):
             answer = await http.get(path)
             assert answer.status_code == 404, path
@@ -752,7 +753,7 @@ async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, mo
     session = await talk(*(f"say {n}" for n in range(3)))
     address = f"/live/talk/shop.clerk/{session.session_id}?since=none"
     limits = httpx2.Limits(max_connections=40)
-    async with httpx2.AsyncClient(base_url=console.url, timeout=60, limits=limits) as http:
+    async with http_client(base_url=console.url, timeout=60, limits=limits) as http:
         opened = asyncio.Semaphore(0)
 
         async def look() -> str:
@@ -787,7 +788,7 @@ async def test_a_page_that_comes_back_has_all_its_turns_again(console, talk):
     last = await read_part(console.client, session.run.id)
     early = await read_part(console.client, session.run.id, before=last.turns[2].key)
     begin = early.turns[-1].key
-    async with httpx2.AsyncClient(base_url=console.url, timeout=60) as http:
+    async with http_client(base_url=console.url, timeout=60) as http:
 
         async def first(address: str) -> str:
             async with http.stream("GET", f"/live/talk/shop.clerk/{session.session_id}{address}") as answer:

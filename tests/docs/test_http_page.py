@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from sojourn import http_client
 from sojourn.http import create_app
 from sojourn.http.problems import _BY_STATUS, _KNOWN
 from sojourn.server.ports import pick
@@ -126,7 +127,7 @@ async def mounted(
     words = ("-m", "uvicorn", f"{request.param}:web", "--port", str(port), "--timeout-graceful-shutdown", "5")
     env = {**os.environ, "TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
     program = Program(*words, cwd=tmp_path, env=env, out=log, err=log)
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+    async with http_client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
 
         async def answers() -> bool:
             assert program.poll() is None, log.read_text()

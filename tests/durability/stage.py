@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
 
-from sojourn import Client, Event, Run
+from sojourn import Client, Event, Run, http_client
 from sojourn.core.values.wire import encode
 from tests.chain import SHORTEN, history_of
 
@@ -69,7 +69,7 @@ class Stage:
             **self._environment_of(name),
         )
         self.services.append(service)
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        async with http_client(base_url=f"http://127.0.0.1:{port}") as http:
 
             async def answers() -> bool:
                 assert service.is_running, f"{name} ended before it served:\n{service.log()}"

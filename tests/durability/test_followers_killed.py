@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from sojourn import http_client
 from sojourn.server import Server
 from sojourn.server.ports import pick
 
@@ -160,7 +161,7 @@ async def test_each_client_has_the_history(stages, server, capsys):
     """Wherever a client disconnects, and whichever process dies: it has every event of the run and its child runs once, in order."""
     began = time.monotonic()
     stage = await stages(server.address)
-    async with httpx2.AsyncClient(timeout=60) as http:
+    async with http_client(timeout=60) as http:
         campaign = Campaign(stage, server, http)
         await campaign.perform()
     figures, histories, faults = campaign.figures, {}, []

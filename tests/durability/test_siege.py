@@ -17,6 +17,7 @@ import httpx2
 import psutil
 import pytest
 
+from sojourn import http_client
 from sojourn.http.locks.key_file import create_key
 from sojourn.server.ports import pick
 
@@ -123,8 +124,8 @@ async def test_a_tenant_works_while_others_are_hostile(stage: Stage, tmp_path):
         return {"Authorization": f"Bearer {key}"}
 
     async with (
-        httpx2.AsyncClient(base_url=url, timeout=120) as http,
-        httpx2.AsyncClient(base_url=url, timeout=120, headers=bearer(ben)) as his,
+        http_client(base_url=url, timeout=120) as http,
+        http_client(base_url=url, timeout=120, headers=bearer(ben)) as his,
     ):
         tenant = Tenant(his)
         run_id = (

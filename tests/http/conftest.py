@@ -15,7 +15,7 @@ import httpx2
 import pytest
 import uvicorn
 
-from sojourn import Client, Run
+from sojourn import Client, Run, http_client
 from sojourn.http import create_app
 from sojourn.http.connections import CONNECTIONS, Connection, Connections
 
@@ -155,7 +155,7 @@ async def served(serve, shop, status_when) -> AsyncIterator[Shop]:
     """The shop's app on a worker, and its service."""
     client = await serve(shop.app)
     web = create_app(shop.app, client=client)
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
         yield Shop(web, url, http, client, status_when)
 
 
@@ -163,5 +163,5 @@ async def served(serve, shop, status_when) -> AsyncIterator[Shop]:
 async def door(shop, temporal_address) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a service without a worker, for requests that reach no run."""
     web = create_app(shop.app, client=await Client.connect(temporal_address))
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
         yield http

@@ -5,7 +5,6 @@ import uuid
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx2
 import hypothesis
 import pytest
 import schemathesis
@@ -20,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.requests import Request
 
-from sojourn import Client, Principal, Worker
+from sojourn import Client, Principal, Worker, http_client
 from sojourn.contracts.principal import ROLES
 from sojourn.http import create_app
 from sojourn.http.locks.heads import MAX_HEAD
@@ -57,7 +56,7 @@ async def made(shop, temporal_address):
     async with (
         Worker(shop.app, client),
         listening(web) as url,
-        httpx2.AsyncClient(base_url=url, timeout=60) as http,
+        http_client(base_url=url, timeout=60) as http,
     ):
         yield Shop(web, url, http, client, None)
 

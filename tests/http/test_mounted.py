@@ -1,9 +1,9 @@
 """The application's life: it connects when it starts or is first asked, and closes only what is its own."""
 
-import httpx2
 import pytest
 from fastapi import FastAPI
 
+from sojourn import http_client
 from sojourn.http import create_app
 from tests.http.conftest import listening
 
@@ -18,7 +18,7 @@ async def test_a_started_application_is_connected_until_it_ends(shop, settings):
     """It connects at its start, by the standard settings, and is closed at its end."""
     web = create_app(shop.app)
     service = web.state.service
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+    async with listening(web) as url, http_client(base_url=url) as http:
         assert service.client
         assert (await http.get("/v1/runs", params={"limit": 1})).status_code == 200
     with pytest.raises(AssertionError):
@@ -29,7 +29,7 @@ async def test_a_mounted_application_connects_with_the_first_request(shop, setti
     """Where nobody starts it, it answers all the same."""
     api, web = create_app(shop.app), FastAPI()
     web.mount("/agents", api)
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+    async with listening(web) as url, http_client(base_url=url) as http:
         assert (await http.get("/agents/v1/runs", params={"limit": 1})).status_code == 200
     await api.state.service.close()
 
@@ -48,7 +48,7 @@ async def test_a_client_that_is_given_is_not_closed(serve, shop):
     client = await serve(shop.app)
     for _ in range(2):
         web = create_app(shop.app, client=client, prefix="/x")
-        async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+        async with listening(web) as url, http_client(base_url=url) as http:
             answer = await http.post("/x/v1/runs", json={"agent_id": "shop.clerk", "input": "hello"})
             assert answer.status_code == 201
             run_id = answer.json()["run_id"]

@@ -13,6 +13,7 @@ import openai
 import pytest
 from fastapi import FastAPI
 
+from sojourn import http_client
 from sojourn.http import create_app
 from tests.http.conftest import SHOP, listening
 from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
@@ -152,7 +153,7 @@ async def test_openais_clients_read_what_is_wrong_with_a_path_or_a_key(served, s
 
     for auth, status, message in ((None, 404, "models, chat/completions"), (nobody, 401, "credentials")):
         web = create_app(shop.app, client=served.client, auth=auth, prefix=prefix)
-        async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+        async with listening(web) as url, http_client(base_url=url) as http:
             answer = await http.get(f"{prefix}/openai/v1/files")
         assert answer.status_code == status
         assert message in answer.json()["error"]["message"]

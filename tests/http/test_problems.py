@@ -6,11 +6,10 @@ import json
 import re
 import uuid
 
-import httpx2
 import pytest
 from fastapi import Request
 
-from sojourn import Client
+from sojourn import Client, http_client
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.http import create_app
 from tests.http.conftest import listening
@@ -125,7 +124,7 @@ async def test_without_a_worker_or_a_server_the_answer_is_503(shop, temporal_add
     body = {"agent_id": "shop.clerk", "input": "hello"}
     async with (
         listening(create_app(shop.app, client=client)) as url,
-        httpx2.AsyncClient(base_url=url) as http,
+        http_client(base_url=url) as http,
     ):
         answer = await http.post("/v1/runs", json=body)
         assert (answer.status_code, answer.json()["code"]) == (503, "no_worker")
@@ -142,7 +141,7 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
         return Principal(subject=f"a {role}", roles=[role]) if role in ROLES else None
 
     web = create_app(shop.app, client=client, auth=auth)
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=30) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=30) as http:
 
         async def code(role: str, method: str, path: str) -> tuple[int, str]:
             body = {"approved": False, "await_id": "x", "answer": "x", "agent_id": "x.y", "input": "x"}
@@ -201,7 +200,7 @@ async def test_a_parameter_that_a_path_lacks_is_refused(door):
 async def test_every_path_of_our_own_refuses_what_it_lacks(shop, temporal_address, prefix):
     """It does so under any prefix, by each method; other protocols' paths take what their clients add."""
     web = create_app(shop.app, client=await Client.connect(temporal_address), prefix=prefix)
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as http:
+    async with listening(web) as url, http_client(base_url=url) as http:
         own = [name.split() for name in sorted(PATHS) if " /v1/" in name]
         for method, path in own:
             place = re.sub(r"\{\w+\}", "x", path)

@@ -9,6 +9,7 @@ from collections import defaultdict
 import httpx2
 import pytest
 
+from sojourn import http_client
 from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
 from sojourn.http import create_app, sse, stream
@@ -63,7 +64,7 @@ async def test_a_stream_that_is_cut_anywhere_loses_and_doubles_nothing(serve, se
     dice = random.Random(17)
     async with (
         listening(create_app(shop.app, client=served.client)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=60) as http,
+        http_client(base_url=url, timeout=60) as http,
     ):
         other = Shop(None, url, http, served.client, served.status_when)
 
@@ -160,7 +161,7 @@ async def test_a_process_that_stops_ends_its_streams_so_that_they_resume(served,
     run_id, wait = await served.waiting("ask")
     found, ended = list[Frame](), None
     web = create_app(shop.app, client=served.client)
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
         other = Shop(web, url, http, served.client, served.status_when)
         async with other.stream(f"/v1/runs/{run_id}/events") as stream:
             async for frame in stream:
@@ -274,7 +275,7 @@ async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch)
     web = create_app(shop.app, client=served.client)
     metrics = web.state.service.metrics
     with contextlib.ExitStack() as closing:
-        async with listening(web, buffer=1) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        async with listening(web, buffer=1) as url, http_client(base_url=url, timeout=60) as http:
             for _ in range(3):
                 deaf = closing.enter_context(socket.socket())
                 deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)

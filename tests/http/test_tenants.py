@@ -2,10 +2,10 @@
 
 import uuid
 
-import httpx2
 import pytest
 from structlog.testing import capture_logs
 
+from sojourn import http_client
 from sojourn.http import ApiKeys, create_app
 from sojourn.http.locks.key_file import create_key
 from tests.http.conftest import listening
@@ -26,7 +26,7 @@ async def tenants(shop, serve, tmp_path):
         _, text = create_key(path, name, tenant=tenant, roles=has)
         clients[name] = {"Authorization": f"Bearer {text}"}
     web = create_app(shop.app, client=client, auth=ApiKeys(path))
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=40) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=40) as http:
         yield http, clients, client
 
 

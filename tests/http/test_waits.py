@@ -4,12 +4,11 @@ import uuid
 from collections import Counter
 from datetime import datetime
 
-import httpx2
 import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import Interceptor, OutboundInterceptor
 
-from sojourn import Client
+from sojourn import Client, http_client
 from sojourn.http import create_app
 from tests.http.conftest import listening
 
@@ -147,7 +146,7 @@ async def counted(served, shop):
     calls = Calls()
     temporal = TemporalClient(**{**served.client.temporal.config(), "interceptors": [calls]})
     web = create_app(shop.app, client=Client(temporal, task_queue=served.client.task_queue))
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
         yield http, calls.count
 
 

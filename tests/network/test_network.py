@@ -566,3 +566,23 @@ def test_me_13_the_sentence_of_exhausted_retries_is_kept():
 def test_me_13_no_text_holds_a_secret(error):
     """A sentence contains no address and no part of an invalid header."""
     assert "s3cret" not in format_network_error(error, "API")
+
+
+async def test_clients_share_what_the_system_trusts() -> None:
+    """The certificates are read once for all clients, as a tool makes one for each call; a client that says otherwise has its own."""
+
+    def context(client: httpx2.AsyncClient) -> ssl.SSLContext:
+        return client._transport._pool._ssl_context  # pyright: ignore[reportAttributeAccessIssue]
+
+    async with http_client() as one, http_client("claude", timeout=1) as two:
+        assert context(one) is context(two)
+        assert context(one).verify_mode is ssl.CERT_REQUIRED
+        assert context(one).check_hostname
+        assert one.timeout != two.timeout
+    own = ssl.create_default_context()
+    async with http_client(verify=own) as third, http_client(verify=False) as fourth:
+        assert context(third) is own
+        assert context(fourth).verify_mode is ssl.CERT_NONE
+    async with http_client() as fifth:
+        assert context(fifth) is context(one)
+        assert context(fifth).verify_mode is ssl.CERT_REQUIRED

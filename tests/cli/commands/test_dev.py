@@ -8,11 +8,10 @@ import sys
 import uuid
 from pathlib import Path
 
-import httpx2
 import psutil
 import pytest
 
-from sojourn import Client
+from sojourn import Client, http_client
 from sojourn.cli import reload
 from tests.programs import Command
 
@@ -182,7 +181,7 @@ async def test_the_app_is_served_over_http(start_command, here, temporal_address
     await dev.printed("server")
     address = (await dev.printed("http"))["address"]
     await dev.printed("serving")
-    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+    async with http_client(base_url=address, timeout=60) as http:
 
         async def agents() -> list[str]:
             return [agent["agent_id"] for agent in (await http.get("/v1/agents")).json()["agents"]]
@@ -265,7 +264,7 @@ async def test_the_console_links_to_the_ui_of_the_server(here, start_command):
     dev = Dev(process)
     ui = (await dev.printed("server"))["ui_url"]
     address = (await dev.printed("http"))["address"]
-    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+    async with http_client(base_url=address, timeout=60) as http:
         started = await http.post("/v1/runs", json={"agent_id": "dev.agent", "input": "hello"})
         run_id = started.json()["run_id"]
         page = await http.get(f"/runs/{run_id}")

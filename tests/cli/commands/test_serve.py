@@ -8,6 +8,7 @@ import socket
 import httpx2
 import pytest
 
+from sojourn import http_client
 from tests.cli.conftest import DESK
 from tests.http.locks.issuer import bearer, issuer
 
@@ -38,7 +39,7 @@ async def start_serve(start_command, served):
 async def test_a_run_is_started_over_http(start_serve):
     """The service answers at the address that it prints, with a run of a worker elsewhere; Ctrl-C ends it with 0, and its streams."""
     process, address = await start_serve()
-    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+    async with http_client(base_url=address, timeout=60) as http:
         started = await http.post("/v1/runs", json={"agent_id": "desk.clerk", "input": "ask"})
         path = f"/v1/runs/{started.json()['run_id']}/events"
         async with http.stream("GET", path, headers={"Accept": "text/event-stream"}) as stream:
@@ -56,7 +57,7 @@ async def test_a_run_is_started_over_http(start_serve):
 async def test_the_longest_cursor_is_read(start_serve):
     """A browser that resumes may send a cursor of 256,000 characters: the service reads it, and says what is wrong with it."""
     _, address = await start_serve()
-    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+    async with http_client(base_url=address, timeout=60) as http:
         started = await http.post("/v1/runs", json={"agent_id": "desk.clerk", "input": "ask"})
         path = f"/v1/runs/{started.json()['run_id']}/events"
         answer = await http.get(path, headers={"Last-Event-ID": "x" * 256_000})
@@ -109,7 +110,7 @@ async def test_with_keys_only_who_has_one_is_let_in(start_serve, command, tmp_pa
     headers = {"Authorization": f"Bearer {made.out.splitlines()[-1]}"}
     options = ("--host", "0.0.0.0", "--port", "0", "--keys", file, "--allow-host", "127.0.0.1")
     _, address = await start_serve(*options)
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{address.rpartition(':')[2]}") as http:
+    async with http_client(base_url=f"http://127.0.0.1:{address.rpartition(':')[2]}") as http:
         assert (await http.get("/v1/agents")).status_code == 401
         assert (await http.get("/v1/agents", headers=headers)).status_code == 200
         elsewhere = {**headers, "Host": "evil.example"}
@@ -128,7 +129,7 @@ async def test_with_a_provider_its_tokens_let_in(start_serve, issuer):
     def token(*roles: str, **claims: object) -> dict[str, str]:
         return bearer(issuer.token(realm_access={"roles": roles}, **claims))
 
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{address.rpartition(':')[2]}") as http:
+    async with http_client(base_url=f"http://127.0.0.1:{address.rpartition(':')[2]}") as http:
 
         async def start(headers: dict[str, str]) -> httpx2.Response:
             body = {"agent_id": "desk.clerk", "input": "hello"}
@@ -160,7 +161,7 @@ async def test_keys_and_a_provider_let_in_together(start_command, command, serve
     try:
         address = json.loads(await process.stdout.readline())["address"]
         ana = bearer(issuer.token(roles=["crew"], **{"https://example.org/name": "ana"}))
-        async with httpx2.AsyncClient(base_url=address) as http:
+        async with http_client(base_url=address) as http:
             for headers in (ana, bearer(made.out.splitlines()[-1])):
                 assert (await http.get("/v1/agents", headers=headers)).status_code == 200
             for text in (issuer.token(), "sojourn_abc_def", "x"):
@@ -198,7 +199,7 @@ async def test_the_console_links_to_the_ui_of_temporal_that_it_is_told(start_ser
     """`--temporal-ui` is where the page of a run links to; what is no address of a page is refused."""
     _, address = await start_serve("--temporal-ui", "https://temporal.example.org/")
     run = await served.waiting("ask")
-    async with httpx2.AsyncClient(base_url=address, timeout=60) as http:
+    async with http_client(base_url=address, timeout=60) as http:
         page = (await http.get(f"/runs/{run.id}")).text
         assert f'href="https://temporal.example.org/namespaces/default/workflows/{run.id}/' in page
     done = await command(

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from sojourn import Principal
+from sojourn import Principal, http_client
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.locked import Locked
 from sojourn.http.locks.principals import Asking, require
@@ -88,7 +88,7 @@ async def serve_web() -> AsyncIterator[Serve]:
             web: Any = None, *, headers: dict[str, str] | None = None, **locked: Any
         ) -> httpx2.AsyncClient:
             port = await stack.enter_async_context(served(web or make_web(**locked)))
-            client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=20)
+            client = http_client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=20)
             return await stack.enter_async_context(client)
 
         yield start

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from sojourn import http_client
 from sojourn.events.stream import stream
 from sojourn.http import create_app
 from tests.http.conftest import listening
@@ -283,7 +284,7 @@ async def test_a_process_that_stops_cuts_the_stream_for_another_to_go_on(served,
     assert "RUN_FINISHED" not in found
     assert "RUN_ERROR" not in found
     other = create_app(service.app, client=served.client)
-    async with listening(other) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+    async with listening(other) as url, http_client(base_url=url, timeout=60) as http:
         run = served.client.get_run(f"shop.clerk@{thread}")
         async with http.stream("POST", "/agui/shop.clerk", json=body) as answer:
             again = ""

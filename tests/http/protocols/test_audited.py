@@ -4,10 +4,10 @@ import json
 import uuid
 from typing import Any
 
-import httpx2
 import pytest
 from structlog.testing import capture_logs
 
+from sojourn import http_client
 from sojourn.http import create_app
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
@@ -27,7 +27,7 @@ async def post(served, shop, principals):
     """Send a request as somebody; returns the answer."""
     async with (
         listening(create_app(shop.app, client=served.client, auth=principals)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=60) as http,
+        http_client(base_url=url, timeout=60) as http,
     ):
 
         async def sent(who: str, path: str, body: Any, headers: Any = None) -> Any:

@@ -4,7 +4,6 @@ import json
 import uuid
 from typing import Any
 
-import httpx2
 import pytest
 
 from sojourn import (
@@ -21,6 +20,7 @@ from sojourn import (
     ToolRequest,
     Toolset,
     Turn,
+    http_client,
 )
 from sojourn.http import create_app
 from tests.http.conftest import listening
@@ -120,7 +120,7 @@ async def post(serve, principals):
     client = await serve(app)
     async with (
         listening(create_app(app, client=client, auth=principals)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=60) as http,
+        http_client(base_url=url, timeout=60) as http,
     ):
 
         async def sent(who: str, path: str, body: Any, headers: Any = None, *, form: bool = False) -> Any:

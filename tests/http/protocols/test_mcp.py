@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp.client.extension import ClientExtension, ResultClaim
@@ -14,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, Request, RequestParams, Result
 
+from sojourn import http_client
 from sojourn.http import create_app
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.mcp import server
@@ -65,7 +65,7 @@ async def connect(url: str, *, key: str = "", **options: Any) -> AsyncIterator[C
     """A client of the service's MCP server."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        http_client(headers=headers, timeout=60) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http), **options) as client,
     ):
         yield client
@@ -344,7 +344,7 @@ async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals)
             assert denied.is_error
             with pytest.raises(MCPError):
                 await task(ana, "made-up")
-        async with httpx2.AsyncClient() as nobody:
+        async with http_client() as nobody:
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert (await nobody.post(f"{url}/mcp", json=body)).status_code == 401
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter
 from markdown_it import MarkdownIt
 from openai import AsyncOpenAI
 
-from sojourn import disclose
+from sojourn import disclose, http_client
 from sojourn.http import create_app
 from sojourn.http.protocols.openai import routes
 from sojourn.http.protocols.openai.errors import OpenAIRoute
@@ -27,7 +27,9 @@ MODEL = "shop.clerk"
 @pytest.fixture
 async def client(served):
     """OpenAI's client, pointed at the service; it sends nothing again by itself."""
-    async with AsyncOpenAI(base_url=f"{served.url}/openai/v1", api_key="none", max_retries=0) as found:
+    async with AsyncOpenAI(
+        base_url=f"{served.url}/openai/v1", api_key="none", max_retries=0, http_client=http_client()
+    ) as found:
         yield found
 
 

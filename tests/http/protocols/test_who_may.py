@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from sojourn import Principal
+from sojourn import Principal, http_client
 from sojourn.http import create_app
 from tests.http.conftest import listening
 
@@ -22,7 +22,7 @@ async def behind_locks(serve, shop):
     """A client of the shop's service, which asks who sends."""
     client = await serve(shop.app)
     web = create_app(shop.app, client=client, auth=by_header)
-    async with listening(web) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
+    async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
         yield http
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from sojourn import Client, Worker
+from sojourn import Client, Worker, http_client
 from sojourn.http import ApiKeys, FirstOf, Locks, Oidc, create_app
 from sojourn.http.locks.key_file import create_key
 from sojourn.http.protocols.place import Place
@@ -236,7 +236,7 @@ async def world_of(
         async with (
             Worker(app, client),
             listening(web) as url,
-            httpx2.AsyncClient(base_url=url, timeout=PATIENCE) as http,
+            http_client(base_url=url, timeout=PATIENCE) as http,
         ):
             world = World(url, web, http, client, issuer, keys, {"mark": mark})
             await _settle_in(world, mark)
