@@ -27,7 +27,7 @@ from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
-from tests.layers import LAYERS, layer_of, watch, watched
+from tests.layers import LAYERS, MISPLACED, is_quick, layer_of, watch, watched
 
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -46,31 +46,11 @@ os.environ["SOJOURN_MODEL"] = "off"  # the environment may have a provider's key
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--shuffle`: no test may depend on what another one leaves behind."""
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
-    parser.addoption("--rest", action="store_true", help="Do not read the folders of `QUICK`.")
+    parser.addoption("--rest", action="store_true", help="Do not read files of quick tests only.")
 
-
-HERE = Path(__file__).parent
 
 FIRST = ("durability", "deploy", "docs", "screens", "planners", "mcp", "models")
 """Folders with the longest files, in this order. They begin first, so that no process is left with one at the end."""
-
-QUICK = (
-    "authoring",
-    "client",
-    "contracts",
-    "core",
-    "encrypted",
-    "events",
-    "flows",
-    "network",
-    "replay",
-    "storage",
-    "testing",
-    "toolsets",
-    "typing",
-    "workflows",
-)
-"""Folders of which every test is of the layers `pure` and `server`; to read them takes longer than the rest."""
 
 LAST = ("contracts", "core")
 """Folders with short tests only."""
@@ -84,10 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the folders of quick tests, if asked."""
-    if config.getoption("--rest") and collection_path.parent == HERE and collection_path.name in QUICK:
-        return True
-    return None
+    """Do not read files of quick tests only, if asked."""
+    named = collection_path.match("test_*.py") and config.getoption("--rest")
+    return True if named and is_quick(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -126,12 +105,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             dice.shuffle(tests)
     items[:] = [item for _, tests in order for item in tests]
     for item in items:
-        layer = layer_of(fixtures_of(item))
-        item.add_marker(layer)
-        if layer not in {"pure", "server"} and item.nodeid.split("/")[1] in QUICK:
-            raise pytest.UsageError(
-                f"{item.nodeid} is of the layer {layer}, which tests/conftest.py denies of its folder"
-            )
+        item.add_marker(layer_of(fixtures_of(item)))
+    MISPLACED[:] = [
+        item.nodeid
+        for item in items
+        if layer_of(fixtures_of(item)) not in {"pure", "server"}
+        and not item.get_closest_marker("essential")
+        and is_quick(item.path)
+    ]
 
 
 def _rank(path: str) -> int:

@@ -8,9 +8,10 @@ does not say so, by the fixture `processes`, fails.
 import contextlib
 import sys
 from collections.abc import Collection, Generator
+from pathlib import Path
 from typing import Any
 
-__all__ = ["LAYERS", "STARTS", "layer_of", "watch", "watched"]
+__all__ = ["LAYERS", "MISPLACED", "STARTS", "is_quick", "layer_of", "watch", "watched"]
 
 LAYERS = {
     "pure": "needs no server, no other program and no browser",
@@ -19,6 +20,27 @@ LAYERS = {
     "browser": "opens pages in a browser",
     "campaign": "kills or counts programs for long",
 }
+
+_QUICK = {
+    "authoring",
+    "client",
+    "contracts",
+    "core",
+    "encrypted",
+    "events",
+    "flows",
+    "network",
+    "replay",
+    "storage",
+    "testing",
+    "toolsets",
+    "typing",
+    "workflows",
+}
+"""Folders of tests most of which start no program: to read them takes longer than the others."""
+
+MISPLACED: list[str] = []
+"""The collected tests that start programs, in files of which `is_quick` says otherwise."""
 
 _TOLD_BY = {
     "campaigns": "campaign",
@@ -39,6 +61,14 @@ _refused = False
 def layer_of(fixtures: Collection[str]) -> str:
     """The layer of a test that uses these fixtures."""
     return next((layer for name, layer in _TOLD_BY.items() if name in fixtures), "pure")
+
+
+def is_quick(file: Path) -> bool:
+    """Whether a file of tests is of a quick folder, and does not say that a test starts programs."""
+    path = file.relative_to(Path(__file__).parent)
+    return path.parts[0] in _QUICK and not any(
+        name in file.read_text() for name in _TOLD_BY if name != "temporal_server"
+    )
 
 
 def _refuse(event: str, _arguments: tuple[Any, ...]) -> None:

@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.layers import MISPLACED
+
 ROOT = Path(__file__).parents[1]
 
 FOLDERS = {".ci", "activities", "bench", "docs", "planners", "sojourn", "tests", "toolsets", "workflows"}
@@ -254,3 +256,8 @@ def anchors(page: Path) -> set[str]:
     """Return the anchors that a Markdown page's headings have."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_what_the_rest_does_not_read_has_none_of_it() -> None:
+    """A test that starts programs is in a file that `make test-rest` reads."""
+    assert MISPLACED == []
