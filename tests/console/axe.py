@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.console.conftest import resize
 from tests.node_modules import installed
 
-__all__ = ["violations"]
+__all__ = ["violations", "violations_for_all"]
 
 NODE = Path(__file__).with_name("node")
 
@@ -36,3 +37,15 @@ async def violations(page: Any) -> list[str]:
         f"{each['id']}: {each['help']}: {'; '.join(node['html'][:200] for node in each['nodes'][:3])}"
         for each in found
     ]
+
+
+async def violations_for_all(page: Any) -> list[str]:
+    """What axe finds on a page, on a phone and on a desk, in light and dark: colors do not depend on the size, nor boxes on the scheme."""
+    faults = list[str]()
+    for size, scheme in (("phone", "light"), ("desk", "light"), ("desk", "dark")):
+        await resize(page, size)
+        await page.emulate_media(color_scheme=scheme)
+        faults += [f"{size}, {scheme}: {each}" for each in await violations(page)]
+        if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults.append(f"{size}: wider than the screen")
+    return faults

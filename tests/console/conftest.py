@@ -31,6 +31,12 @@ async def browser() -> AsyncIterator[Browser]:
         yield browser
 
 
+async def resize(page: Page, size: str) -> None:
+    """Show a page on a screen of another size."""
+    width, height = SIZES[size]
+    await page.set_viewport_size({"width": width, "height": height})
+
+
 @dataclass
 class Console:
     """The console, and a client of the runs that it shows."""
