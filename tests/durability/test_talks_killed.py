@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import random
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +17,7 @@ from temporalio.api.enums.v1 import EventType
 from sojourn.server import Server
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
+from tests.programs import Command
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -43,18 +43,21 @@ class Talkers:
     """Programs that send; one that is killed is started again."""
 
     def __init__(self, address: str, queue: str) -> None:
-        self._words = (sys.executable, str(Path(__file__).with_name("talker.py")), address, queue)
-        self._running: list[asyncio.subprocess.Process] = []
+        self._words = (str(Path(__file__).with_name("talker.py")), address, queue)
+        self._running: list[Command] = []
 
     async def run(self, file: Path) -> None:
         """Send the messages of a file, however often the program is killed."""
         while True:
-            process = await asyncio.create_subprocess_exec(*self._words, str(file))
+            with open(os.devnull) as nothing:
+                process = await Command.start(
+                    *self._words, str(file), cwd=file.parent, env=os.environ, stdin=nothing.fileno()
+                )
             self._running.append(process)
-            code = await process.wait()
+            _, err = await process.communicate()
             self._running.remove(process)
-            if code != -9:
-                assert code == 0
+            if process.returncode != -9:
+                assert process.returncode == 0, err.decode()
                 return
 
     def kill(self, dice: random.Random) -> bool:

@@ -1,13 +1,13 @@
 """`sojourn worker` as a process: it waits for its server, and reports a fault of its app in one line."""
 
+import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from sojourn.server import Server
 from sojourn.server.ports import pick
+from tests.programs import Program
 
 
 async def test_waits_for_its_server(stages, tmp_path):
@@ -132,14 +132,9 @@ MISSPELT = "from sojourn import RunPolicy\nRunPolicy(max_rounds=3)"
 def test_bad_app(tmp_path, source, target, message):
     """A fault of the app is one line that names the place, with exit code 2 and no traceback."""
     (tmp_path / "bad.py").write_text(source)
-    done = subprocess.run(
-        [sys.executable, "-m", "sojourn", "worker", target],
-        check=False,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    out, err = tmp_path / "out", tmp_path / "err"
+    words = ("-m", "sojourn", "worker", target)
+    assert Program(*words, cwd=tmp_path, env=os.environ, out=out, err=err).wait() == 2
+    assert out.read_text() == ""
+    (line,) = err.read_text().splitlines()
     assert line.startswith(f"sojourn: {message}")

@@ -4,21 +4,20 @@ import asyncio
 import io
 import json
 import os
-import pty
-import re
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
 
-from sojourn import Agent, App, Message, PlanResult
+from sojourn import Agent, App, Client, Message, PlanResult
 from sojourn.cli.screen.draft import MAX_LINES, Draft
 from sojourn.cli.screen.tree import RunTree
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.live import current_deltas
+from tests.programs import Command
+from tests.programs.terminal import Terminal
 
 
 def event(kind: str, **fields):
@@ -82,37 +81,28 @@ async def test_a_terminal_shows_the_answer_while_the_planner_writes_it(serve, re
         return PlanResult.final("The site is dark.")
 
     client = await serve(App(agents=[Agent("test.agent", planner=plan)], live=redis.url))
-    here, there = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
+    terminal = await Terminal.run(
         *(sys.executable, "-m", "sojourn", "run", "test.agent", "go"),
-        env={
-            **os.environ,
-            "TEMPORAL_ADDRESS": temporal_address,
-            "SOJOURN_TASK_QUEUE": client.task_queue,
-            "SOJOURN_LIVE": redis.url,
-            "TERM": "xterm",
-        },
-        stdin=there,
-        stdout=there,
-        stderr=there,
+        env={**os.environ, **found_by(client, temporal_address, redis)},
     )
-    os.close(there)
-    screen = b""
     async with asyncio.timeout(60):
-        while not seen.is_set():
-            screen += await asyncio.to_thread(os.read, here, 4096)
-            if b"The site is" in screen:
-                seen.set()
-        with suppress(OSError):  # the other end is closed
-            while new := await asyncio.to_thread(os.read, here, 4096):
-                screen += new
-        assert await process.wait() == 0
-    os.close(here)
-    assert "= The site is dark." in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode())
+        await terminal.shows("The site is")
+        seen.set()
+        assert "= The site is dark." in await terminal.end()
+    assert terminal.process.returncode == 0
+
+
+def found_by(client: Client, address: str, redis) -> dict[str, str]:
+    """The variables by which a command finds the server, the queue and the live text."""
+    return {
+        "TEMPORAL_ADDRESS": address,
+        "SOJOURN_TASK_QUEUE": client.task_queue,
+        "SOJOURN_LIVE": redis.url,
+    }
 
 
 @pytest.mark.parametrize("requested", [True, False])
-async def test_json_has_deltas_only_with_the_option(serve, redis, temporal_address, requested):
+async def test_json_has_deltas_only_with_the_option(serve, redis, temporal_address, tmp_path, requested):
     """`sojourn run --json` in another process prints deltas with `--deltas`, over the Redis of `SOJOURN_LIVE`."""
     seen = asyncio.Event()
 
@@ -123,20 +113,13 @@ async def test_json_has_deltas_only_with_the_option(serve, redis, temporal_addre
         return PlanResult.final("The site is dark.")
 
     client = await serve(App(agents=[Agent("test.agent", planner=plan)], live=redis.url))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "sojourn",
-        *("run", "test.agent", "go", "--json", *(["--deltas"] if requested else [])),
-        env={
-            **os.environ,
-            "TEMPORAL_ADDRESS": temporal_address,
-            "SOJOURN_TASK_QUEUE": client.task_queue,
-            "SOJOURN_LIVE": redis.url,
-        },
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-    )
+    with open(os.devnull) as nothing:
+        process = await Command.start(
+            *("-m", "sojourn", "run", "test.agent", "go", "--json", *(["--deltas"] if requested else [])),
+            cwd=tmp_path,
+            env={**os.environ, **found_by(client, temporal_address, redis)},
+            stdin=nothing.fileno(),
+        )
     types = []
     async with asyncio.timeout(60):
         async for line in process.stdout:

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
 from datetime import datetime
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from sojourn import DefinitionError, InvalidInput
 from sojourn.http.locks.key_file import Key, create_key, key_of, read_keys, revoke_key, rotate_key
 from sojourn.http.locks.keys import ApiKeys
+from tests.programs import Program
 
 
 @pytest.fixture
@@ -126,8 +125,12 @@ def test_programs_that_change_it_at_once_lose_nothing(path):
         "revoke_key(Path(sys.argv[1]), sys.argv[2])"
     )
     jobs = [(makes, f"p{n}") for n in range(8)] + [(revokes, "old-0"), (revokes, "old-1")]
-    running = [subprocess.Popen([sys.executable, "-c", code, path, name]) for code, name in jobs]
-    assert [each.wait() for each in running] == [0] * len(jobs)
+    out = path.with_name("out")
+    running = [
+        Program("-c", code, str(path), name, cwd=path.parent, env=os.environ, out=out, err=out)
+        for code, name in jobs
+    ]
+    assert [each.wait() for each in running] == [0] * len(jobs), out.read_text()
     keys = read_keys(path)
     assert len({key.key_id for key in keys}) == 42
     assert {key.name for key in keys if key.revoked_at} == {"old-0", "old-1"}
