@@ -1,6 +1,6 @@
 # Every target sets the project up first. That needs make and Python 3.11 or newer, nothing else.
 PYTHON ?= python3
-# Processes of tests: they wait as often as they compute. Each runs whole files, so that what a file's tests share is made once.
+# Processes of tests: they wait as often as they compute, and the rest more often. Each runs whole files, so that what a file's tests share is made once.
 JOBS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
@@ -25,7 +25,7 @@ demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
 serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker
 	$(BIN)/sojourn dev worker:app
 
-PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 QUICK := pure or server or essential
 
 test: $(READY) ## Run the tests but most of those that start programs or a browser
@@ -34,6 +34,7 @@ test: $(READY) ## Run the tests but most of those that start programs or a brows
 test-pure: $(READY) ## Run the tests that need no server
 	$(PYTEST) -m pure $(ARGS)
 
+test-rest: JOBS = 6
 test-rest: $(READY) ## Run the tests that `make test` leaves out
 	$(PYTEST) --rest -m "not ($(QUICK))" $(ARGS)
 
