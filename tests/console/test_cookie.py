@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sojourn.console.cookie import keep, key_of
+from sojourn.console.cookie import forget, keep, key_of
 
 KEY = "sojourn_0a1b_secret"
 
@@ -41,6 +41,18 @@ def test_by_https_a_browser_takes_the_cookie_from_this_host_alone(asked, base, b
     assert told.startswith(begin + KEY)
     assert (f"path={base}/;" in told.lower() + ";", "domain" in told.lower()) == (True, False)
     assert ("secure" in told.lower().split("; ")) is begin.startswith("__")
+
+
+def test_neither_a_script_nor_another_site_has_the_cookie():
+    """The browser shows the cookie to no script and sends it with no request of another site; and forgets the one that it was given."""
+    kept, forgotten = Response(), Response()
+    keep(kept, Request(scope(scheme="https")), "", KEY)
+    forget(forgotten, Request(scope(scheme="https")), "")
+    for answer in (kept, forgotten):
+        told = answer.headers["set-cookie"].lower()
+        assert told.startswith("__host-sojourn_key=")
+        assert {"httponly", "samesite=strict", "secure"} <= {*told.split("; ")}
+    assert "max-age=0" in forgotten.headers["set-cookie"].lower()
 
 
 @pytest.mark.parametrize(

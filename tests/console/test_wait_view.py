@@ -47,6 +47,23 @@ def test_the_changes_of_a_tool_and_a_long_prompt_are_shown():
     assert view_of(AwaitConfirmation(**call, changes=["z" * (MAX_TEXT + 1)])).cut == {"changes"}
 
 
+def test_who_is_offered_to_approve():
+    """An approver is offered to approve a call and to deny it; whoever asked for one that takes four eyes may only deny it."""
+    ana, ben = (Principal(subject=name, roles=["approver"]) for name in ("ana", "ben"))
+    call = {"id": "w", "tool_call_id": "c", "tool": "shop.refund", "payload": {}, "payload_digest": "d"}
+    view = view_of(AwaitConfirmation(**call, four_eyes=True, asked_by=Principal(subject="ana")))
+    assert (view.may_settle(ana), view.may_approve(ana)) == (True, False)
+    assert (view.may_settle(ben), view.may_approve(ben)) == (True, True)
+    user = Principal(subject="eva", roles=["user"])
+    assert (view.may_settle(user), view.may_approve(user)) == (False, False)
+    question = view_of(AwaitClarification(question="which?"))
+    assert (question.may_settle(user), question.may_settle(ana), question.may_approve(ana)) == (
+        True,
+        False,
+        False,
+    )
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_call_that_may_have_taken_effect_says_so(is_known):
     """Of a call that repeats one whose outcome is unknown the first sentence says so, and none that nothing more changes."""

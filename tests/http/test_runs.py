@@ -21,6 +21,8 @@ async def test_a_run_is_started_and_answered(served):
     for ref in (artifact["ref"].replace("#", "%23"), artifact["ref"].partition("#")[2]):
         answer = await served.http.get(f"/v1/runs/{run_id}/artifacts/{ref}")
         assert answer.json()["data"] == [0, 1, 2], answer.text
+    other = await served.http.get(f"/v1/runs/{run_id}/artifacts/{run_id}2%23call_1/curve")  # of another run
+    assert (other.status_code, "is not of run" in other.json()["detail"]) == (422, True)
 
 
 async def test_a_run_without_an_answer_is_an_outcome(served):
