@@ -12,12 +12,9 @@ from queue import SimpleQueue
 from tests.mutants.copies import ROOT, Copy, copied
 from tests.mutants.faults import Fault, StaleError, read_faults
 
-LAYERS = (
-    ("pure", 1),
-    ("pure or server or essential", 2),
-    ("not (pure or server or essential)", 2),
-)
-"""The tests to run in turn, with their reach: those without a server beside the fault's mirror, all of `make test`, all others."""
+_QUICK = "pure or server or essential"
+STAGES = (("pure", 1), (_QUICK, 0), (_QUICK, 2), (f"not ({_QUICK})", 2))
+"""The tests to run in turn, with how far they are from the fault; see `Fault.distance`."""
 
 _KEPT = ROOT / ".pytest_cache" / "mutants.json"
 """The test that has noticed each fault last, which git ignores."""
@@ -29,20 +26,22 @@ class Trial:
     Args:
         limit: The most seconds for one fault and one kind of tests.
         paths: Further tests to run, beside those of the fault's package.
-        layers: How many of `LAYERS` to run.
+        stages: How many of `STAGES` to run.
     """
 
-    def __init__(self, limit: float, paths: Sequence[str], layers: int) -> None:
+    def __init__(self, limit: float, paths: Sequence[str], stages: int) -> None:
         self.noticed: dict[str, str] = json.loads(_KEPT.read_text()) if _KEPT.exists() else {}
         self.caught: dict[Fault, str] = {}
         self.tried: list[Fault] = []
-        self._limit, self._paths, self._layers = limit, paths, layers
+        self._limit, self._paths, self._stages = limit, paths, stages
 
     def of_package(self, faults: Sequence[Fault], copy: Copy) -> None:
         """Try the faults of a package: with the tests that cost the least, and with others where none of those fails."""
-        for layers, reach in LAYERS[: self._layers]:
+        for layers, reach in STAGES[: self._stages]:
             if left := [fault for fault in faults if fault not in self.caught]:
-                self._try(left, copy, ["-m", layers, f"tests/{left[0].package}", *self._paths], reach)
+                places = dict.fromkeys(place for fault in left for place in fault.places(copy.root, reach))
+                if paths := [*places, *self._paths]:
+                    self._try(left, copy, ["-m", layers, *paths], reach)
         for fault in faults:
             self.tried.append(fault)
             if fault not in self.caught and not copy.is_stopped:
@@ -124,12 +123,18 @@ def main() -> int:
         metavar="PATH",
         help="tests to run beside those of a fault's package",
     )
-    parser.add_argument("--pure", action="store_true", help="run only the tests of `make test-pure`")
-    parser.add_argument("--quick", action="store_true", help="run only those of `make test`")
+    parser.add_argument(
+        "--stages",
+        type=int,
+        choices=range(1, len(STAGES) + 1),
+        default=len(STAGES),
+        help="1: tests without a server that are beside the fault; 2: those of `make test` that are named with it too; "
+        "3: all of its package in `make test`; 4: all of its package (default)",
+    )
     parser.add_argument("--list", action="store_true", help="list the faults, and try none")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    trial = Trial(options.limit, options.tests, 1 if options.pure else 2 if options.quick else 3)
+    trial = Trial(options.limit, options.tests, options.stages)
     try:
         with ExitStack() as stack:
             copies = [stack.enter_context(copied(options.at)) for _ in range(options.jobs)]

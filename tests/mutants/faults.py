@@ -1,7 +1,7 @@
 """The faults, as `faults/*.toml` lists them."""
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ class StaleError(Exception):
     """The list does not fit the code: the text of a fault does not occur exactly once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fault:
     """One change that the tests must notice."""
 
@@ -27,6 +27,38 @@ class Fault:
     new: str
     harm: str
     """What it would do to users, as a clause."""
+    noticed_in: Sequence[str] = ()
+    """Files of tests that should notice it, beside those whose place mirrors the fault's."""
+
+    @property
+    def mirror(self) -> Path:
+        """The path in `tests/` that mirrors the file, but for the beginning of a test's name."""
+        path = Path(self.file)
+        return Path("tests") / (path.relative_to("sojourn") if path.parts[0] == "sojourn" else path)
+
+    def distance(self, test: str) -> int:
+        """How far from the fault a file of tests is: 0 if it mirrors the fault's or is named, 1 if it is beside that, else 2."""
+        path = Path(test)
+        if path.parent != self.mirror.parent:
+            return 0 if test in self.noticed_in else 2
+        return 0 if test in self.noticed_in or path.stem.startswith(f"test_{self.mirror.stem}") else 1
+
+    def places(self, root: Path, reach: int) -> list[str]:
+        """The files and folders with the tests up to a distance, in a tree."""
+        if reach == 2:
+            return [f"tests/{self.mirror.parts[1]}"]
+        files = [
+            *self.noticed_in,
+            *(
+                str(path.relative_to(root))
+                for path in (root / self.mirror.parent).glob(f"test_{self.mirror.stem}*.py")
+            ),
+        ]
+        return [
+            each
+            for each in (files if reach == 0 else [*files, str(self.mirror.parent)])
+            if (root / each).exists()
+        ]
 
     @property
     def key(self) -> str:

@@ -63,7 +63,7 @@ class _Tests:
             if item.nodeid not in self.unsound and order(item)[-1] <= self._reach
         ]
         left.sort(key=order)
-        while failed := _forked(partial(_first_failure, self._session, left), self._limit, fault):
+        while left and (failed := _forked(partial(_first_failure, self._session, left), self._limit, fault)):
             at = next(place for place, item in enumerate(left) if item.nodeid == failed)
             if failed not in self._sound:
                 is_unsound = _forked(partial(_first_failure, self._session, [left[at]]), self._limit)
@@ -81,15 +81,10 @@ def _tell(task: dict[str, Any], found: dict[str, Any]) -> None:
 
 def _order(fault: Fault, first: str) -> Callable[[pytest.Item], tuple[Any, ...]]:
     """The order of the tests: the one that noticed the fault last; those without a server; those whose place is the nearest."""
-    path = Path(fault.file)
-    mirror = Path("tests") / (path.relative_to("sojourn") if path.parts[0] == "sojourn" else path)
 
     def rank(item: pytest.Item) -> tuple[Any, ...]:
-        file = Path(item.nodeid.partition("::")[0])
-        is_mirror = file.parent == mirror.parent and file.stem.startswith(f"test_{mirror.stem}")
         is_pure = item.get_closest_marker("pure") is not None
-        distance = 0 if is_mirror else 1 if file.parent == mirror.parent else 2
-        return item.nodeid != first, not is_pure, distance
+        return item.nodeid != first, not is_pure, fault.distance(item.nodeid.partition("::")[0])
 
     return rank
 

@@ -47,3 +47,15 @@ def test_a_call_is_shown_afterwards_to_whoever_could_have_decided_or_has() -> No
     assert not may_look(None, lee, by_kim)
     of_zeta = later.model_copy(update={"tenant": "zeta"})
     assert not may_look(call, of_zeta, by_kim)
+
+
+def test_nobody_approves_a_call_of_four_eyes_that_he_asked_for() -> None:
+    """Whoever asked, first or in a later message, may deny the call but not approve it; the subject counts, and not the roles."""
+    call = WAIT.model_copy(
+        update={"four_eyes": True, "also_asked_by": [Principal(subject="ben", tenant="acme")]}
+    )
+    for subject, may_approve in (("ana", False), ("ben", False), ("kim", True)):
+        someone = Principal(subject=subject, tenant="acme", roles=["approver"])
+        assert (why_not(call, someone) is None) is may_approve
+        assert why_not(call, someone, approved=False) is None
+        assert why_not(call.model_copy(update={"four_eyes": False}), someone) is None

@@ -1,5 +1,7 @@
 """The waits of a run: each is opened under its own id, and answered once."""
 
+from dataclasses import replace
+
 import pytest
 
 from sojourn import (
@@ -10,6 +12,7 @@ from sojourn import (
     ToolError,
     ToolResult,
 )
+from sojourn.contracts.shown_tool import ShownTool
 from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
@@ -308,6 +311,25 @@ def test_a_release_approves_the_open_calls_that_it_names(released: Released, set
     assert "q" in waits.open
     for wait in asked:
         assert waits.asks(wait) is (wait.id in waits.open) is (wait.tool_call_id not in settled)
+
+
+@pytest.mark.parametrize(("stop_asking", "counts_in"), [("run", [0, 1]), ("turn", [0]), ("never", [])])
+def test_a_release_counts_for_as_long_as_the_call_says(stop_asking: str, counts_in: list[int]) -> None:
+    """A release counts for the rest of the run, of its turn, or not at all, as the call says that runs by it."""
+    later = confirm("c1").model_copy(update={"stop_asking": stop_asking})
+    waits = opened()
+    waits.release(Released(("a.b.c",), (), "", None))
+    assert [turn for turn in (0, 1) if not replace(waits.waits, turn=turn).asks(later)] == counts_in
+
+
+def test_a_release_counts_for_the_tool_as_it_was_shown() -> None:
+    """A tool that was changed since a person saw it is asked about again; a change of another tool matters nothing."""
+    was, now = ShownTool(schema_digest="1"), ShownTool(schema_digest="2")
+    waits = opened()
+    waits.release(Released(("a.b.c",), (), "", None, shown=was))
+    asked = [waits.asks(confirm("c1").model_copy(update={"shown": shown})) for shown in (was, now)]
+    assert asked == [False, True]
+    assert waits.asks(confirm("c2", tool="a.b.d").model_copy(update={"shown": was}))
 
 
 def test_approving_a_released_call_is_a_repetition() -> None:

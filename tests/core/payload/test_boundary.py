@@ -1,5 +1,6 @@
 """The tool boundary: the checks of a payload before a call, and of a result after it (SR-51, SR-118, SR-128, SR-140)."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from sojourn import (
     TypeSpec,
     WithArtifacts,
 )
-from sojourn.core.payload.boundary import checked, delivered, issues_of, refusal, refused
+from sojourn.core.payload.boundary import checked, delivered, issues_of, parsed_call, refusal, refused
 from sojourn.core.schema.validate import Validator
 
 SCHEMA = {
@@ -56,6 +57,17 @@ def test_a_valid_payload_is_unchanged() -> None:
 def test_raw_arguments_are_parsed() -> None:
     """The boundary parses the arguments that a model wrote (SR-13)."""
     assert checked(SPEC, VALIDATOR, request(raw='{"site": "s-1"}')) == {"site": "s-1"}
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_no_caller_sends_an_injected_field(as_text: bool) -> None:
+    """What a model sends for a field that the server fills is left out, and the call is otherwise as it was."""
+    sent, spec = {"site": "s-1", "tenant": "another's"}, SPEC.model_copy(update={"injected": ["tenant"]})
+    call = request(raw=json.dumps(sent)) if as_text else request(sent)
+    read = parsed_call(call, spec.injected)
+    assert isinstance(read, ToolRequest)
+    assert (read.payload, read.name, read.tool_call_id) == ({"site": "s-1"}, call.name, call.tool_call_id)
+    assert checked(spec, VALIDATOR, call) == {"site": "s-1"}
 
 
 @pytest.mark.parametrize(
