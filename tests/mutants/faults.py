@@ -1,7 +1,7 @@
 """The faults, as `faults/*.toml` lists them."""
 
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Fault:
     new: str
     harm: str
     """What it would do to users, as a clause."""
-    noticed_in: Sequence[str] = ()
+    noticed_in: tuple[str, ...] = ()
     """Files of tests that should notice it, beside those whose place mirrors the fault's."""
 
     @property
@@ -84,7 +84,7 @@ def read_faults(root: Path, only: Collection[str] = ()) -> list[Fault]:
         StaleError: Some do not fit; its text names all of these.
     """
     listed = [
-        Fault(package=path.stem, **fields)
+        Fault(package=path.stem, **{**fields, "noticed_in": tuple(fields.get("noticed_in", ()))})
         for path in sorted(FOLDER.glob("*.toml"))
         for fields in tomllib.loads(path.read_text())["fault"]
     ]
