@@ -5,11 +5,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.exceptions import ApplicationError, TimeoutType
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities.lost_workers import Earlier, earlier_attempts
+from activities.lost_workers import Earlier, _may_have_acted, earlier_attempts
+from activities.wrong_worker import WRONG_WORKER
 
 
 class Server:
@@ -29,3 +33,27 @@ async def test_an_attempt_under_which_no_worker_was_lost_sends_nothing(attempt):
     environment = ActivityEnvironment(client=client)
     environment.info = replace(environment.info, attempt=attempt)
     assert await environment.run(earlier_attempts) == Earlier()
+
+
+@pytest.mark.parametrize(
+    ("error", "may_have_acted"),
+    [
+        (None, False),
+        (TemporalTimeoutError("no heartbeat", type=TimeoutType.HEARTBEAT, last_heartbeat_details=[]), True),
+        (ApplicationError("a bug"), True),
+        (ApplicationError("cut by the server", "some text"), True),
+        (ApplicationError("no word of it", {"other": 1}), True),
+        (ApplicationError("it broke off", {"outcome_unknown": True}), True),
+        (ApplicationError("refused", {"outcome_unknown": False}), False),
+        (ApplicationError("not this worker's", type=WRONG_WORKER), False),
+    ],
+    ids=str,
+)
+async def test_only_a_failure_that_says_so_did_nothing(error, may_have_acted):
+    """After a lost worker, or a failure that says nothing of it, the call may have taken effect; one that was refused has not."""
+
+    async def decoded(_failure: Any) -> Any:
+        return error
+
+    task: Any = SimpleNamespace(decoded=decoded)
+    assert await _may_have_acted(task, Failure() if error else None) is may_have_acted

@@ -4,11 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from temporalio.converter import DataConverter
+from temporalio.testing import ActivityEnvironment
 
 from activities.offload import offloaded
-from sojourn import FolderStorage, ToolRequest, ToolResult, Toolset
+from sojourn import Artifact, FolderStorage, ToolRequest, ToolResult, Toolset
 from sojourn.core.payload.gate import Oversized
-from sojourn.core.values.sizes import MAX_RESULT_BYTES, MAX_STORED_BYTES
+from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
 
 CALL = ToolRequest(name="test.tools.read", tool_call_id="c1")
 INFO: Any = SimpleNamespace(namespace="default", workflow_id="r", workflow_type="AgentRun")
@@ -32,3 +34,20 @@ async def test_a_result_that_cannot_be_stored_is_refused_with_the_limit(
     assert result.retry_hint.reason == "malformed_response"
     assert f"{limit:,}" in result.retry_hint.message
     assert not list(tmp_path.iterdir())
+
+
+async def test_as_many_artifacts_as_fit_stay_in_the_history(tmp_path):
+    """Small artifacts come first: one large one is stored, and all small ones are read with the run."""
+    sizes = {"large": MAX_ARTIFACT_BYTES - 10, "one": 100, "two": 200}
+    artifacts = [Artifact(kind=kind, data="x" * (size - 2), size=size) for kind, size in sizes.items()]
+    over = Oversized(ToolResult(result=1, artifacts=artifacts), MAX_RESULT_BYTES + 1)
+    client: Any = SimpleNamespace(data_converter=DataConverter.default)
+    spec = Toolset("test.tools").tool(name="read")(lambda: "").spec
+    result = await ActivityEnvironment(client=client).run(
+        offloaded, over, FolderStorage(tmp_path), spec, CALL, INFO
+    )
+    assert {each.kind: (each.data is not None, each.claim is not None) for each in result.artifacts} == {
+        "large": (False, True),
+        "one": (True, False),
+        "two": (True, False),
+    }

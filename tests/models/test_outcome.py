@@ -78,3 +78,13 @@ def test_without_a_type_only_the_schema_applies() -> None:
     plan = outcome(reply(call("c1", "final_result", n=3)), expected)
     assert isinstance(plan, PlanResult)
     assert plan.result == {"n": 3}
+
+
+def test_a_run_that_may_ask_nobody_has_no_question() -> None:
+    """A call of `ask_user` is a question where the run may ask; elsewhere it is a call of a tool that does not exist."""
+    given = reply(call("c1", "ask_user", question="Which site?"))
+    asked, called = (plan_of(given, NAMES, expected=None, may_ask=may_ask) for may_ask in (True, False))
+    assert isinstance(asked, PlanResult)
+    assert (asked.await_ and asked.await_.question, asked.tool_calls) == ("Which site?", [])
+    assert isinstance(called, PlanResult)
+    assert (called.await_, [each.name for each in called.tool_calls]) == (None, ["ask_user"])
