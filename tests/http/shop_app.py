@@ -158,7 +158,8 @@ async def plan(turn: Turn) -> PlanResult:  # noqa: PLR0912 - one line a word
     if word == "rounds" and rounds < number:
         return PlanResult.calls(add.call(a=rounds, b=1), add.call(a=rounds, b=2))
     if word == "talk":
-        deltas = current_deltas()
+        while not (deltas := current_deltas()) and not gate.is_set():
+            await asyncio.sleep(0.01)  # the run has started, and who starts it follows it a moment later
         if deltas:
             await deltas.text("The site is ")
             await gate.wait()
