@@ -97,16 +97,31 @@ async def serve_web() -> AsyncIterator[Serve]:
 @contextlib.asynccontextmanager
 async def served(web: Any) -> AsyncIterator[int]:
     """Serve an application during the body; the value is its port."""
-    settings = uvicorn.Config(
-        web, port=0, log_config=None, ws="none", lifespan="off", timeout_graceful_shutdown=1, http="h11"
-    )
+    settings = uvicorn.Config(web, port=0, log_config=None, ws="none", lifespan="off", http="h11")
+    settings.load()
     server = uvicorn.Server(settings)
+    server.lifespan = settings.lifespan_class(settings)
     with settings.bind_socket() as listening:
-        task = asyncio.create_task(server.serve(sockets=[listening]))
+        await server.startup(sockets=[listening])
+        await server.on_tick(0)
         try:
-            while not server.started:
-                await asyncio.sleep(0.01)
             yield listening.getsockname()[1]
         finally:
-            server.should_exit = True
-            await task
+            await _stop(server)
+
+
+async def _stop(server: uvicorn.Server) -> None:
+    """Stop as soon as all connections are closed: uvicorn itself looks for that ten times a second."""
+    state = server.server_state
+    for each in server.servers:
+        each.close()
+    for connection in list(state.connections):
+        connection.shutdown()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            while state.connections or state.tasks:
+                await asyncio.sleep(0.002)
+    for task in state.tasks:
+        task.cancel()
+    for each in server.servers:
+        await each.wait_closed()

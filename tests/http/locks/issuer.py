@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -11,7 +12,13 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from joserfc.jws import JWSRegistry
 
-__all__ = ["Issuer", "bearer", "issuer"]
+__all__ = ["Issuer", "bearer", "issuer", "rsa_key"]
+
+
+@cache
+def rsa_key(kid: str) -> RSAKey:
+    """An issuer's key; to make one takes a quarter of a second."""
+    return RSAKey.generate_key(2048, {"kid": kid})
 
 
 class Lax(JWSRegistry):
@@ -27,7 +34,7 @@ class Issuer:
     """An OpenID Connect provider, as far as its keys go: it counts who asks for them."""
 
     def __init__(self) -> None:
-        self.keys = [RSAKey.generate_key(2048, {"kid": "one"})]
+        self.keys = [rsa_key("one")]
         self.asked: list[str] = []
         self.status = 200
         self.changes: dict[str, object] = {}
@@ -46,7 +53,7 @@ class Issuer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def answer(self, path: str) -> bytes | None:
         if path == "/.well-known/openid-configuration":

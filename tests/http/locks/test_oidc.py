@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from sojourn import DefinitionError
 from sojourn.http.locks import jwks
 from sojourn.http.locks.oidc import Oidc
-from tests.http.locks.issuer import Issuer, bearer, issuer
+from tests.http.locks.issuer import Issuer, bearer, issuer, rsa_key
 
 __all__ = ["issuer"]
 
@@ -155,7 +155,7 @@ async def test_only_named_algorithms_count(issuer, serve_web):
     issuer.keys = [
         ECKey.generate_key("P-256", {"kid": "ec"}),
         OKPKey.generate_key("Ed25519", {"kid": "ed"}),
-        RSAKey.generate_key(2048, {"kid": "rsa"}),
+        rsa_key("rsa"),
     ]
     ec, ed, rsa = issuer.keys
     client = await serve_web(auth=Oidc(issuer.url, "sojourn", algorithms=["ES256", "EdDSA"]))
@@ -179,7 +179,7 @@ async def test_a_token_that_names_no_key_needs_the_only_one(issuer, serve_web):
     client = await serve_web(auth=Oidc(issuer.url, "sojourn"))
     token = issuer.token(header={"kid": None})
     assert (await client.get("/who", headers=bearer(token))).status_code == 200
-    issuer.keys.append(RSAKey.generate_key(2048, {"kid": "two"}))
+    issuer.keys.append(rsa_key("two"))
     client = await serve_web(auth=Oidc(issuer.url, "sojourn"))
     assert (await client.get("/who", headers=bearer(token))).status_code == 401
 
@@ -196,7 +196,7 @@ async def test_a_new_key_is_fetched_and_an_old_one_forgotten(issuer, serve_web, 
     client = await serve_web(auth=Oidc(issuer.url, "sojourn"))
     old = issuer.token()
     assert (await client.get("/who", headers=bearer(old))).status_code == 200
-    issuer.keys = [RSAKey.generate_key(2048, {"kid": "two"})]
+    issuer.keys = [rsa_key("two")]
     assert (await client.get("/who", headers=bearer(issuer.token()))).status_code == 200
     assert issuer.asked.count("/keys") == 2
     assert (await client.get("/who", headers=bearer(old))).status_code == 401
@@ -259,7 +259,7 @@ async def test_keys_that_are_old_are_fetched_again(issuer, serve_web):
     client = await serve_web(auth=auth)
     token = issuer.token()
     assert (await client.get("/who", headers=bearer(token))).status_code == 200
-    issuer.keys = [RSAKey.generate_key(2048, {"kid": "two"})]
+    issuer.keys = [rsa_key("two")]
     clock.now = jwks.FRESH - 1
     assert (await client.get("/who", headers=bearer(token))).status_code == 200
     clock.now = jwks.FRESH + 1
