@@ -34,6 +34,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")  # tests run in parallel: an example's duration says nothing
 
+gc.disable()  # collection makes many objects and drops few; `pytest_collection_finish` enables it
+
 lead_to_logging()  # before any test captures logs: a bound logger keeps the configuration it was bound with
 
 # A background job of a shell ignores SIGINT, and so would the programs that tests start.
@@ -130,6 +132,7 @@ def pytest_collection_finish() -> None:
     """Exempt the collected tests, which are thousands, from every later garbage collection."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

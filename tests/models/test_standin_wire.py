@@ -3,19 +3,26 @@
 from typing import Any
 
 import pytest
-from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
 from tests.models.standin import Refusal, Reply, Text, Thinking, ToolCall, Usage, says, wire
 
-PLAIN_TYPES = {"openai-chat": ChatCompletion, "openai-responses": Response, "anthropic": BetaMessage}
-EVENT_TYPES: dict[str, Any] = {
-    "openai-chat": ChatCompletionChunk,
-    "openai-responses": ResponseStreamEvent,
-    "anthropic": BetaRawMessageStreamEvent,
-}
+
+def types_of(protocol: str) -> tuple[Any, Any]:
+    """The types of an answer and of an event; only a test imports the SDKs, which takes a second."""
+    if protocol == "anthropic":
+        from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+
+        return BetaMessage, BetaRawMessageStreamEvent
+    if protocol == "openai-chat":
+        from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+        return ChatCompletion, ChatCompletionChunk
+    from openai.types.responses import Response, ResponseStreamEvent
+
+    return Response, ResponseStreamEvent
+
+
 ANSWERS = {
     "rich": Reply(
         parts=(
@@ -51,7 +58,7 @@ def unknown_in(value: Any) -> list[str]:
 def test_a_plain_answer_has_the_shape_of_the_sdk(protocol, answer) -> None:
     """The SDK's own type accepts the body in strict mode."""
     request = wire.read(protocol, ASKED, {}, 0)
-    found = PLAIN_TYPES[protocol].model_validate_json(wire.plain(ANSWERS[answer], request), strict=True)
+    found = types_of(protocol)[0].model_validate_json(wire.plain(ANSWERS[answer], request), strict=True)
     assert unknown_in(found) == []
 
 
@@ -59,7 +66,7 @@ def test_a_plain_answer_has_the_shape_of_the_sdk(protocol, answer) -> None:
 def test_every_event_has_the_shape_of_the_sdk(protocol, answer) -> None:
     """The SDK's own type accepts each event of a stream in strict mode."""
     request = wire.read(protocol, ASKED, {}, 0)
-    adapter = TypeAdapter(EVENT_TYPES[protocol])
+    adapter = TypeAdapter(types_of(protocol)[1])
     checked = 0
     for event in wire.stream(ANSWERS[answer], request):
         name, _, data = event.decode().rstrip().rpartition("data: ")

@@ -1,18 +1,13 @@
-"""pydantic-ai's models, which use the providers' SDKs, with a stand-in's URL."""
+"""pydantic-ai's models, which use the providers' SDKs, with a stand-in's URL.
+
+The SDKs are imported when a model is made: to import Anthropic's takes a second, in each process that collects tests.
+"""
 
 import ssl
 from functools import cache
 from typing import Any
 
-import anthropic as anthropic_sdk
-import openai as openai_sdk
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from tests.models.standin import wire
@@ -26,7 +21,7 @@ def model_of(
     *,
     settings: ModelSettings | None = None,
     **client_options: Any,
-) -> tuple[Model, AsyncOpenAI | AsyncAnthropic]:
+) -> tuple[Model, Any]:
     """Return a model, and the SDK's client, which the caller must close.
 
     The SDK does not retry. `client_options` are those of the SDK's client, such as `timeout` in seconds. For a request
@@ -35,13 +30,21 @@ def model_of(
     name = name or wire.MODELS[protocol]
     options: dict[str, Any] = {"api_key": wire.KEY, "max_retries": 0, **client_options}
     if protocol == "anthropic":
-        http_client = anthropic_sdk.DefaultAsyncHttpxClient(verify=_certificates())
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        http_client = DefaultAsyncHttpxClient(verify=_certificates())
         anthropic = AsyncAnthropic(base_url=url, http_client=http_client, **options)
         return AnthropicModel(
             name, provider=AnthropicProvider(anthropic_client=anthropic), settings=settings
         ), anthropic
+    import openai as openai_sdk
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
     http_client = openai_sdk.DefaultAsyncHttpxClient(verify=_certificates())
-    openai = AsyncOpenAI(base_url=f"{url}/v1", http_client=http_client, **options)
+    openai = openai_sdk.AsyncOpenAI(base_url=f"{url}/v1", http_client=http_client, **options)
     kind = OpenAIChatModel if protocol == "openai-chat" else OpenAIResponsesModel
     return kind(name, provider=OpenAIProvider(openai_client=openai), settings=settings), openai
 

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import time
+from functools import cache
 from typing import Any
 
 from cryptography.hazmat.primitives import hashes
@@ -14,8 +15,11 @@ from joserfc.jwk import RSAKey
 from tests.http.locks.hostile.world import Answer, Row, World, row
 from tests.http.locks.test_oidc import Issuer
 
-STRANGER = RSAKey.generate_key(2048, {"kid": "one"})
-"""A key that is called as the issuer's is."""
+
+@cache
+def stranger() -> RSAKey:
+    """A key that is called as the issuer's is."""
+    return RSAKey.generate_key(2048, {"kid": "one"})
 
 
 def _part(value: Any) -> str:
@@ -105,10 +109,10 @@ TOKENS = [
     token("the public key as a secret", _with_public_key),
     token("no signature", _cut),
     token("the signature of another one", _swapped),
-    token("a stranger's key of the same name", lambda issuer: issuer.token(STRANGER)),
-    token("a key that it brings", lambda issuer: issuer.token(STRANGER, header={"jwk": STRANGER.as_dict(private=False)})),
-    token("the address of its key", lambda issuer: issuer.token(STRANGER, header={"jku": "https://evil.example/keys"})),
-    token("a key from a file", lambda issuer: issuer.token(STRANGER, header={"kid": "../../../../dev/null"})),
+    token("a stranger's key of the same name", lambda issuer: issuer.token(stranger())),
+    token("a key that it brings", lambda issuer: issuer.token(stranger(), header={"jwk": stranger().as_dict(private=False)})),
+    token("the address of its key", lambda issuer: issuer.token(stranger(), header={"jku": "https://evil.example/keys"})),
+    token("a key from a file", lambda issuer: issuer.token(stranger(), header={"kid": "../../../../dev/null"})),
     token("something critical", _critical),
     token("another audience", {"aud": "other"}),
     token("no audience", {"aud": None}),
