@@ -58,15 +58,20 @@ class Campaign:
     seed: str
     outputs: dict[str, str] = field(default_factory=dict)
 
-    def found(self, names: tuple[str, ...], where: str) -> list[str]:
-        """Return the secrets that an output contains, each with the text around it."""
-        text = self.outputs[where]
+    def found(self, names: tuple[str, ...], places: tuple[str, ...]) -> list[str]:
+        """Return the secrets that outputs contain, each with the text around it."""
         cores = {name: core_of(name, self.seed) for name in names}
         return [
             f"{name} in {where}: ...{text[max(0, text.index(core) - 300) : text.index(core) + 100]}"
+            for where in places
+            for text in (self.outputs[where],)
             for name, core in cores.items()
             if core in text
         ]
+
+    def missing(self, markers: set[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the outputs that lack a marker, each with the marker."""
+        return sorted((where, marker) for where, marker in markers if marker not in self.outputs[where])
 
 
 def as_text(value: Any) -> str:
@@ -153,22 +158,19 @@ OUTPUTS = (*LOGS, "json output", "console output", "status", "described", "heart
 EVERYWHERE = (*OUTPUTS, "history", "events", "transcript", "command --json", "command")
 
 
-@pytest.mark.parametrize("where", EVERYWHERE)
-def test_no_injected_value_is_found(where, campaign):
+def test_no_injected_value_is_found(campaign):
     """No value that a function or an interceptor injects gets out, from async, sync and local tools, in any way."""
-    assert campaign.found(INJECTED, where) == []
+    assert campaign.found(INJECTED, EVERYWHERE) == []
 
 
-@pytest.mark.parametrize("where", EVERYWHERE)
-def test_no_secret_of_an_mcp_server_is_found(where, campaign):
+def test_no_secret_of_an_mcp_server_is_found(campaign):
     """An MCP server's headers, environment, user and query do not get out, although the servers repeat them."""
-    assert campaign.found(SERVERS, where) == []
+    assert campaign.found(SERVERS, EVERYWHERE) == []
 
 
-@pytest.mark.parametrize("where", OUTPUTS)
-def test_no_marked_field_is_found(where, campaign):
+def test_no_marked_field_is_found(campaign):
     """A `SecretStr` of the payload is in the call, and so in the history, but in no other output."""
-    assert campaign.found(MARKED, where) == []
+    assert campaign.found(MARKED, OUTPUTS) == []
 
 
 def test_a_marked_field_is_only_in_the_call(campaign):
@@ -181,36 +183,30 @@ def test_a_marked_field_is_only_in_the_call(campaign):
     text = json.dumps(results)
     assert [name for name in MARKED if core_of(name, campaign.seed) in text] == []
     assert "seen-fails-login [password]" in text
-    assert len(campaign.found(MARKED, "events")) == len(MARKED)
+    assert len(campaign.found(MARKED, ("events",))) == len(MARKED)
 
 
 # The public markers.
 
 
-@pytest.mark.parametrize(
-    ("where", "way"),
-    [
-        *(("json log", way) for way in LOGGED),
-        *(("console log", way) for way in LOGGED if way in ON_CONSOLE),
-    ],
-)
-@pytest.mark.parametrize("tool", TOOLS)
-def test_the_log_has_the_marker(where, way, tool, campaign):
+def test_the_log_has_the_marker(campaign):
     """The log of each way has the marker, beside which the secret was logged."""
-    assert f"seen-{way}-{tool} [token]" in campaign.outputs[where]
+    logged = [("json log", way) for way in LOGGED]
+    logged += [("console log", way) for way in LOGGED if way in ON_CONSOLE]
+    markers = {(where, f"seen-{way}-{tool} [token]") for where, way in logged for tool in TOOLS}
+    assert campaign.missing(markers) == []
 
 
-@pytest.mark.parametrize("where", ["history", "events", "transcript"])
-@pytest.mark.parametrize("way", RECORDED)
-def test_the_results_have_the_marker(where, way, campaign):
+def test_the_results_have_the_marker(campaign):
     """The result of each tool has the marker, beside which the secret was returned."""
-    for tool in TOOLS:
-        assert f"seen-{way}-{tool} [token]" in campaign.outputs[where]
+    markers = {f"seen-{way}-{tool} [token]" for way in RECORDED for tool in TOOLS}
+    places = ("history", "events", "transcript")
+    assert campaign.missing({(where, marker) for where in places for marker in markers}) == []
 
 
-@pytest.mark.parametrize(
-    ("where", "marker"),
-    [
+def test_each_output_was_searched(campaign):
+    """Each output has a text that must be in it."""
+    markers = {
         ("heartbeat", "seen-held-patient [token]"),
         ("status", "seen-note-returned"),
         ("described", "tell.agent"),
@@ -229,8 +225,5 @@ def test_the_results_have_the_marker(where, way, campaign):
         ("history", "seen-fails-remote"),
         ("history", "seen-raises-process ***"),
         ("transcript", "seen-raises-remote"),
-    ],
-)
-def test_each_output_was_searched(where, marker, campaign):
-    """Each output has a text that must be in it."""
-    assert marker in campaign.outputs[where]
+    }
+    assert campaign.missing(markers) == []
