@@ -57,9 +57,9 @@ def test_a_preset_is_a_short_name_for_a_policy(preset: ApprovalPolicy, changes: 
     assert preset == ApprovalPolicy().model_copy(update=changes)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "stricter"),
-    [
+def test_the_stricter_rule_counts(subtests: pytest.Subtests) -> None:
+    """`tightened` takes the stricter value of each rule, whichever policy comes first."""
+    rows = [
         (
             {"denied_tools": ["a.b.c", "x"]},
             {"denied_tools": ["d", "x"]},
@@ -78,18 +78,18 @@ def test_a_preset_is_a_short_name_for_a_policy(preset: ApprovalPolicy, changes: 
         ({"expires_after": DAY}, {"expires_after": HOUR}, {"expires_after": HOUR}),
         ({"expires_after": None}, {"expires_after": DAY}, {"expires_after": DAY}),
         ({"expires_after": None}, {"expires_after": None}, {}),
-    ],
-    ids=str,
-)
-def test_the_stricter_rule_counts(ours: dict, theirs: dict, stricter: dict) -> None:
-    """`tightened` takes the stricter value of each rule, whichever policy comes first."""
-    one, other = ApprovalPolicy(**ours), ApprovalPolicy(**theirs)
-    assert one.tightened(other) == ApprovalPolicy().model_copy(update=stricter)
-    turned = other.tightened(one).model_dump()
-    assert {name: sorted(rule) if isinstance(rule, list) else rule for name, rule in turned.items()} == {
-        name: sorted(rule) if isinstance(rule, list) else rule
-        for name, rule in one.tightened(other).model_dump().items()
-    }
+    ]
+    for ours, theirs, stricter in rows:
+        with subtests.test(str((ours, theirs, stricter))):
+            one, other = ApprovalPolicy(**ours), ApprovalPolicy(**theirs)
+            assert one.tightened(other) == ApprovalPolicy().model_copy(update=stricter)
+            turned = other.tightened(one).model_dump()
+            assert {
+                name: sorted(rule) if isinstance(rule, list) else rule for name, rule in turned.items()
+            } == {
+                name: sorted(rule) if isinstance(rule, list) else rule
+                for name, rule in one.tightened(other).model_dump().items()
+            }
 
 
 def test_nothing_to_tighten_is_the_same_policy() -> None:

@@ -26,17 +26,16 @@ def test_the_last_part_may_hold_dots_and_slashes() -> None:
     assert ToolId("ops.files.read.v2/raw").tool == "read.v2/raw"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "upsert", "ops.upsert", "ops..upsert", ".a.b", "ops.x.", "ops.x.y z", "ops.x.y\n", "1ops.x.y", "ops.x.ü",
-     "ops.x.-y", f"ops.x.{'y' * 101}", f"{'o' * 61}.x.y"],
-)  # fmt: skip
-def test_anything_else_is_no_tool_id(text: str) -> None:
+def test_anything_else_is_no_tool_id(subtests: pytest.Subtests) -> None:
     """A text in another format is refused, by the class and by pydantic (SR-83)."""
-    with pytest.raises(ValueError, match=r"<service>\.<toolset>\.<tool>"):
-        ToolId(text)
-    with pytest.raises(ValidationError):
-        ADAPTER.validate_python(text)
+    rows = ["", "upsert", "ops.upsert", "ops..upsert", ".a.b", "ops.x.", "ops.x.y z", "ops.x.y\n", "1ops.x.y", "ops.x.ü",
+     "ops.x.-y", f"ops.x.{'y' * 101}", f"{'o' * 61}.x.y"]  # fmt: skip
+    for text in rows:
+        with subtests.test(str(text)):
+            with pytest.raises(ValueError, match=r"<service>\.<toolset>\.<tool>"):
+                ToolId(text)
+            with pytest.raises(ValidationError):
+                ADAPTER.validate_python(text)
 
 
 def test_a_tool_id_is_a_plain_string_on_the_wire() -> None:
@@ -62,13 +61,16 @@ def test_a_toolset_and_a_name_make_a_tool_id(toolset: str, name: str) -> None:
     assert (f"{tool_id.service}.{tool_id.toolset}", tool_id.tool) == (toolset, name)
 
 
-@pytest.mark.parametrize("pattern", [TOOL_NAME, TOOLSET_ID, CALL_ID, RUN_ID])
-@pytest.mark.parametrize("suffix", ["\n", " ", "\x00", "ü"])
-def test_an_id_is_matched_to_its_end(pattern, suffix: str) -> None:
+def test_an_id_is_matched_to_its_end(subtests: pytest.Subtests) -> None:
     """A text that begins with an id and goes on with other characters is no id."""
-    good = "a.b" if pattern is TOOLSET_ID else "ab"
-    assert pattern.match(good)
-    assert not pattern.match(good + suffix)
+    patterns = [TOOL_NAME, TOOLSET_ID, CALL_ID, RUN_ID]
+    suffixs = ["\n", " ", "\x00", "ü"]
+    for suffix in suffixs:
+        for pattern in patterns:
+            with subtests.test(str((pattern, suffix))):
+                good = "a.b" if pattern is TOOLSET_ID else "ab"
+                assert pattern.match(good)
+                assert not pattern.match(good + suffix)
 
 
 def test_a_clients_run_id_holds_no_slash() -> None:

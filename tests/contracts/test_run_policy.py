@@ -83,25 +83,26 @@ def sorted_lists(value: Any) -> Any:
     return sorted(value) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_of_each_limit_the_stricter_counts(name: str) -> None:
+def test_of_each_limit_the_stricter_counts(subtests: pytest.Subtests) -> None:
     """`tightened` takes the stricter value in either order, for a policy and for an override."""
-    looser, stricter, *_ = PAIRS[name]
-    for ours, theirs in ((looser, stricter), (stricter, looser)):
-        for kind in (RunPolicy, RunPolicyOverride):
-            both = kind(**{name: ours}).tightened(RunPolicyOverride(**{name: theirs}))
-            assert sorted_lists(getattr(both, name)) == PAIRS[name][-1]
-            assert both.model_copy(update={name: ours}) == kind(**{name: ours})
+    for name, (looser, stricter, *_) in PAIRS.items():
+        with subtests.test(name):
+            for ours, theirs in ((looser, stricter), (stricter, looser)):
+                for kind in (RunPolicy, RunPolicyOverride):
+                    both = kind(**{name: ours}).tightened(RunPolicyOverride(**{name: theirs}))
+                    assert sorted_lists(getattr(both, name)) == PAIRS[name][-1]
+                    assert both.model_copy(update={name: ours}) == kind(**{name: ours})
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_where_the_app_allows_it_an_override_replaces(name: str) -> None:
+def test_where_the_app_allows_it_an_override_replaces(subtests: pytest.Subtests) -> None:
     """`overridden` takes the override's value even if it is looser, and keeps the fields that the override leaves out."""
-    policy = RunPolicy(**{name: PAIRS[name][1]})
-    assert policy.overridden(RunPolicyOverride(**{name: PAIRS[name][0]})) == RunPolicy(
-        **{name: PAIRS[name][0]}
-    )
-    assert policy.overridden(RunPolicyOverride()) == policy.overridden(None) == policy
+    for name in PAIRS:
+        with subtests.test(str(name)):
+            policy = RunPolicy(**{name: PAIRS[name][1]})
+            assert policy.overridden(RunPolicyOverride(**{name: PAIRS[name][0]})) == RunPolicy(
+                **{name: PAIRS[name][0]}
+            )
+            assert policy.overridden(RunPolicyOverride()) == policy.overridden(None) == policy
 
 
 @pytest.mark.parametrize("name", NO_LIMIT)
@@ -205,23 +206,21 @@ def test_policy_and_override_have_the_same_fields() -> None:
     assert all(field.default is None for field in RunPolicyOverride.model_fields.values())
 
 
-@pytest.mark.parametrize("kind", [RunPolicy, RunPolicyOverride])
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_limit_that_no_run_can_keep_is_refused(subtests: pytest.Subtests) -> None:
+    """A limit under its minimum, such as a time-out of zero, raises a DefinitionError that names the field."""
+    kinds = [RunPolicy, RunPolicyOverride]
+    names = [
         ("max_tool_calls", -1),
         ("max_tool_rounds", 0),
         ("max_parallel_calls", 0),
         ("max_depth", 0),
         ("plan_timeout", timedelta(0)),
         ("tool_timeout", timedelta(seconds=-1)),
-    ],
-    ids=str,
-)
-def test_a_limit_that_no_run_can_keep_is_refused(kind, name: str, value: object) -> None:
-    """A limit under its minimum, such as a time-out of zero, raises a DefinitionError that names the field."""
-    with pytest.raises(DefinitionError, match=name):
-        kind(**{name: value})
+    ]
+    for name, value in names:
+        for kind in kinds:
+            with subtests.test(f"{name} of {kind}"), pytest.raises(DefinitionError, match=name):
+                kind(**{name: value})
 
 
 def test_the_defaults_are_those_of_the_design() -> None:

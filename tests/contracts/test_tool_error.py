@@ -288,9 +288,9 @@ def raising(_: object) -> Any:
     raise OwnEnd
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
+def test_a_hostile_exception_is_still_an_error(subtests: pytest.Subtests) -> None:
+    """Whatever its class overrides, an exception is read: its text or class name, and its real `__cause__` (SR-123)."""
+    all_attributes = [
         *({name: property(raising)} for name in ("__cause__", "__context__", "__suppress_context__")),
         *({name: property(raising)} for name in ("__traceback__", "__class__", "__dict__")),
         *({name: property(lambda _: 7)} for name in ("__cause__", "__context__", "__suppress_context__")),
@@ -303,19 +303,19 @@ def raising(_: object) -> Any:
         {"error": Nonsense("error")},
         {"error": BrokenLink(message="before", code="ValueError")},
         {"__module__": 7, "__qualname__": Nonsense("kind"), "__name__": 7},
-    ],
-)
-@pytest.mark.parametrize("kind", [type, Nameless])
-def test_a_hostile_exception_is_still_an_error(kind: Any, attributes: dict[str, Any]) -> None:
-    """Whatever its class overrides, an exception is read: its text or class name, and its real `__cause__` (SR-123)."""
-    hostile = kind("HostileError", (Exception,), attributes)("said")
-    BaseException.__cause__.__set__(hostile, ValueError("before"))  # type: ignore[attr-defined]
-    error = ToolError.from_error(hostile)
-    assert messages_of(error) in (["said", "before"], ["HostileError", "before"])
-    assert error.code in ("HostileError", "code")
-    assert {type(text) for link in error.chain() for text in (link.message, link.code)} == {str}
-    assert ToolError.model_validate_json(encode(error)) == error
-    assert described(hostile)[0]["type"] == "HostileError"
+    ]
+    kinds = [type, Nameless]
+    for kind in kinds:
+        for attributes in all_attributes:
+            with subtests.test(str((attributes, kind))):
+                hostile = kind("HostileError", (Exception,), attributes)("said")
+                BaseException.__cause__.__set__(hostile, ValueError("before"))  # type: ignore[attr-defined]
+                error = ToolError.from_error(hostile)
+                assert messages_of(error) in (["said", "before"], ["HostileError", "before"])
+                assert error.code in ("HostileError", "code")
+                assert {type(text) for link in error.chain() for text in (link.message, link.code)} == {str}
+                assert ToolError.model_validate_json(encode(error)) == error
+                assert described(hostile)[0]["type"] == "HostileError"
 
 
 @given(st.text(st.characters(), max_size=200))

@@ -76,14 +76,17 @@ def test_an_empty_answer_is_refused(answer: object) -> None:
     assert "the answer to fix-a.b.c#2 is a text or an object" in reason(read(QUESTION, {"answer": answer}))
 
 
-@pytest.mark.parametrize("wait", [QUESTION, CONFIRM, OUTSIDE], ids=lambda wait: wait.id)
-@pytest.mark.parametrize("by", [3, "x" * 201, ["ana"], "\ud800"], ids=lambda by: repr(by)[:10])
-def test_by_is_a_name(wait, by: object) -> None:
+def test_by_is_a_name(subtests: pytest.Subtests) -> None:
     """`by` is a text of at most 200 characters, for every kind of wait; an empty one is None."""
-    sent = {"answer": "x", "approved": True, "results": [{"tool_call_id": "c1", "result": 1}]}
-    assert "`by` is a name" in reason(read(wait, {**sent, "by": by}))
-    assert read(wait, {**sent, "by": ""}).by is None
-    assert read(wait, {**sent, "by": "x" * 200}).by == "x" * 200
+    waits = [QUESTION, CONFIRM, OUTSIDE]
+    bys = [3, "x" * 201, ["ana"], "\ud800"]
+    for by in bys:
+        for wait in waits:
+            with subtests.test(str((wait, by))):
+                sent = {"answer": "x", "approved": True, "results": [{"tool_call_id": "c1", "result": 1}]}
+                assert "`by` is a name" in reason(read(wait, {**sent, "by": by}))
+                assert read(wait, {**sent, "by": ""}).by is None
+                assert read(wait, {**sent, "by": "x" * 200}).by == "x" * 200
 
 
 def test_an_answer_has_a_bounded_length() -> None:
@@ -174,21 +177,22 @@ def test_a_text_gives_the_value_of_the_only_field(text: str, values: dict) -> No
     assert judged == Clarified(QUESTION.id, text, None, values)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_json_in_a_text_is_checked_as_json() -> None:
+    """A text answer whose JSON no payload can carry is refused, for a planner's and for a tool's question."""
+    texts = [
         ('{"any": "\\ud800"}', "surrogate"),
         (f'{{"any": {"[" * 100}{"]" * 100}}}', "deeper than 64"),
         (f'{{"any": 1{"0" * MAX_DIGITS}}}', "300 digits"),
         ('{"any": NaN}', "not a JSON number"),
         ('{"any": 1e999}', "not a JSON number"),
-    ],
-    ids=["half a character", "nesting", "a long number", "no number", "an endless number"],
-)
-@pytest.mark.parametrize("asked", [planners, tools])
-def test_json_in_a_text_is_checked_as_json(asked, text: str, said: str) -> None:
-    """A text answer whose JSON no payload can carry is refused, for a planner's and for a tool's question."""
-    assert said in reason(read(asked({"properties": {"any": {}}}), {"answer": text}))
+    ]
+    askeds = [planners, tools]
+    assert [
+        (text, said, asked)
+        for asked in askeds
+        for text, said in texts
+        if said not in reason(read(asked({"properties": {"any": {}}}), {"answer": text}))
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -272,9 +276,9 @@ def test_a_call_is_answered_by_a_result_or_an_error(given: dict) -> None:
     assert both == Supplied("external-c1", {"c1": given, "c2": given}, None)
 
 
-@pytest.mark.parametrize(
-    ("results", "said"),
-    [
+def test_what_answers_no_call_is_refused(subtests: pytest.Subtests) -> None:
+    """One bad result makes the whole message refused, so that its sender knows that none was accepted."""
+    rows = [
         (None, "`results` is a list"),
         ([], "`results` is a list"),
         ({"tool_call_id": "c1", "result": 1}, "`results` is a list"),
@@ -291,15 +295,13 @@ def test_a_call_is_answered_by_a_result_or_an_error(given: dict) -> None:
         ([{"tool_call_id": "c1", "error": "\ud800"}], "the error of call c1 cannot be used"),
         ([{"tool_call_id": "c1", "error": "x", "retry_hint": {"\ud800": 1}}], "the retry_hint of call c1"),
         ([{"tool_call_id": "c1", "result": float("inf")}], "not a JSON number"),
-    ],
-    ids=lambda value: str(value)[:40] if isinstance(value, str) else None,
-)
-def test_what_answers_no_call_is_refused(results: object, said: str) -> None:
-    """One bad result makes the whole message refused, so that its sender knows that none was accepted."""
-    good = {"tool_call_id": "c2", "result": 1}
-    assert said in reason(read(OUTSIDE, {"results": results}))
-    if isinstance(results, list) and results:
-        assert said in reason(read(OUTSIDE, {"results": [good, *results]}))
+    ]
+    for results, said in rows:
+        with subtests.test(said):
+            good = {"tool_call_id": "c2", "result": 1}
+            assert said in reason(read(OUTSIDE, {"results": results}))
+            if isinstance(results, list) and results:
+                assert said in reason(read(OUTSIDE, {"results": [good, *results]}))
 
 
 @pytest.mark.parametrize("letter", ["x", "字"])

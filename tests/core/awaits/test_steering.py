@@ -125,9 +125,9 @@ def test_nothing_is_approved_by_accident(value: object) -> None:
     assert "`tools` and `tags` are lists of at most 100 names" in reason(read_release([value]))
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "refusal"),
-    [
+def test_an_ignored_field_is_named(subtests: pytest.Subtests) -> None:
+    """`not_understood` names a field or an argument that the reader would ignore."""
+    rows = [
         (PAUSE, [{"reason": "x", "by": "ana"}], None),
         (PAUSE, ["lunch"], None),
         (PAUSE, [], None),
@@ -152,14 +152,12 @@ def test_nothing_is_approved_by_accident(value: object) -> None:
             'provide_confirmation does not know "args"; it takes `id`, `approved`, `payload_digest`, ',
         ),
         (TOOL_RESULTS, [{"results": [], "sender": "x"}], 'provide_tool_results does not know "sender"; '),
-    ],
-    ids=str,
-)
-def test_an_ignored_field_is_named(name: str, values: list, refusal: str | None) -> None:
-    """`not_understood` names a field or an argument that the reader would ignore."""
-    judged = not_understood(name, values)
-    assert (judged is None) is (refusal is None)
-    assert refusal is None or reason(judged).startswith(refusal)
+    ]
+    for name, values, refusal in rows:
+        with subtests.test(str((name, values, refusal))):
+            judged = not_understood(name, values)
+            assert (judged is None) is (refusal is None)
+            assert refusal is None or reason(judged).startswith(refusal)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sojourn.contracts.shown_tool import ShownTool
 from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
-from sojourn.core.awaits.sent import Channel, Refused
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
 
 from .current_waits import CurrentWaits
@@ -87,18 +87,20 @@ def test_an_answer_to_one_of_several_open_waits_names_it() -> None:
     assert waits.read(CONFIRMATION, {"id": "confirm-c5", "approved": True}).await_id == "confirm-c5"
 
 
-@pytest.mark.parametrize("value", [None, "s-1", 3, [], [{"answer": "x"}]], ids=str)
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [
+def test_an_answer_is_an_object() -> None:
+    """A value that is no object is refused, with a sample of the object for this update or signal."""
+    values = [None, "s-1", 3, [], [{"answer": "x"}]]
+    kinds = [
         (CLARIFICATION, '{"id": "...", "answer": "text"}'),
         (CONFIRMATION, '{"id": "...", "approved": true, "payload_digest": "..."}'),
         (TOOL_RESULTS, '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}'),
-    ],
-)
-def test_an_answer_is_an_object(kind: str, form: str, value: object) -> None:
-    """A value that is no object is refused, with a sample of the object for this update or signal."""
-    assert opened(QUESTION).read(kind, value) == Refused(f"an answer is an object: {form}")
+    ]
+    assert [
+        (value, kind, form, found)
+        for kind, form in kinds
+        for value in values
+        if (found := opened(QUESTION).read(kind, value)) != Refused(f"an answer is an object: {form}")
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -188,51 +190,59 @@ def test_a_decision_is_repeated_only_with_its_scope() -> None:
 SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", payload_digest="d1", binds=True)
 
 
-@pytest.mark.parametrize(
-    ("channel", "binds", "is_taken"),
-    [
+def test_a_decision_names_the_arguments_that_were_seen(subtests: pytest.Subtests) -> None:
+    """A decision without a digest is refused with the right message, except in histories that accepted it."""
+    channels = [
         ("update", True, False),
         ("update", False, False),
         ("signal", True, False),
         ("signal", False, True),
         ("accepted", True, True),
         ("accepted", False, True),
-    ],
-)
-@pytest.mark.parametrize(
-    "decision", [{"approved": True}, {"approved": True, "scope": "tool"}, {"approved": False}]
-)
-def test_a_decision_names_the_arguments_that_were_seen(
-    channel: Channel, binds: bool, is_taken: bool, decision: dict
-) -> None:
-    """A decision without a digest is refused with the right message, except in histories that accepted it."""
-    waits = opened(SEEN.model_copy(update={"binds": binds}))
-    judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, channel)
-    assert isinstance(judged, Decided) is is_taken
-    if not is_taken:
-        approved = str(decision["approved"]).lower()
-        assert judged == Refused(
-            "a decision names the arguments that were seen: look at them, and send "
-            f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
-            "NotBound",
-        )
-    assert isinstance(waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, channel), Decided)
-    other = waits.read(CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, channel)
-    assert other == Refused("confirm-c1 is about other arguments than those of this digest")
+    ]
+    decisions = [{"approved": True}, {"approved": True, "scope": "tool"}, {"approved": False}]
+    for decision in decisions:
+        for channel, binds, is_taken in channels:
+            with subtests.test(str((channel, binds, is_taken, decision))):
+                waits = opened(SEEN.model_copy(update={"binds": binds}))
+                judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, channel)
+                assert isinstance(judged, Decided) is is_taken
+                if not is_taken:
+                    approved = str(decision["approved"]).lower()
+                    assert judged == Refused(
+                        "a decision names the arguments that were seen: look at them, and send "
+                        f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
+                        "NotBound",
+                    )
+                assert isinstance(
+                    waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, channel), Decided
+                )
+                other = waits.read(
+                    CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, channel
+                )
+                assert other == Refused("confirm-c1 is about other arguments than those of this digest")
 
 
-@pytest.mark.parametrize("approved", [True, False])
-@pytest.mark.parametrize("name", ["args", "arguments", "payload", "edited_action", "Approved"])
-def test_a_decision_with_another_field_decides_nothing(name: str, approved: bool) -> None:
+def test_a_decision_with_another_field_decides_nothing(subtests: pytest.Subtests) -> None:
     """A signal with a field that is none of a decision is refused, except in histories that accepted it."""
-    decision = {"id": "confirm-c1", "approved": approved, "payload_digest": "d1", name: {"path": "b"}}
-    for strict in (True, False):
-        waits = opened(SEEN.model_copy(update={"strict": strict}))
-        judged = waits.read(CONFIRMATION, decision, "signal")
-        assert isinstance(judged, Refused) is strict
-        if strict:
-            assert "the arguments of a call cannot be edited" in judged.reason
-        assert isinstance(waits.read(CONFIRMATION, decision, "accepted"), Decided)
+    approveds = [True, False]
+    names = ["args", "arguments", "payload", "edited_action", "Approved"]
+    for name in names:
+        for approved in approveds:
+            with subtests.test(str((approved, name))):
+                decision = {
+                    "id": "confirm-c1",
+                    "approved": approved,
+                    "payload_digest": "d1",
+                    name: {"path": "b"},
+                }
+                for strict in (True, False):
+                    waits = opened(SEEN.model_copy(update={"strict": strict}))
+                    judged = waits.read(CONFIRMATION, decision, "signal")
+                    assert isinstance(judged, Refused) is strict
+                    if strict:
+                        assert "the arguments of a call cannot be edited" in judged.reason
+                    assert isinstance(waits.read(CONFIRMATION, decision, "accepted"), Decided)
 
 
 @pytest.mark.parametrize("how", ["decided", "released", "expired"])

@@ -13,9 +13,9 @@ RESULT = ToolResult(name="shop.find", tool_call_id="c", result={"limit": 5})
 FAILED = ToolResult(name="shop.find", tool_call_id="c", error=ToolError.new("no such order"))
 
 
-@pytest.mark.parametrize(
-    ("change", "approve", "lines"),
-    [
+def test_each_change_is_recorded(subtests: pytest.Subtests) -> None:
+    """The record has the kind, the call and its tool, and what was given; a fork without a change has none."""
+    rows = [
         (Change(), None, []),
         (Change("Go on."), None, ["message: Go on."]),
         (
@@ -34,13 +34,12 @@ FAILED = ToolResult(name="shop.find", tool_call_id="c", error=ToolError.new("no 
         (Change(answer="a"), None, ["answer: a"]),
         (Change(asks="c"), True, ["decision of shop.find: approve"]),
         (Change(asks="c"), False, ["decision of shop.find: deny"]),
-    ],
-)
-def test_each_change_is_recorded(change: Change, approve: bool | None, lines: list[str]) -> None:
-    """The record has the kind, the call and its tool, and what was given; a fork without a change has none."""
-    found = changes_of(change, CALLS, approve=approve)
-    assert [text_of_change(each) for each in found] == lines
-    assert {each.tool_call_id for each in found if each.tool} <= {"c"}
+    ]
+    for change, approve, lines in rows:
+        with subtests.test(str((change, approve, lines))):
+            found = changes_of(change, CALLS, approve=approve)
+            assert [text_of_change(each) for each in found] == lines
+            assert {each.tool_call_id for each in found if each.tool} <= {"c"}
 
 
 def test_what_is_recorded_is_bounded() -> None:

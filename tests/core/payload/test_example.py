@@ -37,9 +37,9 @@ STRINGS = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-@pytest.mark.parametrize(
-    ("schema", "sent", "repaired"),
-    [
+def test_a_value_is_repaired_to_its_likely_meaning(subtests: pytest.Subtests) -> None:
+    """The prior input is kept except for its issues, which are repaired to the likely meaning (SR-144)."""
+    rows = [
         ({"type": "integer"}, "5", 5),
         ({"type": "integer"}, " 5.0 ", 5),
         ({"type": "number"}, "2.5", 2.5),
@@ -101,14 +101,18 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
         ({"type": "array", "items": {"type": "integer"}}, [1, "2"], [1, 2]),
         ({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}, {}, {"a": 1}),
         ({"properties": {"n": {"$ref": "#/$defs/N"}}}, {"n": {"x": 1}}, {"n": {}}),
-    ],
-)  # fmt: skip
-def test_a_value_is_repaired_to_its_likely_meaning(schema: dict[str, Any], sent: Any, repaired: Any) -> None:
-    """The prior input is kept except for its issues, which are repaired to the likely meaning (SR-144)."""
-    validator = validator_of(
-        {"type": "object", "properties": {"f": schema, "g": {}}, "required": ["f"], "$defs": {"N": OBJECT}}
-    )
-    assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": repaired, "g": "kept"}
+    ]  # fmt: skip
+    for schema, sent, repaired in rows:
+        with subtests.test(str((schema, sent, repaired))):
+            validator = validator_of(
+                {
+                    "type": "object",
+                    "properties": {"f": schema, "g": {}},
+                    "required": ["f"],
+                    "$defs": {"N": OBJECT},
+                }
+            )
+            assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": repaired, "g": "kept"}
 
 
 @pytest.mark.parametrize(
@@ -213,9 +217,9 @@ def test_a_close_name_ignores_case_and_dashes(name: str, names: list[str], meant
     assert closest_name(name, names) == meant
 
 
-@pytest.mark.parametrize(
-    ("schema", "made"),
-    [
+def test_a_sample_follows_from_the_schema(subtests: pytest.Subtests) -> None:
+    """Defaults, constants, examples, enums, types and bounds give a value, the same every time."""
+    rows = [
         ({"default": 7, "minimum": 9}, 7),
         ({"const": "c"}, "c"),
         ({"examples": ["e", "f"], "type": "string"}, "e"),
@@ -247,19 +251,20 @@ def test_a_close_name_ignores_case_and_dashes(name: str, names: list[str], meant
         ({"oneOf": [True, {"type": "integer"}], "minimum": 4}, 4),
         ({"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}, True, {"properties": {"a": {"type": "integer"}}, "required": ["a"]}]}, {"a": 1}),
         ({"$ref": "#/$defs/A"}, "from the definition"),
-    ],
-)  # fmt: skip
-def test_a_sample_follows_from_the_schema(schema: dict[str, Any], made: Any) -> None:
-    """Defaults, constants, examples, enums, types and bounds give a value, the same every time."""
-    root = {**schema, "$defs": {"A": {"const": "from the definition"}}}
-    assert sample(root, schema) == made
+    ]  # fmt: skip
+    for schema, made in rows:
+        with subtests.test(str((schema, made))):
+            root = {**schema, "$defs": {"A": {"const": "from the definition"}}}
+            assert sample(root, schema) == made
 
 
-@pytest.mark.parametrize("name", sorted(FORMAT_EXAMPLES))
-def test_a_formatted_string_has_a_sample(name: str) -> None:
+def test_a_formatted_string_has_a_sample(subtests: pytest.Subtests) -> None:
     """A string of each enforced format has its sample."""
-    validator = field({"type": "string", "format": name})
-    assert example_for(validator) == {"f": FORMAT_EXAMPLES[name]}
+    rows = sorted(FORMAT_EXAMPLES)
+    for name in rows:
+        with subtests.test(str(name)):
+            validator = field({"type": "string", "format": name})
+            assert example_for(validator) == {"f": FORMAT_EXAMPLES[name]}
 
 
 WIDE = {"allOf": [{"$ref": "#/$defs/B"}] * 40}
@@ -269,9 +274,9 @@ CHAIN = {
 }
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_a_schema_that_is_too_open_or_too_large_has_no_sample(subtests: pytest.Subtests) -> None:
+    """`sample` raises NoSampleError where the schema gives no value, and stops at recursive and large schemas."""
+    rows = [
         True,
         {},
         {"anyOf": [{}, True]},
@@ -283,17 +288,15 @@ CHAIN = {
         {"type": "number", "minimum": 10**400, "multipleOf": 3},
         {"$defs": {"B": {"allOf": [{"$ref": "#/$defs/C"}] * 40}, "C": {"type": "object"}}, **WIDE},
         CHAIN,
-    ],
-)
-def test_a_schema_that_is_too_open_or_too_large_has_no_sample(schema: Any) -> None:
-    """`sample` raises NoSampleError where the schema gives no value, and stops at recursive and large schemas."""
-    with pytest.raises(NoSampleError):
-        sample(schema, schema)
+    ]
+    for schema in rows:
+        with subtests.test(str(schema)), pytest.raises(NoSampleError):
+            sample(schema, schema)
 
 
-@pytest.mark.parametrize(
-    ("schema", "sent", "read"),
-    [
+def test_a_text_is_read_in_the_required_format() -> None:
+    """A required text keeps its meaning where it can be read in the format; else it is made from the schema (SR-144)."""
+    rows = [
         # A text is read as a date or an address only where the format requires one.
         ({"format": "hostname"}, "my host", "host.example.com"),
         ({"format": "uri"}, "no url", "https://example.com/"),
@@ -309,11 +312,12 @@ def test_a_schema_that_is_too_open_or_too_large_has_no_sample(schema: Any) -> No
         ({"format": "date"}, "2024-03-0112", "2024-01-31"),
         ({"format": "time"}, "2024-03-01 10:00", "10:00:00Z"),
         ({"format": "time"}, "10:00:00", "10:00:00Z"),
-    ],
-)
-def test_a_text_is_read_in_the_required_format(schema: dict[str, Any], sent: str, read: str) -> None:
-    """A required text keeps its meaning where it can be read in the format; else it is made from the schema (SR-144)."""
-    assert example_for(field({"type": "string", **schema}), {"f": sent}) == {"f": read}
+    ]
+    assert [
+        (schema, sent, read, found)
+        for schema, sent, read in rows
+        if (found := example_for(field({"type": "string", **schema}), {"f": sent})) != {"f": read}
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -84,33 +84,37 @@ def assert_recordable(result: ToolResult) -> None:
     json.loads(written, parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
-@pytest.mark.parametrize("place", ["result", "artifact", "telemetry", "input", "issue", "hint"])
-def test_a_value_that_cannot_be_read_again_makes_a_plain_error(value: Any, place: str) -> None:
+def test_a_value_that_cannot_be_read_again_makes_a_plain_error(subtests: pytest.Subtests) -> None:
     """In a success the value makes the result malformed; in a failure the error is kept without the rest (SR-51, SR-130)."""
-    error = ToolError.new("the site is closed", code="closed")
-    hint = RetryHint(reason="invalid_arguments", tool="x")
-    hinted = ToolResult(error=error, retry_hint=hint)
-    issue = FieldIssue(field="/a", constraint="invalid_enum_value", allowed=[value])
-    given = {
-        "result": ToolResult(result=value),
-        "artifact": ToolResult(artifacts=[Artifact(kind="k", data=value)]),
-        "telemetry": ToolResult(telemetry=ToolTelemetry(extra={"a": value})),
-        "input": hinted.model_copy(
-            update={"retry_hint": hint.model_copy(update={"example_input": {"a": value}})}
-        ),
-        "issue": hinted.model_copy(update={"retry_hint": hint.model_copy(update={"issues": [issue]})}),
-        "hint": hinted.model_copy(update={"retry_hint": value}),
-    }[place]
-    made = judged(given)
-    assert made.error
-    assert made.result is None
-    assert len(made.error.message) < 2_001
-    if given.error:
-        assert (made.error.code, made.retry_hint) == ("closed", None)
-        assert made.error.message.startswith("the site is closed (what came with this error")
-    else:
-        assert made.error.code == "malformed_response"
+    places = ["result", "artifact", "telemetry", "input", "issue", "hint"]
+    for place in places:
+        for name, value in UNREADABLE.items():
+            with subtests.test(f"{name} in {place}"):
+                error = ToolError.new("the site is closed", code="closed")
+                hint = RetryHint(reason="invalid_arguments", tool="x")
+                hinted = ToolResult(error=error, retry_hint=hint)
+                issue = FieldIssue(field="/a", constraint="invalid_enum_value", allowed=[value])
+                given = {
+                    "result": ToolResult(result=value),
+                    "artifact": ToolResult(artifacts=[Artifact(kind="k", data=value)]),
+                    "telemetry": ToolResult(telemetry=ToolTelemetry(extra={"a": value})),
+                    "input": hinted.model_copy(
+                        update={"retry_hint": hint.model_copy(update={"example_input": {"a": value}})}
+                    ),
+                    "issue": hinted.model_copy(
+                        update={"retry_hint": hint.model_copy(update={"issues": [issue]})}
+                    ),
+                    "hint": hinted.model_copy(update={"retry_hint": value}),
+                }[place]
+                made = judged(given)
+                assert made.error
+                assert made.result is None
+                assert len(made.error.message) < 2_001
+                if given.error:
+                    assert (made.error.code, made.retry_hint) == ("closed", None)
+                    assert made.error.message.startswith("the site is closed (what came with this error")
+                else:
+                    assert made.error.code == "malformed_response"
 
 
 def test_a_hint_that_can_be_read_passes() -> None:
@@ -150,21 +154,22 @@ def test_an_infinite_number_or_nan_is_malformed(number: float) -> None:
 FIGURES = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
 
 
-@pytest.mark.parametrize(
-    "figure", [-1, -(10**12), 2 * MAX_FIGURE, 10**400], ids=["-1", "a debt", "beyond", "huge"]
-)
-@pytest.mark.parametrize("name", ["children_count", *FIGURES])
-def test_a_count_outside_its_range_is_malformed(name: str, figure: int) -> None:
+def test_a_count_outside_its_range_is_malformed(subtests: pytest.Subtests) -> None:
     """Counts and costs are at least 0 and bounded, so that no result lifts a limit of the run (SR-53)."""
-    if name == "children_count":
-        given = ToolResult(result=1, children_count=figure)
-    else:
-        spent = ToolTelemetry().model_copy(update={name: figure})
-        given = ToolResult(result=1, telemetry=spent)
-    made = judged(given)
-    assert made.error
-    assert made.error.code == "malformed_response"
-    assert (made.children_count, made.telemetry) == (0, None)
+    figures = [-1, -(10**12), 2 * MAX_FIGURE, 10**400]
+    names = ["children_count", *FIGURES]
+    for name in names:
+        for figure in figures:
+            with subtests.test(str((figure, name))):
+                if name == "children_count":
+                    given = ToolResult(result=1, children_count=figure)
+                else:
+                    spent = ToolTelemetry().model_copy(update={name: figure})
+                    given = ToolResult(result=1, telemetry=spent)
+                made = judged(given)
+                assert made.error
+                assert made.error.code == "malformed_response"
+                assert (made.children_count, made.telemetry) == (0, None)
 
 
 @pytest.mark.parametrize(

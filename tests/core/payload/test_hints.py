@@ -80,9 +80,9 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("schema", "said"),
-    [
+def test_a_missing_field_is_described_with_its_schema(subtests: pytest.Subtests) -> None:
+    """The text for a missing field has its type, enum, pattern, format and range, but no alternatives."""
+    rows = [
         ({"type": "string"}, "is required"),
         (
             {"type": "string", "minLength": 2, "maxLength": 1},
@@ -110,15 +110,19 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
         ({"type": "integer", "not": {"const": 3}}, "is required"),
         ({"$ref": "#/$defs/k"}, 'is required (one of: "x")'),
         (True, "is required"),
-    ],
-)
-def test_a_missing_field_is_described_with_its_schema(schema: Any, said: str) -> None:
-    """The text for a missing field has its type, enum, pattern, format and range, but no alternatives."""
-    root = {"type": "object", "properties": {"f": schema}, "required": ["f"], "$defs": {"k": {"enum": ["x"]}}}
-    validator = Validator(forbid_unknown_fields(root))
-    error, hint = hints.hint_for_issues(spec_of(root), {}, validator.issues({}), validator)
-    assert error.message == f"invalid arguments for ops.devices.list: `f` {said}"
-    assert [issue.constraint for issue in hint.issues] == ["missing_field"]
+    ]
+    for schema, said in rows:
+        with subtests.test(str((schema, said))):
+            root = {
+                "type": "object",
+                "properties": {"f": schema},
+                "required": ["f"],
+                "$defs": {"k": {"enum": ["x"]}},
+            }
+            validator = Validator(forbid_unknown_fields(root))
+            error, hint = hints.hint_for_issues(spec_of(root), {}, validator.issues({}), validator)
+            assert error.message == f"invalid arguments for ops.devices.list: `f` {said}"
+            assert [issue.constraint for issue in hint.issues] == ["missing_field"]
 
 
 def test_other_issues_are_invalid_arguments_and_missing_fields_are_still_named() -> None:
@@ -342,9 +346,9 @@ def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
     assert "Ask for a smaller part" in (hints.oversized_result(spec_of({}), 5, 4)[1].message or "")
 
 
-@pytest.mark.parametrize(
-    ("issue", "value", "text"),
-    [
+def test_each_issue_has_one_sentence() -> None:
+    """Every constraint has a sentence, also one that a later version adds (SR-147)."""
+    rows = [
         (FieldIssue(field="/a", constraint="missing_field", allowed=["x", "y"]), None, '`a` is required (one of: "x", "y")'),
         (FieldIssue(field="", constraint="invalid_field_type", expected_type="object"), [1], "the payload must be an object, got an array with 1 item"),
         (FieldIssue(field="/a", constraint="invalid_field_type", expected_type="string"), {"b": 1, "c": 2}, "`a` must be a string, got an object with 2 fields"),
@@ -365,11 +369,10 @@ def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
         (FieldIssue(field="/a", constraint="new_rule", expected_type="even number"), 1, "`a` must be an even number, got 1"),
         (FieldIssue(field="/a/0/b~1c", constraint="unknown_field"), 1, "`a[0].b/c` is not a known field"),
         (FieldIssue(field="/a", constraint="invalid_field_type"), 1, "`a` must be of another type, got 1"),
-    ],
-)  # fmt: skip
-def test_each_issue_has_one_sentence(issue: FieldIssue, value: Any, text: str) -> None:
-    """Every constraint has a sentence, also one that a later version adds (SR-147)."""
-    assert sentence(issue, value) == text
+    ]  # fmt: skip
+    assert [
+        (issue, value, found) for issue, value, text in rows if (found := sentence(issue, value)) != text
+    ] == []
 
 
 def test_an_issue_without_its_value_has_the_values_type() -> None:

@@ -76,9 +76,9 @@ def test_two_lossless_repairs_are_made_and_recorded(
     assert parse_arguments(raw) == Parsed(payload, repairs)
 
 
-@pytest.mark.parametrize(
-    ("raw", "kind", "position"),
-    [
+def test_unparsable_arguments_are_a_fault_with_its_position(subtests: pytest.Subtests) -> None:
+    """Unparsable or truncated arguments never become `{}`: the fault has its kind and position."""
+    rows = [
         ("", "empty", 0),
         (" \n", "empty", 0),
         ('{"a": 1', "truncated", 7),
@@ -103,14 +103,11 @@ def test_two_lossless_repairs_are_made_and_recorded(
         ('{"a": "\\ud83d"}', "not_json", None),
         ('{"\\ud83d": 1}', "not_json", None),
         ('{"a":' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1), "too_deep", None),
-    ],
-)
-def test_unparsable_arguments_are_a_fault_with_its_position(
-    raw: str, kind: str, position: int | None
-) -> None:
-    """Unparsable or truncated arguments never become `{}`: the fault has its kind and position."""
-    found = fault(raw)
-    assert (found.kind, found.position) == (kind, position)
+    ]
+    for raw, kind, position in rows:
+        with subtests.test(str((raw, kind, position))):
+            found = fault(raw)
+            assert (found.kind, found.position) == (kind, position)
 
 
 def test_a_fault_has_its_line_and_column() -> None:
@@ -169,9 +166,9 @@ def test_the_depth_of_a_deep_nesting_stops_at_the_limit() -> None:
     assert found.kind == "too_deep"
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
+def test_a_value_that_no_run_can_carry_is_a_fault(subtests: pytest.Subtests) -> None:
+    """A planner's payload has the same limits as a model's text."""
+    rows = [
         ({"a": float("nan")}, "number"),
         ({"a": float("inf")}, "number"),
         ({"a": 10**5_000}, "number"),
@@ -182,13 +179,12 @@ def test_the_depth_of_a_deep_nesting_stops_at_the_limit() -> None:
         ({"a": {"\udc00": 1}}, "not_json"),
         ({1: "a"}, "not_json"),
         ({"a": "x" * 100}, "too_large"),
-    ],
-)
-def test_a_value_that_no_run_can_carry_is_a_fault(value: Any, kind: str) -> None:
-    """A planner's payload has the same limits as a model's text."""
-    found = json_fault(value, max_bytes=100)
-    assert found is not None
-    assert found.kind == kind
+    ]
+    for number, (value, kind) in enumerate(rows):
+        with subtests.test(f"row {number}, {kind}"):
+            found = json_fault(value, max_bytes=100)
+            assert found is not None
+            assert found.kind == kind
 
 
 @given(JSON)

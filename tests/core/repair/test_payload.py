@@ -68,44 +68,44 @@ def site(**fields: Any) -> dict[str, Any]:
 
 
 SAME = [
-    pytest.param(site(limit="4"), site(limit=4), id="a number as text"),
-    pytest.param(site(mode="OFFLINE"), site(mode="offline"), id="a word in other letters"),
-    pytest.param(site(code=" abc "), site(code="abc"), id="blanks around"),
-    pytest.param(site(day="2027-01-04T10:00:00Z"), site(day="2027-01-04"), id="the day of a moment"),
-    pytest.param({"siteId": "s-9", "mode": "online"}, site(), id="a name in another case"),
-    pytest.param(site(LIMIT=4), site(limit=4), id="an optional name in another case"),
-    pytest.param(site(limit=None), site(), id="null for what may be left out"),
-    pytest.param(site(tags="a"), site(tags=["a"]), id="one for a list of one"),
-    pytest.param(site(place='{"city": "Lisbon"}'), site(place={"city": "Lisbon"}), id="JSON in a text"),
-    pytest.param(
-        site(place={"city": "Lisbon", "floor": "2"}), site(place={"city": "Lisbon", "floor": 2}), id="nested"
-    ),
+    (site(limit="4"), site(limit=4)),
+    (site(mode="OFFLINE"), site(mode="offline")),
+    (site(code=" abc "), site(code="abc")),
+    (site(day="2027-01-04T10:00:00Z"), site(day="2027-01-04")),
+    ({"siteId": "s-9", "mode": "online"}, site()),
+    (site(LIMIT=4), site(limit=4)),
+    (site(limit=None), site()),
+    (site(tags="a"), site(tags=["a"])),
+    (site(place='{"city": "Lisbon"}'), site(place={"city": "Lisbon"})),
+    (site(place={"city": "Lisbon", "floor": "2"}), site(place={"city": "Lisbon", "floor": 2})),
 ]
 GUESSED = [
-    pytest.param(site(limit=99), site(limit=10), ["limit"], id="a number out of range"),
-    pytest.param(site(mode="offlne"), site(mode="offline"), ["mode"], id="a misspelt word"),
-    pytest.param(site(colour="red"), site(), ["colour"], id="an unknown field"),
-    pytest.param({"sit_id": "s-9", "mode": "online"}, site(), ["sit_id", "site_id"], id="a misspelt name"),
-    pytest.param(
-        site(at="2027-01-04T10:00"), site(at="2027-01-04T10:00:00Z"), ["at"], id="a moment of no zone"
-    ),
+    (site(limit=99), site(limit=10), ["limit"]),
+    (site(mode="offlne"), site(mode="offline"), ["mode"]),
+    (site(colour="red"), site(), ["colour"]),
+    ({"sit_id": "s-9", "mode": "online"}, site(), ["sit_id", "site_id"]),
+    (site(at="2027-01-04T10:00"), site(at="2027-01-04T10:00:00Z"), ["at"]),
 ]
 MADE_UP = [
-    pytest.param({"mode": "online"}, ["site_id"], id="a required id"),
-    pytest.param({"site_id": "s-9"}, ["mode"], id="the first of a few words"),
-    pytest.param(site(mode="inactive"), ["mode"], id="a word that means something else"),
-    pytest.param(site(day="tomorrow"), ["day"], id="a day"),
-    pytest.param(site(code="abcdefgh"), ["code"], id="a text cut to its length"),
-    pytest.param(site(place={"floor": 1}), ["/place/city"], id="a nested field"),
-    pytest.param(site(limit="many"), ["limit"], id="a number that is none"),
+    ({"mode": "online"}, ["site_id"]),
+    ({"site_id": "s-9"}, ["mode"]),
+    (site(mode="inactive"), ["mode"]),
+    (site(day="tomorrow"), ["day"]),
+    (site(code="abcdefgh"), ["code"]),
+    (site(place={"floor": 1}), ["/place/city"]),
+    (site(limit="many"), ["limit"]),
 ]
 
 
-@pytest.mark.parametrize("tool", [look, wipe, visit])
-@pytest.mark.parametrize(("sent", "payload"), SAME)
-def test_another_form_of_the_same_value_is_repaired_for_any_tool(tool, sent, payload):
+def test_another_form_of_the_same_value_is_repaired_for_any_tool() -> None:
     """A value in another form is repaired for read-only, destructive and undeclared tools (SR-92, SR-145)."""
-    assert repaired(tool, sent) == (payload, [])
+    tools = [look, wipe, visit]
+    assert [
+        (tool, sent, payload, found)
+        for sent, payload in SAME
+        for tool in tools
+        if (found := repaired(tool, sent)) != (payload, [])
+    ] == []
 
 
 @pytest.mark.parametrize(("sent", "payload", "missing"), GUESSED)
@@ -118,11 +118,15 @@ def test_a_likely_guess_is_made_only_for_a_tool_that_reads(sent, payload, missin
         assert unchanged == sent
 
 
-@pytest.mark.parametrize("tool", [look, wipe, visit])
-@pytest.mark.parametrize(("sent", "missing"), MADE_UP)
-def test_no_value_is_invented(tool, sent, missing):
+def test_no_value_is_invented() -> None:
     """A value that only the example has is never used, not even for a read-only tool: it may name the wrong site."""
-    assert repaired(tool, sent)[1] == missing
+    tools = [look, wipe, visit]
+    assert [
+        (tool, sent, found)
+        for sent, missing in MADE_UP
+        for tool in tools
+        if (found := repaired(tool, sent)[1]) != missing
+    ] == []
 
 
 def test_a_default_fills_an_absent_field_and_replaces_no_value():

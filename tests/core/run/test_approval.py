@@ -123,17 +123,21 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "approval", "decision", "expected"), LAYERS)
-def test_the_first_layer_that_fits_decides(spec, approval, decision, expected: str) -> None:
+def test_the_first_layer_that_fits_decides() -> None:
     """The order is: denied, read-only, named, the policy engine, `asks_for`; an external call is never asked about."""
-    assert verdict(spec, approval, decision) == expected
+    assert [
+        (spec, approval, decision, found)
+        for spec, approval, decision, expected in LAYERS
+        if (found := verdict(spec, approval, decision)) != expected
+    ] == []
 
 
-@pytest.mark.parametrize(("spec", "approval", "decision", "expected"), LAYERS)
-def test_a_run_that_may_ask_nobody_denies_instead(spec, approval, decision, expected: str) -> None:
+def test_a_run_that_may_ask_nobody_denies_instead(subtests: pytest.Subtests) -> None:
     """Without `interrupts_allowed`, calls that would wait for a person are denied, and no other changes (SR-74)."""
-    without = verdict(spec, approval, decision, interrupts=False)
-    assert without == ("deny" if expected == "ask" else expected)
+    for spec, approval, decision, expected in LAYERS:
+        with subtests.test(str((spec, approval, decision, expected))):
+            without = verdict(spec, approval, decision, interrupts=False)
+            assert without == ("deny" if expected == "ask" else expected)
 
 
 @pytest.mark.parametrize(
@@ -285,9 +289,9 @@ def test_an_approval_by_an_earlier_version_binds_the_whole_declaration(changed: 
     assert changes(None, None, changed) == []
 
 
-@pytest.mark.parametrize(
-    ("declared", "rules", "given", "roles"),
-    [
+def test_the_rules_of_an_override_only_narrow_who_may_decide(subtests: pytest.Subtests) -> None:
+    """Whoever starts a run names nobody who may not decide without it: one role of its list is needed beside one of the author's, or `approver`."""
+    rows = [
         ([], [], ["user"], ([], [["user"]])),
         ([], [], ["user", "approver"], ([], [])),
         ([], [], ["approver"], (["approver"], [])),
@@ -298,15 +302,14 @@ def test_an_approval_by_an_earlier_version_binds_the_whole_declaration(changed: 
         ([], ["finance"], ["finance"], (["finance"], [])),
         ([], ["finance"], [], (["finance"], [])),
         (["boss"], ["finance"], ["boss"], None),
-    ],
-)
-def test_the_rules_of_an_override_only_narrow_who_may_decide(declared, rules, given, roles) -> None:
-    """Whoever starts a run names nobody who may not decide without it: one role of its list is needed beside one of the author's, or `approver`."""
-    ours = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=rules)] if rules else [])
-    theirs = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=given)])
-    spec = tool(approvers=declared, confirmation="Really?")
-    for policy_of_run in (ours.tightened(theirs), ours.tightened(theirs).tightened(theirs)):
-        assert approvers_of(spec, policy_of_run) == roles
+    ]
+    for declared, rules, narrower, roles in rows:
+        with subtests.test(str((declared, rules, narrower, roles))):
+            ours = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=rules)] if rules else [])
+            theirs = ApprovalPolicy(rules=[ApprovalRule(tools=["*"], approvers=narrower)])
+            spec = tool(approvers=declared, confirmation="Really?")
+            for policy_of_run in (ours.tightened(theirs), ours.tightened(theirs).tightened(theirs)):
+                assert approvers_of(spec, policy_of_run) == roles
 
 
 def test_a_rule_narrows_whom_a_function_lets_decide() -> None:

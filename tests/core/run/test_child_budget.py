@@ -63,9 +63,9 @@ def test_max_depth_holds_for_the_whole_tree() -> None:
     assert share_of(Caps(), 1, 1, Limits(max_depth=2)) == RunPolicyOverride(max_depth=2)
 
 
-@pytest.mark.parametrize(
-    ("own", "share", "time_left", "child"),
-    [
+def test_a_child_inherits_its_share_and_what_is_forbidden(subtests: pytest.Subtests) -> None:
+    """A child run starts with its share, the time left, and every prohibition of its parent run."""
+    rows = [
         (None, None, None, None),
         (RunPolicyOverride(), None, None, None),
         # Time is not divided, since the child runs of a step run in parallel; no time left is a millisecond.
@@ -103,13 +103,11 @@ def test_max_depth_holds_for_the_whole_tree() -> None:
             SECOND,
             {"max_tool_calls": 0, "max_depth": 2, "time_budget": SECOND, "denied_tools": ["a.b.c"]},
         ),
-    ],
-    ids=str,
-)
-def test_a_child_inherits_its_share_and_what_is_forbidden(own, share, time_left, child: dict | None) -> None:
-    """A child run starts with its share, the time left, and every prohibition of its parent run."""
-    expected = None if child is None else RunPolicyOverride(**child)
-    assert inherited(own, share, time_left) == expected
+    ]
+    for own, share, time_left, child in rows:
+        with subtests.test(str((own, share, time_left, child))):
+            expected = None if child is None else RunPolicyOverride(**child)
+            assert inherited(own, share, time_left) == expected
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ def step(*ids: str, **options) -> PlanOutcome:
     return PlanOutcome(calls=calls, dispatches=[Dispatch(**options)] * len(ids))
 
 
-@pytest.mark.parametrize(
-    ("result", "settles"),
-    [
+def test_what_settles_an_effect() -> None:
+    """A success and a definite failure settle it, an unknown outcome opens it, and a call that never ran says nothing."""
+    rows = [
         (ToolResult(result=1), True),
         (failed(None), True),
         (ToolResult(error=UNKNOWN), False),
@@ -45,11 +45,8 @@ def step(*ids: str, **options) -> PlanOutcome:
         (failed("invalid_arguments"), None),
         (failed(None, "denied"), None),
         (failed(None, "not_executed"), None),
-    ],
-)
-def test_what_settles_an_effect(result: ToolResult, settles: bool | None) -> None:
-    """A success and a definite failure settle it, an unknown outcome opens it, and a call that never ran says nothing."""
-    assert is_settled(result) is settles
+    ]
+    assert [(result, found) for result, settles in rows if (found := is_settled(result)) is not settles] == []
 
 
 def test_an_effect_is_open_until_a_call_with_it_settles_it() -> None:

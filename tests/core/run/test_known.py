@@ -75,9 +75,9 @@ def test_a_message_that_an_earlier_version_accepted_is_known():
     assert inbox.where("message 2") is None
 
 
-@pytest.mark.parametrize(
-    "known",
-    [
+def test_what_somebody_made_up_is_refused(subtests: pytest.Subtests) -> None:
+    """It could not be written again when the run goes on."""
+    rows = [
         ["!", "!"],
         ["AAAA", "AAAA"],
         [b64encode(bytes(16)).decode(), b64encode(zlib.compress(b"1-2-3")).decode()],
@@ -94,9 +94,7 @@ def test_a_message_that_an_earlier_version_accepted_is_known():
         ["2", b85encode(bytes(6)).decode(), b85encode(zlib.compress(b"0 x 0")).decode()],
         ["3", "", ""],
         3,
-    ],
-)
-def test_what_somebody_made_up_is_refused(known):
-    """It could not be written again when the run goes on."""
-    with pytest.raises(ValueError, match="known"):
-        INBOX.validate_python({"known": known})
+    ]
+    for known in rows:
+        with subtests.test(str(known)), pytest.raises(ValueError, match="known"):
+            INBOX.validate_python({"known": known})

@@ -28,9 +28,9 @@ def test_a_run_starts_with_messages_of_known_roles() -> None:
     assert messages_fault([Message(role="user", parts=[])]) == "a message has at least one part"
 
 
-@pytest.mark.parametrize(
-    ("roles", "start"),
-    [
+def test_a_run_begins_after_the_last_answer_of_an_earlier_talk(subtests: pytest.Subtests) -> None:
+    """At the first message of a person that no message of the opening answers, and at 0 where there is no earlier talk."""
+    rows = [
         ("u", 0),
         ("su", 0),
         ("uu", 0),
@@ -41,13 +41,12 @@ def test_a_run_starts_with_messages_of_known_roles() -> None:
         ("ua", 0),
         ("uat", 0),
         ("uatu", 3),
-    ],
-)
-def test_a_run_begins_after_the_last_answer_of_an_earlier_talk(roles: str, start: int) -> None:
-    """At the first message of a person that no message of the opening answers, and at 0 where there is no earlier talk."""
-    kinds = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
-    messages = [Message(role=kinds[each], parts=[TextPart(type="text", text="x")]) for each in roles]
-    assert turn_start_of(messages) == start
+    ]
+    for roles, start in rows:
+        with subtests.test(str((roles, start))):
+            kinds = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
+            messages = [Message(role=kinds[each], parts=[TextPart(type="text", text="x")]) for each in roles]
+            assert turn_start_of(messages) == start
 
 
 def test_the_opening_is_at_most_a_megabyte() -> None:
@@ -103,9 +102,9 @@ def test_an_input_keeps_the_rules_of_an_opening() -> None:
 LINK = RunLink(run_id="p/c", agent_id="a.b", parent_run_id="p", parent_tool_call_id="c")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_ids_callers_schema_and_policy_of_an_opening_are_bounded(subtests: pytest.Subtests) -> None:
+    """Parts of the opening that go on with every call have limits, which hold for every client."""
+    rows = [
         {"agent_id": "nobody"},
         {"agent_id": "a." + "b" * 100_000},
         {"session_id": "s" * 201},
@@ -118,13 +117,12 @@ LINK = RunLink(run_id="p/c", agent_id="a.b", parent_run_id="p", parent_tool_call
         {"answer": {"description": "x" * 500_000}},
         {"policy": RunPolicyOverride(time_budget=timedelta.max)},
         {"policy": RunPolicyOverride(allowed_tools=["x" * 70_000])},
-    ],
-)
-def test_ids_callers_schema_and_policy_of_an_opening_are_bounded(given) -> None:
-    """Parts of the opening that go on with every call have limits, which hold for every client."""
-    fault = opening_fault(RunInput(**{"agent_id": "a.b", "messages": [Message.user("hi")], **given}))
-    assert fault
-    assert len(fault) < 200
+    ]
+    for given in rows:
+        with subtests.test(str(given)):
+            fault = opening_fault(RunInput(**{"agent_id": "a.b", "messages": [Message.user("hi")], **given}))
+            assert fault
+            assert len(fault) < 200
 
 
 def test_the_largest_openings_of_sojourn_are_allowed() -> None:

@@ -1,7 +1,6 @@
 """Plans: those that a run can carry out, and the faults of the others."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -160,15 +159,18 @@ def test_a_message_has_the_same_calls_as_the_plan() -> None:
     assert "same calls" in str(fault(PlanResult(await_=outside, message=Message.calls([other]))))
 
 
-@pytest.mark.parametrize("figure", [-1, float("nan"), float("inf"), 2**60, "5", True], ids=repr)
-@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_tokens", "cost"])
-def test_an_invalid_usage_is_a_fault(name: str, figure: Any) -> None:
+def test_an_invalid_usage_is_a_fault(subtests: pytest.Subtests) -> None:
     """Tokens and cost of a plan's usage are finite numbers from 0 up, or absent."""
-    usage = Usage().model_copy(update={name: figure})
-    plan = PlanResult.final("ok").model_copy(update={"usage": usage})
-    assert f"`usage.{name}`" in str(fault(plan))
-    for good in (None, Usage(), Usage(cost=0.5, input_tokens=7)):
-        assert fault(plan.model_copy(update={"usage": good})) is None
+    figures = [-1, float("nan"), float("inf"), 2**60, "5", True]
+    names = ["input_tokens", "output_tokens", "cached_tokens", "cost"]
+    for name in names:
+        for figure in figures:
+            with subtests.test(str((figure, name))):
+                usage = Usage().model_copy(update={name: figure})
+                plan = PlanResult.final("ok").model_copy(update={"usage": usage})
+                assert f"`usage.{name}`" in str(fault(plan))
+                for good in (None, Usage(), Usage(cost=0.5, input_tokens=7)):
+                    assert fault(plan.model_copy(update={"usage": good})) is None
 
 
 def test_a_message_beside_calls_has_the_role_assistant() -> None:

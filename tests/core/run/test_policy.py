@@ -17,9 +17,9 @@ NOT_NOW = "the policy engine does not allow it now"
 DISABLED = "the policy engine has disabled it for now"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "is_named"),
-    [
+def test_a_pattern_is_an_id_a_toolset_a_service_or_all(subtests: pytest.Subtests) -> None:
+    """A pattern is a tool's id, `<service>.<toolset>.*`, `<service>.*` or `*`; it is no regular expression."""
+    rows = [
         (TOOL, True),
         ("ops.devices.*", True),
         ("ops.*", True),
@@ -35,12 +35,11 @@ DISABLED = "the policy engine has disabled it for now"
         ("OPS.DEVICES.LIST", False),
         ("", False),
         (".*", False),
-    ],
-)
-def test_a_pattern_is_an_id_a_toolset_a_service_or_all(pattern: str, is_named: bool) -> None:
-    """A pattern is a tool's id, `<service>.<toolset>.*`, `<service>.*` or `*`; it is no regular expression."""
-    assert matches_any(TOOL, [pattern]) is is_named
-    assert matches_any(TOOL, ["a.b.c", pattern, "d.e.f"]) is is_named
+    ]
+    for pattern, is_named in rows:
+        with subtests.test(str((pattern, is_named))):
+            assert matches_any(TOOL, [pattern]) is is_named
+            assert matches_any(TOOL, ["a.b.c", pattern, "d.e.f"]) is is_named
 
 
 def test_an_empty_list_names_no_tool() -> None:
@@ -48,9 +47,9 @@ def test_an_empty_list_names_no_tool() -> None:
     assert not matches_any(TOOL, [])
 
 
-@pytest.mark.parametrize(
-    ("limits", "decision", "why"),
-    [
+def test_a_run_uses_the_tools_that_no_rule_withholds() -> None:
+    """`withheld` is None for a tool that every rule allows, else the reason of the first rule that withholds it."""
+    rows = [
         ({}, None, None),
         ({}, PolicyDecision(), None),
         # Allowed tools and allowed tags both have to allow the tool.
@@ -71,14 +70,12 @@ def test_an_empty_list_names_no_tool() -> None:
         ({}, PolicyDecision(allowed_tools=[TOOL], disable_tools=[TOOL]), DISABLED),
         ({"denied_tools": [TOOL]}, PolicyDecision(allowed_tools=[TOOL], approve=[TOOL]), DENIED),
         ({"allowed_tools": []}, PolicyDecision(allowed_tools=[TOOL]), NOT_AMONG),
-    ],
-    ids=str,
-)
-def test_a_run_uses_the_tools_that_no_rule_withholds(
-    limits: dict, decision: PolicyDecision | None, why: str | None
-) -> None:
-    """`withheld` is None for a tool that every rule allows, else the reason of the first rule that withholds it."""
-    assert withheld(TOOL, ["read"], Limits(**limits), decision) == why
+    ]
+    assert [
+        (limits, decision, found)
+        for limits, decision, why in rows
+        if (found := withheld(TOOL, ["read"], Limits(**limits), decision)) != why
+    ] == []
 
 
 RULES = st.lists(st.sampled_from(["a.b.c", "a.b.d", "a.b.*", "x.y.z", "*"]), max_size=2)

@@ -42,9 +42,9 @@ def test_other_words_are_no_change(now: ToolSpec) -> None:
     assert changes(shown_of(tool()), "any digest", now) == []
 
 
-@pytest.mark.parametrize(
-    ("now", "found"),
-    [
+def test_each_change_is_told() -> None:
+    """What the tool is, takes or changes counts; the text names it, at a bounded length."""
+    rows = [
         (tool(kind="mcp"), ["kind: service → mcp"]),
         (tool(agent_id="ops.agent"), ["agent: None → ops.agent"]),
         (
@@ -62,21 +62,7 @@ def test_other_words_are_no_change(now: ToolSpec) -> None:
             ["arguments: " + ", ".join(f"{name}{'x' * 58}…" for name in "abcde") + " and 2 more added"],
         ),
         (fields(**{str(number): {} for number in range(60)}), ["arguments: changed"]),
-    ],
-    ids=[
-        "kind",
-        "agent",
-        "annotations",
-        "type",
-        "default",
-        "values",
-        "added",
-        "required",
-        "none",
-        "long",
-        "many",
-    ],
-)
-def test_each_change_is_told(now: ToolSpec, found: list[str]) -> None:
-    """What the tool is, takes or changes counts; the text names it, at a bounded length."""
-    assert changes(shown_of(tool()), None, now) == found
+    ]
+    assert [
+        (now, actual) for now, found in rows if (actual := changes(shown_of(tool()), None, now)) != found
+    ] == []

@@ -417,9 +417,9 @@ def test_two_runs_never_share_counts() -> None:
 # When two errors of one class are equal.
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_variable_parts_do_not_distinguish_errors() -> None:
+    """Generic errors that differ in numbers, ids, hex, paths or quoted values are similar."""
+    rows = [
         ("row 7 is bad", "row 4,711 is bad"),
         ("order ord-19a is closed", "order ord-7f is closed"),
         ("no user 0f8fad5b-d9cb-469f-a165-70867728950e", "no user 7c9e6679-7425-40de-944b-e07fc1f90ae7"),
@@ -434,11 +434,8 @@ def test_two_runs_never_share_counts() -> None:
         ("no column `a`", "no column `b`"),
         ("stale since 2024-01-31T09:30:00Z", "stale since 2025-12-01T10:00:00+02:00"),
         ("it is   gone", "It is\ngone"),
-    ],
-)
-def test_variable_parts_do_not_distinguish_errors(one: str, other: str) -> None:
-    """Generic errors that differ in numbers, ids, hex, paths or quoted values are similar."""
-    assert recorded(one, other).count == 2
+    ]
+    assert [(one, other, found) for one, other in rows if (found := recorded(one, other).count) != 2] == []
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ def calls(names: str, *, failed: int | None = None, before: str = "") -> ToolCal
     return state
 
 
-@pytest.mark.parametrize(
-    ("names", "failed", "loop"),
-    [
+def test_the_repetitions_that_make_a_loop(subtests: pytest.Subtests) -> None:
+    """A cycle of one to three calls is a loop after its number of repetitions, which is lower with a failure."""
+    rows = [
         # A cycle of one call: five times with a failure, eight without.
         ("aaaa", 0, None),
         ("aaaaa", 0, "a → a"),
@@ -43,12 +43,11 @@ def calls(names: str, *, failed: int | None = None, before: str = "") -> ToolCal
         ("abcdabcdabcdabcdabcd", 0, None),
         ("abcde", 0, None),
         ("", None, None),
-    ],
-)
-def test_the_repetitions_that_make_a_loop(names: str, failed: int | None, loop: str | None) -> None:
-    """A cycle of one to three calls is a loop after its number of repetitions, which is lower with a failure."""
-    assert calls(names, failed=failed).loop() == loop
-    assert calls(names, failed=failed, before="xyz").loop() == loop
+    ]
+    for names, failed, loop in rows:
+        with subtests.test(str((names, failed, loop))):
+            assert calls(names, failed=failed).loop() == loop
+            assert calls(names, failed=failed, before="xyz").loop() == loop
 
 
 @pytest.mark.parametrize("names", ["a", "aa", "aaa", "aaaa", "abab", "abca"])

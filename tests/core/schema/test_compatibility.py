@@ -132,9 +132,9 @@ class Optional(BaseModel):
 Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
+def test_compatible_types_have_no_misfits() -> None:
+    """Fields, types, nested models, lists, unions and enums are compared by their meaning (SR-80)."""
+    rows = [
         (int, int),
         (int, float),
         (int, int | None),
@@ -184,17 +184,17 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
         (SecretStr, Any),
         (Any, Any),
         (Order, Any),
-    ],
-    ids=str,
-)
-def test_compatible_types_have_no_misfits(source: Any, target: Any) -> None:
-    """Fields, types, nested models, lists, unions and enums are compared by their meaning (SR-80)."""
-    assert mismatched(source, target, lossless=source is not SecretStr) == []
+    ]
+    assert [
+        (source, target, found)
+        for source, target in rows
+        if (found := mismatched(source, target, lossless=source is not SecretStr)) != []
+    ] == []
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "reasons"),
-    [
+def test_misfits_are_listed_by_field() -> None:
+    """Each mismatch has the path of its field, and names source and target (SR-80, SR-82)."""
+    rows = [
         (float, int, ["value: number does not fit integer"]),
         (bool, int, ["value: boolean does not fit integer"]),
         (str, int | bool, ["value: string does not fit integer or boolean"]),
@@ -240,12 +240,12 @@ def test_compatible_types_have_no_misfits(source: Any, target: Any) -> None:
         (Untagged, Pet, ["value: Untagged does not fit Cat or Dog"]),
         (Cat | Doggy, Pet, ["name: integer does not fit string"]),
         (Cat | Untagged, Cat, ["lives: missing in Untagged", "name: unknown to Cat"]),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_misfits_are_listed_by_field(source: Any, target: Any, reasons: list[str]) -> None:
-    """Each mismatch has the path of its field, and names source and target (SR-80, SR-82)."""
-    assert mismatched(source, target) == reasons
+    ]  # fmt: skip
+    assert [
+        (source, target, found)
+        for source, target, reasons in rows
+        if (found := mismatched(source, target)) != reasons
+    ] == []
 
 
 @pytest.mark.parametrize("target", [Empty, Optional, dict[str, Any]], ids=str)
@@ -260,31 +260,30 @@ def test_without_lossless_known_fields_still_have_to_fit() -> None:
     assert mismatched(dict[str, str], Optional, lossless=False) == ["label: string does not fit integer"]
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "reasons"),
-    [
-        pytest.param(forbid_unknown_fields(Line.model_json_schema()), Line.model_json_schema(), [], id="closed payload"),
-        pytest.param({"type": ["integer", "null"]}, {"anyOf": [INTEGER, {"type": "null"}]}, [], id="types"),
-        pytest.param({"type": ["integer", "null"]}, INTEGER, ["value: null does not fit integer"], id="null"),
-        pytest.param({"const": 1}, {"enum": [2, 1]}, [], id="constants"),
-        pytest.param({"const": {"a": 1}}, {"type": "object"}, ["value: an object with 1 field does not fit object"], id="object"),
-        pytest.param({"allOf": [{"properties": {"a": INTEGER}}, {"properties": {"b": STRING}}], "required": ["a", "b"],
-                      "unevaluatedProperties": False},
-                     {"properties": {"a": INTEGER, "b": INTEGER}}, ["b: string does not fit integer"], id="composition"),
-        pytest.param({"properties": {"a": True}}, {"properties": {"a": True}}, [], id="true"),
-        pytest.param({"properties": {"a": False}}, {"properties": {"a": INTEGER}}, [], id="never written"),
-        pytest.param(INTEGER, False, ["value: integer does not fit here"], id="never read"),
-        pytest.param({"items": INTEGER}, {"prefixItems": [STRING]}, ["[0]: integer does not fit string"], id="items said without a type"),
-        pytest.param({"patternProperties": {"^a": INTEGER}, "type": "object"},
-                     {"patternProperties": {"^a": STRING}, "type": "object"}, ["*: integer does not fit string"], id="patterns"),
-        pytest.param({"$ref": "#/$defs/no"}, INTEGER, ["value: anything does not fit integer"], id="leads nowhere"),
-        pytest.param({"$ref": "#"}, INTEGER, ["value: too large to compare"], id="endless"),
-        pytest.param({"allOf": [{"anyOf": [INTEGER] * 10}] * 5}, INTEGER, ["value: too large to compare"], id="huge"),
-    ],
-)  # fmt: skip
-def test_schemas_written_by_hand_are_compared(source: Any, target: Any, reasons: list[str]) -> None:
+def test_schemas_written_by_hand_are_compared() -> None:
     """Keywords that pydantic does not write are understood, and the comparison is bounded."""
-    assert mismatches(source, target, lossless=True) == reasons
+    rows = [
+        (forbid_unknown_fields(Line.model_json_schema()), Line.model_json_schema(), []),
+        ({"type": ["integer", "null"]}, {"anyOf": [INTEGER, {"type": "null"}]}, []),
+        ({"type": ["integer", "null"]}, INTEGER, ["value: null does not fit integer"]),
+        ({"const": 1}, {"enum": [2, 1]}, []),
+        ({"const": {"a": 1}}, {"type": "object"}, ["value: an object with 1 field does not fit object"]),
+        ({"allOf": [{"properties": {"a": INTEGER}}, {"properties": {"b": STRING}}], "required": ["a", "b"],
+                      "unevaluatedProperties": False}, {"properties": {"a": INTEGER, "b": INTEGER}}, ["b: string does not fit integer"]),
+        ({"properties": {"a": True}}, {"properties": {"a": True}}, []),
+        ({"properties": {"a": False}}, {"properties": {"a": INTEGER}}, []),
+        (INTEGER, False, ["value: integer does not fit here"]),
+        ({"items": INTEGER}, {"prefixItems": [STRING]}, ["[0]: integer does not fit string"]),
+        ({"patternProperties": {"^a": INTEGER}, "type": "object"}, {"patternProperties": {"^a": STRING}, "type": "object"}, ["*: integer does not fit string"]),
+        ({"$ref": "#/$defs/no"}, INTEGER, ["value: anything does not fit integer"]),
+        ({"$ref": "#"}, INTEGER, ["value: too large to compare"]),
+        ({"allOf": [{"anyOf": [INTEGER] * 10}] * 5}, INTEGER, ["value: too large to compare"]),
+    ]  # fmt: skip
+    assert [
+        (source, target, found)
+        for source, target, reasons in rows
+        if (found := mismatches(source, target, lossless=True)) != reasons
+    ] == []
 
 
 def test_reasons_are_bounded() -> None:

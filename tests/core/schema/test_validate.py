@@ -30,9 +30,9 @@ def of_field(schema: Any, value: Any) -> list[dict[str, Any]]:
     return issues({"properties": {"f": schema}}, {"f": value})
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "constraint", "details"),
-    [
+def test_each_constraint_has_its_name_and_what_would_fit() -> None:
+    """A broken constraint becomes an issue of the field, with the data to repair it (SR-127, SR-138)."""
+    rows = [
         ({"type": "string"}, 5, "invalid_field_type", {"expected_type": "string", "actual_type": "integer"}),
         ({"type": "integer"}, True, "invalid_field_type", {"expected_type": "integer", "actual_type": "boolean"}),
         ({"type": "number"}, "1", "invalid_field_type", {"expected_type": "number", "actual_type": "string"}),
@@ -67,18 +67,17 @@ def of_field(schema: Any, value: Any) -> list[dict[str, Any]]:
         ({"oneOf": [{"minimum": 1}, {"minimum": 2}]}, 3, "invalid_value", {"expected_type": "value that fits only one of the alternatives"}),
         ({"not": {"type": "string"}}, "a", "invalid_value", {"expected_type": "value that the schema allows"}),
         (False, 1, "unknown_field", {}),
-    ],
-)  # fmt: skip
-def test_each_constraint_has_its_name_and_what_would_fit(
-    schema: Any, value: Any, constraint: str, details: dict[str, Any]
-) -> None:
-    """A broken constraint becomes an issue of the field, with the data to repair it (SR-127, SR-138)."""
-    assert of_field(schema, value) == [{"field": "/f", "constraint": constraint, **details}]
+    ]  # fmt: skip
+    assert [
+        (schema, value, constraint, details, found)
+        for schema, value, constraint, details in rows
+        if (found := of_field(schema, value)) != [{"field": "/f", "constraint": constraint, **details}]
+    ] == []
 
 
-@pytest.mark.parametrize(
-    ("schema", "payload", "expected"),
-    [
+def test_issues_have_the_pointers_of_their_fields() -> None:
+    """An issue in a nested object, a list or a name has the JSON pointer of the field itself (SR-120, SR-139)."""
+    rows = [
         ({"required": ["a", "b"]}, {"b": 1}, [("/a", "missing_field")]),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, [("/b", "missing_field")]),
         ({"properties": {"o": {"required": ["x"]}}}, {"o": {}}, [("/o/x", "missing_field")]),
@@ -96,13 +95,13 @@ def test_each_constraint_has_its_name_and_what_would_fit(
         ({"type": "object"}, 5, [("", "invalid_field_type")]),
         ({"propertyNames": {"maxLength": 2}, "dependentRequired": {"a": ["b"]}}, "text", []),
         ({"dependentRequired": {"a": ["b"], "c": ["d"]}}, {"c": 1}, [("/d", "missing_field")]),
-    ],
-)  # fmt: skip
-def test_issues_have_the_pointers_of_their_fields(
-    schema: dict[str, Any], payload: Any, expected: list[tuple[str, str]]
-) -> None:
-    """An issue in a nested object, a list or a name has the JSON pointer of the field itself (SR-120, SR-139)."""
-    assert [(found["field"], found["constraint"]) for found in issues(schema, payload)] == expected
+    ]  # fmt: skip
+    assert [
+        (schema, payload, actual)
+        for schema, payload, expected in rows
+        if (actual := [(found["field"], found["constraint"]) for found in issues(schema, payload)])
+        != expected
+    ] == []
 
 
 def test_a_field_with_two_issues_has_each_of_them_once() -> None:
@@ -155,9 +154,9 @@ BY_REFERENCE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "expected"),
-    [
+def test_a_union_has_the_issues_of_the_likely_branch(subtests: pytest.Subtests) -> None:
+    """A constant selects the branch, else the type, else the fewest issues; a wrong tag's issue lists the right ones."""
+    rows = [
         ({"anyOf": [{"type": "string"}, NULL]}, 5, [("", "invalid_field_type", "string or null", None)]),
         ({"anyOf": [{"type": "string"}, {"anyOf": [{"type": "boolean"}, NULL]}]}, 5, [("", "invalid_field_type", "string or boolean or null", None)]),
         ({"anyOf": [{"enum": ["a"], "type": "string"}, NULL]}, 5, [("", "invalid_field_type", "string or null", None)]),
@@ -174,17 +173,14 @@ BY_REFERENCE = {
         ({"anyOf": [False, {"type": "string"}]}, 5, [("", "invalid_field_type", "string", None)]),
         ({"oneOf": [{**CIRCLE, "required": []}, SQUARE]}, {"r": "x"}, [("/r", "invalid_field_type", "number", None)]),
         ({"anyOf": [{**CIRCLE, "required": []}, {"properties": {"kind": True}}]}, {"kind": 1}, []),
-    ],
-)  # fmt: skip
-def test_a_union_has_the_issues_of_the_likely_branch(
-    schema: dict[str, Any], value: Any, expected: list[Any]
-) -> None:
-    """A constant selects the branch, else the type, else the fewest issues; a wrong tag's issue lists the right ones."""
-    found = [
-        (each["field"], each["constraint"], each.get("expected_type"), each.get("allowed"))
-        for each in issues(schema, value)
-    ]
-    assert found == expected
+    ]  # fmt: skip
+    for schema, value, expected in rows:
+        with subtests.test(str((schema, value, expected))):
+            found = [
+                (each["field"], each["constraint"], each.get("expected_type"), each.get("allowed"))
+                for each in issues(schema, value)
+            ]
+            assert found == expected
 
 
 def test_a_long_chain_of_references_is_no_discriminator() -> None:
@@ -229,13 +225,14 @@ def test_the_fields_of_a_failed_union_are_not_unknown() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("step", "number", "fits"),
-    [(0.01, 19.99, True), (0.1, 0.3, True), (0.1, 0.35, False), (5, 10, True), (5, 10.0, True), (0.5, 10**299, True), (3, 1e300, False), (2, float("inf"), False), (2, "x", True), (2, True, True)],
-)  # fmt: skip
-def test_multiples_are_counted_in_decimals(step: float, number: Any, fits: bool) -> None:
+def test_multiples_are_counted_in_decimals() -> None:
     """19.99 is a multiple of 0.01, though not in binary fractions; infinity is a multiple of no number."""
-    assert Validator({"multipleOf": step}).is_valid(number) is fits
+    rows = [(0.01, 19.99, True), (0.1, 0.3, True), (0.1, 0.35, False), (5, 10, True), (5, 10.0, True), (0.5, 10**299, True), (3, 1e300, False), (2, float("inf"), False), (2, "x", True), (2, True, True)]  # fmt: skip
+    assert [
+        (step, number, found)
+        for step, number, fits in rows
+        if (found := Validator({"multipleOf": step}).is_valid(number)) is not fits
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -247,13 +244,17 @@ def test_items_repeat_when_they_are_equal_json(items: Any, unique: bool) -> None
     assert Validator({"uniqueItems": True}).is_valid(items) is unique
 
 
-@pytest.mark.parametrize("name", sorted(FORMAT_EXAMPLES))
-def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(name: str) -> None:
+def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(
+    subtests: pytest.Subtests,
+) -> None:
     """An enforced format accepts its example and values that are no strings, and refuses nonsense (SR-138)."""
-    assert FORMATS.conforms(FORMAT_EXAMPLES[name], name)
-    assert FORMATS.conforms(5, name)
-    assert not FORMATS.conforms("\u00b2 \ud800 \x00", name)
-    assert not FORMATS.conforms("²" + " " * 20_000, name)
+    rows = sorted(FORMAT_EXAMPLES)
+    for name in rows:
+        with subtests.test(str(name)):
+            assert FORMATS.conforms(FORMAT_EXAMPLES[name], name)
+            assert FORMATS.conforms(5, name)
+            assert not FORMATS.conforms("\u00b2 \ud800 \x00", name)
+            assert not FORMATS.conforms("²" + " " * 20_000, name)
 
 
 def test_only_a_uri_may_have_more_than_8_192_characters() -> None:
@@ -270,13 +271,12 @@ def test_an_address_needs_both_halves(address: str) -> None:
     assert not FORMATS.conforms(address, "email")
 
 
-@pytest.mark.parametrize(
-    ("text", "fits"),
-    [("P1Y2M3DT4H5M6S", True), ("PT0.5S", True), ("P2W", True), ("P1D", True), ("P", False), ("PT", False), ("P1DT", False), ("1D", False), ("P1D2H", False), ("P1W2D", False), ("-P1D", False)],
-)  # fmt: skip
-def test_a_duration_is_that_of_rfc_3339(text: str, fits: bool) -> None:
+def test_a_duration_is_that_of_rfc_3339() -> None:
     """The format `duration` is that of RFC 3339, Appendix A, with fractions of seconds."""
-    assert FORMATS.conforms(text, "duration") is fits
+    rows = [("P1Y2M3DT4H5M6S", True), ("PT0.5S", True), ("P2W", True), ("P1D", True), ("P", False), ("PT", False), ("P1DT", False), ("1D", False), ("P1D2H", False), ("P1W2D", False), ("-P1D", False)]  # fmt: skip
+    assert [
+        (text, found) for text, fits in rows if (found := FORMATS.conforms(text, "duration")) is not fits
+    ] == []
 
 
 @given(st.sampled_from(sorted(FORMAT_EXAMPLES)), st.text(max_size=40))
@@ -285,9 +285,9 @@ def test_no_text_makes_a_format_raise(name: str, text: str) -> None:
     assert FORMATS.conforms(text, name) in (True, False)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "found"),
-    [
+def test_patterns_are_those_of_json_schema_on_re2() -> None:
+    """Patterns follow ECMA 262 as far as RE2 supports it; an unsupported pattern accepts every text."""
+    rows = [
         ("^a$", "a", True),
         ("^a$", "a\n", False),
         ("b", "abc", True),
@@ -298,11 +298,12 @@ def test_no_text_makes_a_format_raise(name: str, text: str) -> None:
         ("^(?!a)", "a", True),
         ("(", "a", True),
         ("^.$", "\ud800", True),
-    ],
-)
-def test_patterns_are_those_of_json_schema_on_re2(pattern: str, text: str, found: bool) -> None:
-    """Patterns follow ECMA 262 as far as RE2 supports it; an unsupported pattern accepts every text."""
-    assert matches(pattern, text) is found
+    ]
+    assert [
+        (pattern, text, actual)
+        for pattern, text, found in rows
+        if (actual := matches(pattern, text)) is not found
+    ] == []
 
 
 def ends(schema: dict[str, Any], payload: Any) -> list[FieldIssue]:

@@ -33,10 +33,13 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.text("abc", max_size=1), VALUES, max_size=4)
 
 
-@pytest.mark.parametrize(("memory", "patch", "after"), RFC)
-def test_the_examples_of_the_rfc(memory: str, patch: str, after: str) -> None:
+def test_the_examples_of_the_rfc() -> None:
     """Each example of Appendix A gives the result that stands there."""
-    assert memory_after(json.loads(memory), json.loads(patch)) == json.loads(after)
+    assert [
+        (memory, patch, after, found)
+        for memory, patch, after in RFC
+        if (found := memory_after(json.loads(memory), json.loads(patch))) != json.loads(after)
+    ] == []
 
 
 @given(memory=OBJECTS, patch=OBJECTS)
