@@ -239,6 +239,34 @@ async def test_a_message_waits_steers_or_interrupts(console, visit, talk):
     await expect(page.locator("#queue .said")).to_have_count(0)
 
 
+async def test_what_is_written_while_two_messages_are_on_their_way_stays(console, visit, talk):
+    """The answer to the second one replaces a form that nobody has sent, and what is in it is not lost."""
+    await talk("hello")
+    page = await visit(talk.url)
+    await send(page, "hang")
+    await expect(page.locator("#modes")).to_be_visible()
+    may_answer = {"first": asyncio.Event(), "second": asyncio.Event()}
+
+    async def held(route) -> None:
+        answer = await route.fetch()
+        await next(event for text, event in may_answer.items() if text in route.request.post_data).wait()
+        await route.fulfill(response=answer)
+
+    await page.route(talk.url, held)
+    await send(page, "first")
+    await expect(page.locator("#queue .words")).to_have_text("first")
+    await send(page, "second")
+    may_answer["first"].set()
+    await expect(page.locator("#queue .words")).to_have_text(["first", "second"])
+    await page.get_by_label("Steer").check()
+    await page.locator("#write").fill("third")
+    await page.locator("#composer").evaluate("form => form.classList.add('is-second')")
+    may_answer["second"].set()
+    await expect(page.locator("#composer.is-second")).to_have_count(0)
+    await expect(page.locator("#write")).to_have_value("third")
+    await expect(page.get_by_label("Steer")).to_be_checked()
+
+
 @pytest.mark.parametrize("script", [True, False])
 async def test_a_turn_is_stopped_and_a_conversation_closed(console, visit, talk, script):
     """The buttons end the present turn, and then the conversation; the page of one that is over says how to go on."""

@@ -28,14 +28,16 @@
     sent.set(form, { id: id.value, said, text, mode: form.elements.mode?.value });
   }, true);
 
-  // The answer brings an emptied form; what was typed and chosen meanwhile stays.
+  // The answer brings an emptied form; what was typed and chosen meanwhile stays. The form that it replaces may be one that nobody has sent:
+  // a message that waited for the answer to another one is answered after the form was replaced.
   const main = document.querySelector(".talk-main");
   if (main) new MutationObserver((changes) => {
     for (const gone of changes.flatMap((change) => [...change.removedNodes])) {
       const before = sent.get(gone), now = document.getElementById("composer");
-      if (!before || !(now instanceof HTMLFormElement)) continue;
-      if (gone.elements.text.value !== before.text) now.elements.text.value = gone.elements.text.value;
-      if (gone.elements.mode && gone.elements.mode.value !== before.mode) now.elements.mode.value = gone.elements.mode.value;
+      if (!(gone instanceof HTMLFormElement && gone.id === "composer" && now instanceof HTMLFormElement)) continue;
+      if (gone.elements.text.value !== (before?.text ?? "")) now.elements.text.value = gone.elements.text.value;
+      if (gone.elements.mode && gone.elements.mode.value !== (before?.mode ?? "queue")) now.elements.mode.value = gone.elements.mode.value;
+      if (!before && gone.elements.files.files.length) now.elements.files.files = gone.elements.files.files;
     }
   }).observe(main, { childList: true });
 
