@@ -112,8 +112,9 @@ async def test_a_call_that_finds_all_sessions_busy_is_tried_again(until):
 def test_whose_session_a_call_has():
     """The names of tenants and subjects never meet, and there is no owner without a tenant."""
     assert owner_of(ANA, "tenant") == owner_of(ADA, "tenant") == "acme"
-    owners = {owner_of(each, "principal") for each in (ANA, ADA, BEN, Principal(subject="x"))}
-    assert len(owners) == 4
+    elsewhere = Principal(subject="ana", tenant="globex")
+    owners = {owner_of(each, "principal") for each in (ANA, ADA, BEN, elsewhere, Principal(subject="x"))}
+    assert len(owners) == 5
     assert (
         owner_of(None, "principal")
         == owner_of(ANA, "shared")
