@@ -12,8 +12,7 @@ from sojourn.http.locks.key_file import create_key
 from tests.http.conftest import listening
 
 
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
 async def test_the_list_says_what_each_agent_may_do_and_who_serves_it(console, visit, size, script):
     """An agent has its description, its tools, what asks people, its child agents and its workers; a queue its processes."""
     page = await visit(f"{console.url}/agents", size=size, script=script)

@@ -35,8 +35,7 @@ async def decided(office, until):
     return money, wait, words
 
 
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
 async def test_a_decision_says_who_what_when_and_by_which_digest(office, decided, visit, size, script):
     """A row has the verdict, the person, the call, the reason and the digest, and leads to the wait with its arguments."""
     money, wait, _ = decided

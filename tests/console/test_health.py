@@ -15,8 +15,7 @@ from tests.http.conftest import listening
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]
 
 
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
 async def test_the_checks_of_doctor_say_what_is_and_what_to_do(console, visit, size, script):
     """Server, namespace, search attributes, workers, app and versions are checked; the page is live where a script runs."""
     page = await visit(f"{console.url}/health-checks", size=size, script=script)

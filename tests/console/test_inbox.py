@@ -35,8 +35,7 @@ def label():
 
 
 @pytest.mark.essential
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False), ("desk", True)])
 async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(office, visit, size, script):
     """The list says what is asked; the page has the arguments, the consequences, what led to it and what the tool says; a click approves."""
     run, _ = await office.asks("refund Ana", labels=(own := label())[0])

