@@ -115,26 +115,18 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
 
 
 async def test_a_killed_worker_is_replaced(here, start_dev, client):
-    """Another one starts without a change, and takes the runs over."""
-    dev = await start_dev()
-    first = (await dev.printed("serving"))["pid"]
-    assert await answer_of(client) == "one"
-    await asyncio.sleep(reload.STABLE)
-    os.kill(first, signal.SIGKILL)
-    assert await dev.printed("worker_ended") == {"status": -9}
-    second = await dev.printed("restarted")
-    assert second["changed"] == []
-    assert await answer_of(client) == "one"
-    assert (await dev.stopped())[0] == 0
-
-
-async def test_a_worker_that_is_killed_at_once_waits_for_a_change(here, start_dev, client):
-    """It would be killed again, such as for its memory."""
+    """Another one takes the runs over without a change, but for one that is killed at once: it would be killed again, such as for its memory."""
     dev = await start_dev()
     os.kill((await dev.printed("serving"))["pid"], signal.SIGKILL)
     assert await dev.printed("worker_ended") == {"status": -9}
     write_app(here, APP.format(answer="two"))
-    assert (await dev.printed("reloaded"))["changed"] == ["dev_app.py"]
+    changed = await dev.printed("reloaded")
+    assert changed["changed"] == ["dev_app.py"]
+    assert await answer_of(client) == "two"
+    await asyncio.sleep(reload.STABLE)
+    os.kill(changed["pid"], signal.SIGKILL)
+    assert await dev.printed("worker_ended") == {"status": -9}
+    assert (await dev.printed("restarted"))["changed"] == []
     assert await answer_of(client) == "two"
     assert (await dev.stopped())[0] == 0
 
