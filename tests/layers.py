@@ -22,15 +22,19 @@ LAYERS = {
 }
 
 _QUICK = {
+    "activities",
     "authoring",
     "client",
+    "connection",
     "contracts",
     "core",
     "encrypted",
     "events",
     "flows",
+    "models",
     "network",
     "replay",
+    "serving",
     "storage",
     "testing",
     "toolsets",
