@@ -46,7 +46,10 @@ class Fault:
     def places(self, root: Path, reach: int) -> list[str]:
         """The files and folders with the tests up to a distance, in a tree."""
         if reach == 2:
-            return [f"tests/{self.mirror.parts[1]}"]
+            return [
+                f"tests/{self.mirror.parts[1]}",
+                *(each for each in self.noticed_in if (root / each).exists()),
+            ]
         files = [
             *self.noticed_in,
             *(
