@@ -127,9 +127,9 @@ def test_no_module_makes_an_http_client_of_its_own():
     assert {name: found for name, text in judged.items() if (found := bypasses(text))}.keys() == LOOPBACK
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_each_way_around_the_network_package_is_found() -> None:
+    """A client is found under an alias, in a function, as a base class, and where an SDK would make it."""
+    rows = [
         "import httpx2\nhttpx2.AsyncClient()",
         "import httpx2 as h\nclass Mine(h.AsyncClient): ...",
         "from httpx2 import AsyncClient as C\nmake = C",
@@ -145,11 +145,8 @@ def test_no_module_makes_an_http_client_of_its_own():
         "import aiohttp as web",
         "from mcp.client.streamable_http import streamable_http_client\nstreamable_http_client('http://x')",
         "import openai\nopenai.AsyncOpenAI(max_retries=0)",
-    ],
-)
-def test_each_way_around_the_network_package_is_found(source):
-    """A client is found under an alias, in a function, as a base class, and where an SDK would make it."""
-    assert bypasses(source) != []
+    ]
+    assert [source for source in rows if bypasses(source) == []] == []
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def test_a_date_or_time_is_itself():
     assert since("2026-03-01") == datetime(2026, 3, 1).astimezone()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "2", "h", "-2h", "2 months", "1.5h", "999999999w", "0001-01-01", "٣h", "\x1b[2J"]
-)
-def test_another_text_is_bad_usage(text):
+def test_another_text_is_bad_usage(subtests: pytest.Subtests) -> None:
     """The error quotes the text without control characters, and shows valid ones."""
-    with pytest.raises(CommandError, match="use such as 30m") as caught:
-        since(text, now=NOW)
-    assert caught.value.exit_code == USAGE
-    assert "\x1b" not in str(caught.value)
+    rows = ["", "2", "h", "-2h", "2 months", "1.5h", "999999999w", "0001-01-01", "٣h", "\x1b[2J"]
+    for text in rows:
+        with subtests.test(str(text)):
+            with pytest.raises(CommandError, match="use such as 30m") as caught:
+                since(text, now=NOW)
+            assert caught.value.exit_code == USAGE
+            assert "\x1b" not in str(caught.value)

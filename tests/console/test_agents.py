@@ -122,9 +122,9 @@ def test_the_rows_of_a_schema_are_its_fields_in_their_order():
     assert fields_of(schema).rows[4].rules == ['"a", "b"']
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_is_no_schema_makes_a_table_all_the_same() -> None:
+    """A schema of a stranger that is none, or that holds itself, has rows that end."""
+    rows = [
         None,
         [],
         "x",
@@ -136,11 +136,8 @@ def test_the_rows_of_a_schema_are_its_fields_in_their_order():
         {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#/properties/a"}]}}},
         {"allOf": [{"$ref": "#"}], "required": 3},
         {"properties": {"a": {"items": {"$ref": "#/properties/a"}, "type": ["array", None]}}},
-    ],
-)
-def test_what_is_no_schema_makes_a_table_all_the_same(schema):
-    """A schema of a stranger that is none, or that holds itself, has rows that end."""
-    assert len(fields_of(schema).rows) < 50
+    ]
+    assert [schema for schema in rows if not (len(fields_of(schema).rows) < 50)] == []
 
 
 def test_a_table_has_an_end():

@@ -55,9 +55,9 @@ def test_neither_a_script_nor_another_site_has_the_cookie():
     assert "max-age=0" in forgotten.headers["set-cookie"].lower()
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
+def test_which_cookie_counts() -> None:
+    """Where the browser asks by TLS, which it shows, only the one with the prefix; of two of a name none; and only what can be a key."""
+    rows = [
         ({"scheme": "https", "cookie": f"__Host-sojourn_key={KEY}"}, KEY),
         ({"scheme": "https", "cookie": f"__Secure-sojourn_key={KEY}"}, ""),
         ({"scheme": "https", "cookie": f"sojourn_key={KEY}"}, ""),
@@ -72,8 +72,5 @@ def test_neither_a_script_nor_another_site_has_the_cookie():
         ({"cookie": 'sojourn_key="quoted"'}, ""),
         ({"cookie": f"sojourn_key={'a' * 4_000}"}, ""),
         ({"cookie": "sojourn_key=a\x7fb"}, ""),
-    ],
-)
-def test_which_cookie_counts(asked, found):
-    """Where the browser asks by TLS, which it shows, only the one with the prefix; of two of a name none; and only what can be a key."""
-    assert key_of(scope(**asked), "") == found
+    ]
+    assert [(asked, actual) for asked, found in rows if (actual := key_of(scope(**asked), "")) != found] == []

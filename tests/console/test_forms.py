@@ -91,9 +91,9 @@ def test_what_has_to_be_there_and_may_be_null_is_null_where_it_is_empty():
     assert dict(read.values) == {"until": "today", "size": 2}
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "fault"),
-    [
+def test_what_is_no_value_is_told_at_its_field_and_kept(subtests: pytest.Subtests) -> None:
+    """A fault is at the field that has it, with what was typed."""
+    rows = [
         ("f0", "", MISSING),
         ("f2", "three", "This is no number."),
         ("f2", "1.5", "This is a whole number."),
@@ -108,13 +108,12 @@ def test_what_has_to_be_there_and_may_be_null_is_null_where_it_is_empty():
         ("f10", "{", "This is not JSON"),
         ("f10", "NaN", ""),
         ("f10", "[" * 100_000, "This is not JSON"),
-    ],
-)
-def test_what_is_no_value_is_told_at_its_field_and_kept(key, text, fault):
-    """A fault is at the field that has it, with what was typed."""
-    read = read_fields(fields_of(SCHEMA, "f"), Form({"f0": ["Ana"], "f6": ["yes"], key: [text]}))
-    (wrong,) = [field for field in read.fields if field.fault]
-    assert (wrong.key, wrong.text, wrong.fault.startswith(fault)) == (key, text, True)
+    ]
+    for key, text, fault in rows:
+        with subtests.test(str((key, text, fault))):
+            read = read_fields(fields_of(SCHEMA, "f"), Form({"f0": ["Ana"], "f6": ["yes"], key: [text]}))
+            (wrong,) = [field for field in read.fields if field.fault]
+            assert (wrong.key, wrong.text, wrong.fault.startswith(fault)) == (key, text, True)
 
 
 def test_what_an_input_could_not_show_is_shown_as_text():

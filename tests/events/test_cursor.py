@@ -8,9 +8,9 @@ from sojourn.events import Cursor, TextDeltaEvent
 from sojourn.events.cursor import MAX_OPEN, position_of
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
+def test_another_text_is_refused(subtests: pytest.Subtests) -> None:
+    """What is no cursor, or too long for one, raises InvalidInput before anything is read."""
+    rows = [
         "x",
         ";",
         "0-000012-00000\n",
@@ -29,14 +29,13 @@ from sojourn.events.cursor import MAX_OPEN, position_of
         "0-000012-00000;r2/c1=0-000001-00000",
         "9" * 5_000 + "-000012-00000",
         "0-" + "9" * 5_000 + "-00000;",
-    ],
-)
-def test_another_text_is_refused(after):
-    """What is no cursor, or too long for one, raises InvalidInput before anything is read."""
-    with pytest.raises(ValueError, match=r"event_id|cursor|no child run"):
-        Cursor("r", after)
-    with pytest.raises(InvalidInput, match=r"event_id|cursor|no child run"):
-        Client.get_run(object.__new__(Client), "r").events(after=after)
+    ]
+    for after in rows:
+        with subtests.test(str(after)):
+            with pytest.raises(ValueError, match=r"event_id|cursor|no child run"):
+                Cursor("r", after)
+            with pytest.raises(InvalidInput, match=r"event_id|cursor|no child run"):
+                Client.get_run(object.__new__(Client), "r").events(after=after)
 
 
 def test_a_text_is_read_back():
@@ -58,15 +57,18 @@ def test_live_events_move_nothing():
     assert cursor.add(delta) == "0-000012-00000;"
 
 
-@pytest.mark.parametrize("run_id", ["r", "ü", "r" * 150, "acme=" + "o" * 100, "shop.clerk:acme@desk-1"])
-@pytest.mark.parametrize("calls", [["c1"], ["c" * 64, "d" * 64, "e" * 64], ["c" * 64] * 8])
-def test_every_child_run_is_one(run_id, calls):
+def test_every_child_run_is_one(subtests: pytest.Subtests) -> None:
     """However deep and long, with hashed ids too, the id that a child run gets is taken back from a cursor; its sign is that of its run."""
-    child = run_id
-    for call in calls:
-        child = child_run_id(child, call)
-    assert is_below(child, run_id)
-    if run_id.isascii():
-        entry = child.removeprefix(run_id) if child.startswith(f"{run_id}/") else child
-        text = f"0-000012-00000;{entry}=0-000001-00000"
-        assert str(Cursor(run_id, text)) == text
+    run_ids = ["r", "ü", "r" * 150, "acme=" + "o" * 100, "shop.clerk:acme@desk-1"]
+    all_calls = [["c1"], ["c" * 64, "d" * 64, "e" * 64], ["c" * 64] * 8]
+    for calls in all_calls:
+        for run_id in run_ids:
+            with subtests.test(str((run_id, calls))):
+                child = run_id
+                for call in calls:
+                    child = child_run_id(child, call)
+                assert is_below(child, run_id)
+                if run_id.isascii():
+                    entry = child.removeprefix(run_id) if child.startswith(f"{run_id}/") else child
+                    text = f"0-000012-00000;{entry}=0-000001-00000"
+                    assert str(Cursor(run_id, text)) == text

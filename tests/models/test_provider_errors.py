@@ -102,21 +102,23 @@ UNEXPLAINED = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind", "text"), TRANSIENT)
-def test_an_error_that_may_pass_is_repeated_after_a_delay(error, kind, text):
+def test_an_error_that_may_pass_is_repeated_after_a_delay(subtests: pytest.Subtests) -> None:
     """An error that may pass has a type, a sentence and a delay, with which Temporal's attempts outlast an outage."""
-    known = application_error_of(error, "openai")
-    assert (known.type, known.non_retryable) == (kind, False)
-    assert timedelta(seconds=1) <= known.next_retry_delay <= timedelta(seconds=1.3)
-    assert text in known.message
+    for error, kind, text in TRANSIENT:
+        with subtests.test(str((error, kind, text))):
+            known = application_error_of(error, "openai")
+            assert (known.type, known.non_retryable) == (kind, False)
+            assert timedelta(seconds=1) <= known.next_retry_delay <= timedelta(seconds=1.3)
+            assert text in known.message
 
 
-@pytest.mark.parametrize(("error", "kind", "text"), PERMANENT)
-def test_an_error_that_a_person_must_repair_is_not_repeated(error, kind, text):
+def test_an_error_that_a_person_must_repair_is_not_repeated(subtests: pytest.Subtests) -> None:
     """An error that a person must repair is final, and its sentence says what to do."""
-    known = application_error_of(error, "openai")
-    assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, True, None)
-    assert text in known.message
+    for error, kind, text in PERMANENT:
+        with subtests.test(str((error, kind, text))):
+            known = application_error_of(error, "openai")
+            assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, True, None)
+            assert text in known.message
 
 
 @pytest.mark.parametrize(("error", "kind", "text"), UNEXPLAINED)
@@ -243,9 +245,9 @@ def test_several_errors_of_which_one_has_no_known_cause_are_repeated():
 # Texts.
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
+def test_the_excerpt_is_bounded_and_harmless(subtests: pytest.Subtests) -> None:
+    """An excerpt of a provider's message has no keys, no URLs and no quotation of a prompt."""
+    rows = [
         ({"error": {"message": "Unknown parameter: 'x'."}}, "Unknown parameter: 'x'"),
         ({"message": "too\n\x1b[31mmany `tools`"}, "too [31mmany tools"),
         ({"error": "odd"}, ""),
@@ -259,12 +261,11 @@ def test_several_errors_of_which_one_has_no_known_cause_are_repeated():
         ({"message": "1 error [type=x, input_value='my prompt']"}, "1 error [type=x"),
         ({"message": "[{'type': 'x', 'input': 'my prompt'}]"}, "[{'type': 'x'"),
         ({"message": "word " * 100}, ("word " * 32)[:159].rstrip() + "…"),
-    ],
-)
-def test_the_excerpt_is_bounded_and_harmless(body, text):
-    """An excerpt of a provider's message has no keys, no URLs and no quotation of a prompt."""
-    error = http(raised.ModelRequestRejectedError, 400, body=body)
-    assert error_excerpt(error) == text
+    ]
+    for body, text in rows:
+        with subtests.test(str((body, text))):
+            error = http(raised.ModelRequestRejectedError, 400, body=body)
+            assert error_excerpt(error) == text
 
 
 @pytest.mark.parametrize(

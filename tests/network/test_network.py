@@ -494,9 +494,9 @@ def answered(status: int, url: str = "https://api.example/v1") -> httpx2.HTTPSta
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
+def test_me_13_each_kind_of_error_has_one_friendly_sentence(subtests: pytest.Subtests) -> None:
+    """The sentence names the provider, or API."""
+    rows = [
         (
             httpx2.ReadTimeout(""),
             "{} request timed out; it may be slow or overloaded, so try again later.",
@@ -533,13 +533,11 @@ def answered(status: int, url: str = "https://api.example/v1") -> httpx2.HTTPSta
         (answered(499), "{} refused the request (HTTP 499)."),
         (ValueError("no such model.\nand more"), "{} request failed: no such model."),
         (ValueError(), "{} request failed: ValueError."),
-    ],
-    ids=lambda each: repr(each)[:40],
-)
-def test_me_13_each_kind_of_error_has_one_friendly_sentence(error, sentence):
-    """The sentence names the provider, or API."""
-    assert format_network_error(error, "Claude") == sentence.format("Claude")
-    assert format_network_error(error) == format_network_error(error, None) == sentence.format("API")
+    ]
+    for error, sentence in rows:
+        with subtests.test(str((error, sentence))):
+            assert format_network_error(error, "Claude") == sentence.format("Claude")
+            assert format_network_error(error) == format_network_error(error, None) == sentence.format("API")
 
 
 def test_me_13_the_sentence_of_exhausted_retries_is_kept():

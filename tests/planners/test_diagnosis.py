@@ -33,9 +33,9 @@ def scan(*since: datetime | None) -> Scan:
     return Scan(findings=findings, returned=len(findings), scanned_count=9, silent_count=len(findings))
 
 
-@pytest.mark.parametrize(
-    ("series", "found", "cause"),
-    [
+def test_cause(subtests: pytest.Subtests) -> None:
+    """The cause is known only when all devices fell silent at once, as the battery fell below its limit or while it was charged."""
+    rows = [
         (battery(low_since=NOON), scan(NOON, NOON), "power"),
         (battery(), scan(NOON, NOON), "uplink"),
         (battery(low_since=LATER), scan(NOON, NOON), "unclear"),
@@ -47,13 +47,12 @@ def scan(*since: datetime | None) -> Scan:
         (battery(low_since=NOON), scan(), "unclear"),
         (None, scan(NOON), "unclear"),
         (battery(low_since=NOON), None, "unclear"),
-    ],
-)
-def test_cause(series: Series | None, found: Scan | None, cause: str):
-    """The cause is known only when all devices fell silent at once, as the battery fell below its limit or while it was charged."""
-    diagnosis = diagnose("d-1", series, found)
-    assert diagnosis.cause == cause
-    assert diagnosis.sentences
+    ]
+    for series, found, cause in rows:
+        with subtests.test(str((series, found, cause))):
+            diagnosis = diagnose("d-1", series, found)
+            assert diagnosis.cause == cause
+            assert diagnosis.sentences
 
 
 def test_the_gateway_s_own_silence_does_not_count():

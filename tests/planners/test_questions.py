@@ -8,7 +8,6 @@ from planners.questions import (
     ListSites,
     ListWorkOrders,
     OpenWorkOrder,
-    Question,
     RegisterContact,
     ShowReadings,
     WhyDark,
@@ -19,9 +18,9 @@ from planners.windows import Window, window_of
 NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("text", "question"),
-    [
+def test_questions() -> None:
+    """Each kind of question is recognized, with the values of its text and no others."""
+    rows = [
         ("Why is site s-7 dark?", WhyDark("s-7", None)),
         ("why is S-7 offline, in the last 3 days", WhyDark("s-7", Window(length=timedelta(days=3)))),
         ("which sites are dark", ListSites("dark")),
@@ -58,11 +57,8 @@ NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
         ("yes, s-7", None),
         ("ana@example.org", None),
         ('{"email": "ana@example.org"}', None),
-    ],
-)
-def test_questions(text: str, question: Question | None):
-    """Each kind of question is recognized, with the values of its text and no others."""
-    assert question_of(text) == question
+    ]
+    assert [(text, found) for text, question in rows if (found := question_of(text)) != question] == []
 
 
 @pytest.mark.parametrize("text", EXAMPLES)

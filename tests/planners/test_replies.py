@@ -1,13 +1,11 @@
-from typing import Any
-
 import pytest
 
 from planners.replies import declines, values_of
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted", "values"),
-    [
+def test_values() -> None:
+    """The values of an answer are those of a JSON object, or those that can be read from a text, and no others."""
+    rows = [
         ("ana@example.org", ["email"], {"email": "ana@example.org"}),
         ("It is ana@example.org.", ["email"], {"email": "ana@example.org"}),
         ('{"email": "ana@example.org", "role": ""}', ["email"], {"email": "ana@example.org"}),
@@ -20,11 +18,10 @@ from planners.replies import declines, values_of
         ("S-7, please", ["site_id"], {"site_id": "s-7"}),
         ("+351 912 345 678", ["phone"], {"phone": "+351 912 345 678"}),
         ("[1, 2]", ["limit"], {"limit": "[1, 2]"}),
-    ],
-)
-def test_values(text: str, wanted: list[str], values: dict[str, Any]):
-    """The values of an answer are those of a JSON object, or those that can be read from a text, and no others."""
-    assert values_of(text, wanted) == values
+    ]
+    assert [
+        (text, wanted, found) for text, wanted, values in rows if (found := values_of(text, wanted)) != values
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ def test_a_whole_text_is_cut_nowhere() -> None:
     assert text_lines(text)[0].text.endswith("…")
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "shown"),
-    [
+def test_an_event_and_its_lines() -> None:
+    """Each event is drawn as plain lines; an event without meaning for a person draws none."""
+    rows = [
         (
             "await_confirmation",
             {"confirmation": CONFIRM},
@@ -106,11 +106,12 @@ def test_a_whole_text_is_cut_nowhere() -> None:
             ],
         ),
         ("plan_started", {}, []),
-    ],
-)
-def test_an_event_and_its_lines(kind, fields, shown):
-    """Each event is drawn as plain lines; an event without meaning for a person draws none."""
-    assert drawn(kind, **fields).splitlines() == shown
+    ]
+    assert [
+        (kind, fields, found)
+        for kind, fields, shown in rows
+        if (found := drawn(kind, **fields).splitlines()) != shown
+    ] == []
 
 
 @pytest.mark.parametrize("kind", ["run_paused", "await_answered"])

@@ -58,16 +58,18 @@ def work(text: str) -> int:
     return calls
 
 
-@pytest.mark.parametrize("kind", range(len(KINDS)))
-def test_the_work_on_a_text_is_bounded(kind):
+def test_the_work_on_a_text_is_bounded(subtests: pytest.Subtests) -> None:
     """A text of any kind calls at most 90 functions for each unit of its weight; so the heaviest takes some 40 ms at most."""
-    for size in (300, 1_500):
-        text = KINDS[kind](size)
-        done = work(text)
-        assert done < 90 * weight(text) + 2_000, (size, done)
-    large = KINDS[kind](MOST)
-    if weight(large) > HEAVIEST:
-        assert work(large) < 3 * len(large.splitlines()) + 50
+    rows = range(len(KINDS))
+    for kind in rows:
+        with subtests.test(str(kind)):
+            for size in (300, 1_500):
+                text = KINDS[kind](size)
+                done = work(text)
+                assert done < 90 * weight(text) + 2_000, (size, done)
+            large = KINDS[kind](MOST)
+            if weight(large) > HEAVIEST:
+                assert work(large) < 3 * len(large.splitlines()) + 50
 
 
 def test_a_text_that_is_long_or_heavy_is_shown_as_it_is():

@@ -1,15 +1,13 @@
 """What a text says about a call."""
 
-import pytest
-
 from sojourn.http.protocols.verdict import Verdict, verdict_of
 
 CODE = "d4fb1ce2a342"
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
+def test_only_a_whole_approval_approves() -> None:
+    """A word of approval with nothing but a code approves; all else denies, with the code and the reason that it has."""
+    rows = [
         ("yes", Verdict(is_approved=True)),
         (" Okay. ", Verdict(is_approved=True)),
         (f"`yes {CODE}`.", Verdict(is_approved=True, code=CODE)),
@@ -26,8 +24,5 @@ CODE = "d4fb1ce2a342"
         ),
         (f"{CODE}", Verdict(is_approved=False, reason=CODE, is_plain=False)),
         (f"yes {CODE}0", Verdict(is_approved=False, reason=f"yes {CODE}0", is_plain=False)),
-    ],
-)
-def test_only_a_whole_approval_approves(text, verdict):
-    """A word of approval with nothing but a code approves; all else denies, with the code and the reason that it has."""
-    assert verdict_of(text) == verdict
+    ]
+    assert [(text, found) for text, verdict in rows if (found := verdict_of(text)) != verdict] == []
