@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def holds(shown: Any, answer: Any) -> bool:
 
 
 @pytest.mark.essential
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.usefixtures("processes")
 async def test_the_requests_get_the_answers_that_are_shown(shop):
     """Curl's lines, one after the other, start, await, answer and follow a run, and talk."""

@@ -9,6 +9,8 @@ pytestmark = pytest.mark.usefixtures("campaigns")
 
 async def test_the_screens_are_as_written(capturing, monkeypatch):
     """New captures of `run`, `show`, also of a conversation, `list`, `fork`, `retry`, `catalog` and `doctor` equal the files."""
+    for name in [name for name in os.environ if name.startswith("SOJOURN_") and name != "SOJOURN_MODEL"]:
+        monkeypatch.delenv(name)  # `doctor` names what is set
     for name in ("TEMPORAL_ADDRESS", "SOJOURN_OPS_DB", "LOGNAME", "PYTHONPATH"):
         monkeypatch.setenv(
             name, os.environ.get(name, "") if name == "PYTHONPATH" else ""
