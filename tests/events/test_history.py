@@ -7,6 +7,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
+from sojourn.converter.data_converter import data_converter
 from sojourn.converter.failures import TERMINATED, TIMED_OUT
 from sojourn.events.history import HistoryReader
 
@@ -53,3 +54,38 @@ async def test_a_message_that_its_cause_repeats_is_left_out():
     error = await HistoryReader(DataConverter.default).error_of(outer)
     assert str(error) == "cannot place: no stock"
     assert error.cause.cause is None
+
+
+def memo_event(**fields) -> HistoryEvent:
+    """The event of a memo that is set, as the workflow sets it."""
+    event = HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED)
+    memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+    for name, value in fields.items():
+        memo[name].CopyFrom(DataConverter.default.payload_converter.to_payload(value))
+    return event
+
+
+async def test_the_end_of_a_turn_is_read_from_the_memo():
+    """What a turn ended with is in the memo: its output, or the error that failed it, and the messages of a plan that was cut off."""
+    error = {"message": "no stock", "code": "Boom"}
+    reader = HistoryReader(data_converter)
+    record = await reader.record(
+        memo_event(turn_ended={"turn_id": "t2", "error": error, "message_ids": ["m1"]})
+    )
+    assert (record.kind, record.key, record.value) == ("turn_ended", "t2", None)
+    assert (record.error.message, record.error.code, record.message_ids) == ("no stock", "Boom", ("m1",))
+    assert await reader.record(memo_event(other=1)) is None
+
+
+@pytest.mark.parametrize("is_in_doubt", [True, False])
+async def test_a_cancellation_says_if_a_call_is_in_doubt(is_in_doubt):
+    """A canceled run says that a call may have taken effect if its memo has said so, whatever was set in the memo afterwards."""
+    reader = HistoryReader(DataConverter.default)
+    for memo in ({"in_doubt": True} if is_in_doubt else {"other": 1}, {"other": 2}):
+        assert await reader.record(memo_event(**memo)) is None
+    end = await reader.record(HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED))
+    assert (end.kind, end.error.code, bool(end.error.outcome_unknown)) == (
+        "run_canceled",
+        "Canceled",
+        is_in_doubt,
+    )

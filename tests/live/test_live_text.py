@@ -1,5 +1,6 @@
 """Deltas among events: none twice and none obsolete, in whatever order deltas and events arrive."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,7 +20,7 @@ from sojourn.contracts.event import (
     ToolStartEvent,
     UsageEvent,
 )
-from sojourn.events.live_text import Preview
+from sojourn.events.live_text import LiveText, Preview
 from sojourn.live import Delta
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
@@ -231,3 +232,26 @@ def test_every_outcome_of_a_plan_ends_its_deltas(kind, content, delta):
     preview.feed(kind(run_id="r", event_id="2", time=START, **content))
     assert preview.take(delta(" of it", seq=1)) == []
     assert preview.take(delta(attempt=2, kind="begun")) == []
+
+
+class Silent:
+    """A transport that brings nothing."""
+
+    async def subscribe(self, _topic: str):
+        await asyncio.Event().wait()
+        yield []
+
+
+async def test_what_a_subscriber_has_seen_is_not_delivered_again():
+    """Of a stream that is resumed only new events are delivered; those before are read for what they say of the plan."""
+    delivered = []
+
+    async def deliver(event) -> None:
+        delivered.append(event)
+
+    text = LiveText(Silent(), "topic", deliver)
+    begun, answered = history_of(1)
+    await text.feed(begun, is_new=False)
+    await text.feed(answered, is_new=True)
+    await text.close()
+    assert delivered == [answered]
