@@ -31,6 +31,8 @@ QUICK := pure or server or essential
 test: $(READY) ## Run the tests but most of those that start programs or a browser
 	$(PYTEST) -m "$(QUICK)" $(ARGS)
 
+# These compute, and each process collects all tests.
+test-pure: JOBS = 2
 test-pure: $(READY) ## Run the tests that need no server
 	$(PYTEST) -m pure $(ARGS)
 

@@ -1,9 +1,12 @@
 """Repair of a refused payload: the issues that are repaired without a question, and those left for a person."""
 
+import json
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from sojourn import FieldIssue, RetryHint, Toolset
@@ -106,6 +109,41 @@ def test_another_form_of_the_same_value_is_repaired_for_any_tool() -> None:
         for tool in tools
         if (found := repaired(tool, sent)) != (payload, [])
     ] == []
+
+
+FORMS = {
+    "site_id": lambda value: {"siteId": value},
+    "mode": lambda value: {"mode": f" {value.upper()} "},
+    "limit": lambda value: {"limit": f"{value}.0"},
+    "day": lambda value: {"day": f"{value}T10:00:00Z"},
+    "code": lambda value: {"code": f" {value.capitalize()} "},
+    "place": lambda value: {"place": json.dumps(value)},
+    "tags": lambda value: {"tags": value[0] if len(value) == 1 else json.dumps(value)},
+}
+"""Another form of a field's value, or of its name."""
+VISITS = st.fixed_dictionaries(
+    {
+        "site_id": st.from_regex(r"[a-z]-[0-9]{1,3}", fullmatch=True),
+        "mode": st.sampled_from(["online", "offline"]),
+    },
+    optional={
+        "limit": st.integers(1, 10),
+        "day": st.dates(date(1970, 1, 1)).map(str),
+        "code": st.text("abcxyz", min_size=1, max_size=3),
+        "place": st.fixed_dictionaries({"city": st.text("abc", min_size=1), "floor": st.integers(-9, 99)}),
+        "tags": st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3),
+    },
+)
+
+
+@given(VISITS, st.sets(st.sampled_from(sorted(FORMS)), min_size=1), st.sampled_from([look, wipe, visit]))
+def test_every_value_in_another_form_is_repaired(payload, others, tool):
+    """However many fields of a valid payload are sent in another form, the payload that was meant comes back."""
+    assume(others & payload.keys())
+    sent: dict[str, Any] = {}
+    for name, value in payload.items():
+        sent |= FORMS[name](value) if name in others else {name: value}
+    assert repaired(tool, sent) == (payload, [])
 
 
 @pytest.mark.parametrize(("sent", "payload", "missing"), GUESSED)
