@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from activities.dispatch import Dispatcher
 from sojourn import (
     Agent,
+    AgentTool,
     App,
     AwaitExternalTools,
     PlanResult,
@@ -67,3 +68,17 @@ async def test_the_hint_for_a_misspelt_call_names_only_tools_that_may_be_used(ho
     assert dispatch.result.retry_hint
     assert "wipe_desk" in dispatch.result.retry_hint.message
     assert "wipe_disk" not in str(dispatch.result)
+
+
+@pytest.mark.parametrize(("depth", "may_nest"), [(0, True), (1, True), (2, False)])
+async def test_agents_nest_as_deep_as_the_policy_says(depth: int, may_nest: bool) -> None:
+    """A run at the last level that the policy allows starts no child run, and says why; those above it do."""
+    helper = Agent("test.helper", planner=ScriptedPlanner([PlanResult.final("done")]))
+    tools = helper.export("test.help", tools=[AgentTool("ask", user="{shelf}", args=Pick)])
+    agent = Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("done")]), uses=[tools])
+    run = RunContext(run_id="r", agent_id="test.agent", depth=depth)
+    call = ToolRequest(name="test.help.ask", payload={"shelf": "a"}, tool_call_id="c1")
+    dispatch = await Dispatcher(App(agents=[agent, helper]), run, Limits(max_depth=3)).dispatch(call, call)
+    assert dispatch.kind == ("child" if may_nest else "answered")
+    error = dispatch.result and dispatch.result.error
+    assert may_nest or "nest at most 3 deep" in str(error)

@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 
 from sojourn import (
     Agent,
@@ -173,6 +174,22 @@ async def test_a_paused_conversation_is_not_idle(talk, until):
     await session.run.resume()
     assert (await turn.result()).text == "None 4"
     await ended(session, "idle_timeout", "Nobody sent a message for 0:00:01.")
+
+
+async def test_the_idle_time_begins_anew_after_a_pause(talk, traces):
+    """A conversation that is resumed has its whole idle time before it, whatever of it had passed before the pause."""
+    timeout = timedelta(seconds=30)
+    session = await talk("resumed", policy=SessionPolicy(idle_timeout=timeout))
+    await say(session, "a")
+    await session.run.pause()
+    await session.run.resume()
+    timers = [
+        event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta()
+        for event in await traces(session.run).history()
+        if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED
+    ]
+    assert timers == [timeout, timeout]
+    await session.run.close()
 
 
 async def test_what_a_policy_engine_lowers_counts_for_that_turn(talk):
