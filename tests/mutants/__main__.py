@@ -42,9 +42,11 @@ class Trial:
                 places = dict.fromkeys(place for fault in left for place in fault.places(copy.root, reach))
                 if paths := [*places, *self._paths]:
                     self._try(left, copy, ["-m", layers, *paths], reach)
+        if copy.is_stopped:
+            return
         for fault in faults:
             self.tried.append(fault)
-            if fault not in self.caught and not copy.is_stopped:
+            if fault not in self.caught:
                 print(f"SURVIVED {fault.file}: {fault.harm}", flush=True)
 
     def _try(self, faults: Sequence[Fault], copy: Copy, arguments: Sequence[str], reach: int) -> None:
@@ -72,8 +74,8 @@ class Trial:
         for package in sorted({fault.package for fault in self.tried}):
             of_it = [fault for fault in self.tried if fault.package == package]
             print(f"{package:12} {sum(fault in self.caught for fault in of_it):3} of {len(of_it):3}")
-        share = len(self.caught) / len(self.tried) if self.tried else 1
-        print(f"{'caught':12} {len(self.caught):3} of {len(self.tried):3}, {share:.0%}")
+        count = sum(fault in self.caught for fault in self.tried)
+        print(f"{'caught':12} {count:3} of {len(self.tried):3}, {count / max(len(self.tried), 1):.0%}")
         for fault in self.tried:
             if fault not in self.caught:
                 print(f"\nsurvived: {fault.harm}\n  {fault.file}: {fault.old.strip()}")
