@@ -1,7 +1,7 @@
 # Every target sets the project up first. That needs make and Python 3.11 or newer, nothing else.
 PYTHON ?= python3
 # Processes of tests: they wait as often as they compute, and the rest more often. Each runs whole files, so that what a file's tests share is made once.
-JOBS ?= 4
+JOBS ?= 6
 BIN := .venv/bin
 READY := .venv/.ready
 # uv installs ten times as fast as pip, but reads none of pip's files of settings; where uv fails, pip installs.
@@ -36,7 +36,6 @@ test-pure: JOBS = 2
 test-pure: $(READY) ## Run the tests that need no server
 	$(PYTEST) -m pure $(ARGS)
 
-test-rest: JOBS = 6
 test-rest: $(READY) ## Run the tests that `make test` leaves out
 	$(PYTEST) --rest -m "not ($(QUICK))" $(ARGS)
 

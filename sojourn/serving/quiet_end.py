@@ -5,10 +5,15 @@ returned, Python ends the thread in the middle, and the SDK's runtime aborts the
 error: PyGILState_Release`. The result has been delivered by then, so a program that connects and ends right
 away meets this often on a busy machine. The SDK has nothing to wait for; but Python shows whether a thread
 that it did not start is inside Python code.
+
+Newer Pythons (3.14, and late versions of 3.13) never return to such a thread, instead of ending it. A runtime whose last reference
+goes while the interpreter ends waits for its threads, and so the process would never end.
 """
 
 import atexit
+import ctypes
 import functools
+import gc
 import sys
 import threading
 import time
@@ -34,6 +39,15 @@ def _settle() -> None:
         time.sleep(_POLL)  # releases the interpreter lock, for which such a thread waits
     # From here to the interpreter's end this thread holds the lock, so that no other thread enters Python
     # code.
+    _keep_runtimes()
+
+
+def _keep_runtimes() -> None:
+    """Give each runtime of the SDK a reference that never goes, so that the end of the process ends its threads."""
+    if runtimes := sys.modules.get("temporalio.runtime"):
+        for each in gc.get_objects():
+            if issubclass(type(each), runtimes.Runtime):
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
 
 def _foreign_threads() -> set[int]:

@@ -116,6 +116,7 @@ async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, n
     assert 0 < len(EXECUTED) == len(set(EXECUTED)) < 100
 
 
+@pytest.mark.usefixtures("campaigns")
 async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces):
     """64 calls at once with answers of 1.8 MB do not reach the server's limit of 50 MB."""
     EXECUTED.clear()

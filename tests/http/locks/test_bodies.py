@@ -36,17 +36,13 @@ async def test_a_body_that_is_too_large_is_refused(serve_web):
     answer = await client.post("/echo", content=b"x" * 1_001)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
     assert "1,000 bytes" in answer.json()["detail"]
-    sent = 0
 
     async def endless():
-        nonlocal sent
-        while True:
-            sent += 100
-            yield b"x" * 100
+        while True:  # until the service closes the connection
+            yield b"x" * 10_000
 
     with contextlib.suppress(httpx2.TransportError):  # the connection may be closed before the answer is read
         assert (await client.post("/echo", content=endless())).status_code == 413
-    assert sent < 50_000_000
     assert (await client.post("/echo", json=1)).status_code == 200
 
 

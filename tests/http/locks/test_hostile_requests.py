@@ -17,7 +17,7 @@ from tests.http.locks.hostile.values import VALUES
 from tests.http.locks.hostile.wire import WIRE
 from tests.http.locks.hostile.world import Answer, Row, World, absent_of, world_of
 
-pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]
+pytestmark = pytest.mark.usefixtures("processes")
 
 ROWS = [*TENANCY, *BODIES, *VALUES, *WIRE, *TOKENS, *REPLAYS]
 TRACES = ("Traceback", 'File "', "site-packages", "sojourn/http", "Error(")
