@@ -25,6 +25,8 @@ __all__ = ["COLUMNS", "Terminal"]
 
 COLUMNS, LINES = 140, 45
 HISTORY = 500
+PATIENCE = 90
+"""Seconds to wait for what the screen should show."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -107,9 +109,14 @@ class Terminal:
 
         Raises:
             RuntimeError: The command ended before.
+            TimeoutError: They do not match for a minute and a half.
         """
-        while not re.search(pattern, self.text.rstrip()[-2_000:]):
-            await self.changes()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not re.search(pattern, self.text.rstrip()[-2_000:]):
+                    await self.changes()
+        except TimeoutError:
+            raise TimeoutError(f"{pattern!r} is not on the screen:\n{self.text}") from None
 
     async def changes(self) -> None:
         """Wait until the command writes.

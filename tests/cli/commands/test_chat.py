@@ -150,11 +150,12 @@ async def desk_sojourn(desk, command, lines: str):
 
 
 @pytest.mark.usefixtures("processes")
-async def test_a_talk_at_a_terminal(desk, tmp_path):
+async def test_a_talk_at_a_terminal(desk, tmp_path, status_when):
     """Messages, a call, a question, an approval, commands; Ctrl-D says how to come back, and the talk goes on there."""
     terminal = await desk.terminal()
     terminal.type("look s-7\r")
     await terminal.shows(r"→ talk.tools.look(.|\n)*= s-7 is dark")
+    await status_when(desk.session.run, lambda status: status.status == "idle")  # a moment after its answer
     terminal.type("/status\r")
     await terminal.shows("idle  1 turn, 0 messages wait")
     terminal.type("ask\r")
@@ -167,6 +168,7 @@ async def test_a_talk_at_a_terminal(desk, tmp_path):
     await terminal.shows("y, n or a; a reason may follow")
     terminal.type("y\r")
     await terminal.shows("= s-3 restarted")
+    await status_when(desk.session.run, lambda status: (status.status, status.turns) == ("idle", 3))
     terminal.type("/status\r")
     await terminal.shows("idle  3 turns, 0 messages wait")
     terminal.type("/nonsense\r")
