@@ -168,9 +168,19 @@ async def test_who_could_have_decided_is_told_who_did(world: World, until):
         assert len({run_id in each.text for each in pages}) == 1
         return run_id in pages[0].text
 
+    asked, question = await world.waiting("ask", who="bo")
+    answer = {"await_id": question["id"], "answer": "the one of bo"}
+    assert (await world.send("POST", f"/v1/runs/{asked}/answers", answer, who="bo")).status == 200
+    await world.ended(asked)
     await until(lambda: lists("op"))
     for who, listed in (("app", True), ("late", True), ("bo", True), ("col", False)):
         assert await lists(who) == listed, who
+
+    async def answers_of(who: str) -> bool:
+        return asked in (await world.send("GET", "/decisions.csv", who=who)).text
+
+    await until(lambda: answers_of("op"))
+    assert [await answers_of(who) for who in ("bo", "app", "late")] == [True, False, False]
     table = (await world.send("GET", "/decisions.csv", who="late")).text
     assert not [each for each in ("asking", "outside", "ended") if world.names[each] in table]
     counted = (await world.send("GET", "/decisions", who="col")).text
