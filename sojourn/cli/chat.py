@@ -76,13 +76,16 @@ class Chat:
         taking = asyncio.create_task(self._take_all())
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
         with patch_stdout(raw=True):
-            while not self._is_over.is_set():
-                try:
-                    self._lines.put_nowait((await self._read(editor)).strip())
-                except _CtrlC:
-                    self._interrupt()
-                except EOFError:
-                    break
+            with (
+                editor.input.raw_mode()
+            ):  # between two prompts too: the terminal itself would take Ctrl-D, and lose it
+                while not self._is_over.is_set():
+                    try:
+                        self._lines.put_nowait((await self._read(editor)).strip())
+                    except _CtrlC:
+                        self._interrupt()
+                    except EOFError:
+                        break
             self._lines.put_nowait(None)
             await taking
         for task in (self._following, self._interrupting):

@@ -86,6 +86,20 @@ main()
 """The command line, which waits half a second for a server that is away, and not a minute."""
 
 
+SLOWLY = """
+import asyncio
+from sojourn.cli import main
+from sojourn.cli.chat import Chat
+read = Chat._read
+async def read_late(self, editor):
+    await asyncio.sleep(1)
+    return await read(self, editor)
+Chat._read = read_late
+main()
+"""
+"""The command line, which begins each prompt a second late, as on a busy machine."""
+
+
 class Desk:
     """An agent to talk with, and where commands find it."""
 
@@ -98,8 +112,9 @@ class Desk:
     def words(self) -> list[str]:
         return ["chat", f"talk.agent@{self.session.session_id}"]
 
-    async def terminal(self, *options: str, address: str = "") -> Terminal:
-        program = ("-c", BRIEFLY) if address else ("-m", "sojourn")
+    async def terminal(self, *options: str, address: str = "", code: str = "") -> Terminal:
+        code = code or (BRIEFLY if address else "")
+        program = ("-c", code) if code else ("-m", "sojourn")
         env = {**os.environ, **self.env, **({"TEMPORAL_ADDRESS": address} if address else {})}
         terminal = await Terminal.run(sys.executable, *program, *self.words, *options, env=env)
         await terminal.shows("Ctrl-D leaves")
@@ -219,6 +234,16 @@ async def test_a_talk_is_taken_up_at_its_question(desk):
     await terminal.shows("= 2: s-9")
     terminal.type("\x04")
     await terminal.end()
+
+
+@pytest.mark.usefixtures("processes")
+async def test_what_is_typed_between_two_prompts_counts(desk):
+    """Ctrl-D before a prompt has begun ends the talk, and a line before is sent."""
+    terminal = await desk.terminal(code=SLOWLY)
+    terminal.type("hello\r")
+    await terminal.shows("= 1: hello")
+    terminal.type("\x04")
+    assert "sojourn chat talk.agent@" in await terminal.end()
 
 
 @pytest.mark.usefixtures("processes")
