@@ -40,7 +40,7 @@ async def site(served, temporal_address, tmp_path, unused_tcp_port, until):
         "SOJOURN_TASK_QUEUE": served.client.task_queue,
         "PYTHONPATH": str(SHOP.parent),
     }
-    words = ("-m", "uvicorn", "own_site:web", "--port", str(port), "--timeout-graceful-shutdown", "5")
+    words = ("-m", "uvicorn", "own_site:web", "--port", str(port), "--timeout-graceful-shutdown", "30")
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, cwd=tmp_path, env=env, stderr=asyncio.subprocess.PIPE
     )
