@@ -53,6 +53,9 @@ TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure
 just as the run was going on in a new execution.
 """
 
+_NOT_YET = ("AwaitNotOpen", "NotBound", "UnprocessedUpdate")
+"""The types of refusals that may pass; by the last one the server says that a worker completed its task without looking at the update."""
+
 Fields = dict[str, Any]
 """What an update takes; fields that are None or empty are left out."""
 
@@ -102,7 +105,7 @@ async def send(
             # An event stream shows a question before the run can accept its answer: by a few
             # milliseconds, or, when its worker was lost just then, until another worker has the run.
             deadline = deadline or time.monotonic() + 2.0
-            if refused in ("AwaitNotOpen", "NotBound") and time.monotonic() < deadline:
+            if refused in _NOT_YET and time.monotonic() < deadline:
                 await asyncio.sleep(0.05)
                 continue
             raise _refusal(error, refused, run_id) from error
