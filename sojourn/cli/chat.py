@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import signal
+import termios
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,22 @@ _PAUSE = 2.0
 
 class _CtrlC(Exception):  # noqa: N818 - no error: a key
     """Ctrl-C, while a line is being typed; a task that raises `KeyboardInterrupt` would end the program."""
+
+
+@contextlib.contextmanager
+def _without_end_key(terminal: int) -> Generator[None]:
+    """Let Ctrl-D be a key like others, also while no prompt reads it.
+
+    Between two prompts, and while a line is printed above one, the terminal would take it for the end of its input, and lose it.
+    """
+    before = termios.tcgetattr(terminal)
+    changed = [*before[:6], [*before[6]]]
+    changed[6][termios.VEOF] = b"\0"
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 class Chat:
@@ -76,9 +93,7 @@ class Chat:
         taking = asyncio.create_task(self._take_all())
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
         with patch_stdout(raw=True):
-            with (
-                editor.input.raw_mode()
-            ):  # between two prompts too: the terminal itself would take Ctrl-D, and lose it
+            with _without_end_key(editor.input.fileno()), editor.input.raw_mode():
                 while not self._is_over.is_set():
                     try:
                         self._lines.put_nowait((await self._read(editor)).strip())
