@@ -1,6 +1,6 @@
 # Every target sets the project up first. That needs make and Python 3.11 or newer, nothing else.
 PYTHON ?= python3
-# Processes of tests: they wait as often as they compute, and the rest more often. Each runs whole files, so that what a file's tests share is made once.
+# Processes of tests: they wait as often as they compute. Each runs whole files, so that what a file's tests share is made once.
 JOBS ?= 6
 BIN := .venv/bin
 READY := .venv/.ready

@@ -276,7 +276,7 @@ async def _screens_of_runs(folder: Path) -> dict[str, str]:
 
 
 async def _screens_of_talk(folder: Path) -> dict[str, str]:
-    """On a server of its own: the other runs register the contact that the conversation asks for."""
+    """Record the chat on a server of its own: other runs register the contact for which this one asks."""
     async with deployment(folder) as env:
         return {"show-talk": await talk(env)}
 

@@ -22,19 +22,20 @@ from temporalio.common import RawValue
 from temporalio.worker._workflow import _WorkflowWorker
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
+from sojourn.client.backoff import backoff
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
-from tests.layers import LAYERS, MISPLACED, is_quick, layer_of, watch, watched
+from tests.layers import LAYERS, MISPLACED, is_program_free, layer_of, watch, watched
 
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("busy")  # tests run in parallel: an example's duration says nothing
 
-gc.disable()  # collection makes many objects and drops few; `pytest_collection_finish` enables it
+gc.disable()  # collection makes many objects and drops few; `pytest_collection` enables it again
 
 lead_to_logging()  # before any test captures logs: a bound logger keeps the configuration it was bound with
 
@@ -48,7 +49,7 @@ os.environ["SOJOURN_MODEL"] = "off"  # the environment may have a provider's key
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--shuffle`: no test may depend on what another one leaves behind."""
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
-    parser.addoption("--rest", action="store_true", help="Do not read files of quick tests only.")
+    parser.addoption("--rest", action="store_true", help="Skip files whose tests start no program.")
 
 
 FIRST = ("durability", "deploy", "docs", "screens", "planners", "mcp", "models")
@@ -65,10 +66,19 @@ def pytest_configure(config: pytest.Config) -> None:
     watch()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Enable garbage collection after the tests are collected, also in the process that only distributes them."""
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not read files of quick tests only, if asked."""
+    """Skip files whose tests start no program, if asked."""
     named = collection_path.match("test_*.py") and config.getoption("--rest")
-    return True if named and is_quick(collection_path) else None
+    return True if named and is_program_free(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -113,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if layer_of(fixtures_of(item)) not in {"pure", "server"}
         and not item.get_closest_marker("essential")
-        and is_quick(item.path)
+        and is_program_free(item.path)
     ]
 
 
@@ -132,7 +142,6 @@ def pytest_collection_finish() -> None:
     """Exempt the collected tests, which are thousands, from every later garbage collection."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -295,15 +304,14 @@ def until() -> Callable[..., Awaitable[Any]]:
     """Wait until a condition, sync or async, is true, and return its value."""
 
     async def wait(condition: Callable[[], Any]) -> Any:
-        deadline, pause = time.monotonic() + PATIENCE, 0.01
+        deadline, delays = time.monotonic() + PATIENCE, backoff(0.1)
         while True:
             value = condition()
             value = await value if asyncio.iscoroutine(value) else value
             if value:
                 return value
             assert time.monotonic() < deadline, "the condition did not come true"
-            await asyncio.sleep(pause)
-            pause = min(1.5 * pause, 0.1)
+            await asyncio.sleep(next(delays))
 
     return wait
 

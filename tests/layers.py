@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LAYERS", "MISPLACED", "STARTS", "is_quick", "layer_of", "watch", "watched"]
+__all__ = ["LAYERS", "MISPLACED", "STARTS", "is_program_free", "layer_of", "watch", "watched"]
 
 LAYERS = {
     "pure": "needs no server, no other program and no browser",
@@ -21,7 +21,7 @@ LAYERS = {
     "campaign": "kills or counts programs for long",
 }
 
-_QUICK = {
+_PROGRAM_FREE = {
     "activities",
     "authoring",
     "client",
@@ -41,10 +41,10 @@ _QUICK = {
     "typing",
     "workflows",
 }
-"""Folders of tests most of which start no program: to read them takes longer than the others."""
+"""Folders of which `--rest` skips each file whose tests start no program; other folders have few such files."""
 
 MISPLACED: list[str] = []
-"""The collected tests that start programs, in files of which `is_quick` says otherwise."""
+"""The collected tests that start programs, in files that `is_program_free` lets `--rest` skip."""
 
 _TOLD_BY = {
     "campaigns": "campaign",
@@ -67,10 +67,10 @@ def layer_of(fixtures: Collection[str]) -> str:
     return next((layer for name, layer in _TOLD_BY.items() if name in fixtures), "pure")
 
 
-def is_quick(file: Path) -> bool:
-    """Whether a file of tests is of a quick folder, and does not say that a test starts programs."""
+def is_program_free(file: Path) -> bool:
+    """Whether a file is in one of these folders, and names no fixture of tests that start programs."""
     path = file.relative_to(Path(__file__).parent)
-    return path.parts[0] in _QUICK and not any(
+    return path.parts[0] in _PROGRAM_FREE and not any(
         name in file.read_text() for name in _TOLD_BY if name != "temporal_server"
     )
 

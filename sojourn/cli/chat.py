@@ -43,9 +43,9 @@ class _CtrlC(Exception):  # noqa: N818 - no error: a key
 
 @contextlib.contextmanager
 def _without_end_key(terminal: int) -> Generator[None]:
-    """Let Ctrl-D be a key like others, also while no prompt reads it.
+    """Turn off the terminal's own end-of-input key, so that Ctrl-D always reaches a prompt.
 
-    Between two prompts, and while a line is printed above one, the terminal would take it for the end of its input, and lose it.
+    The terminal handles keys itself between two prompts, and while a line is printed above one. It would consume Ctrl-D there.
     """
     before = termios.tcgetattr(terminal)
     changed = [*before[:6], [*before[6]]]
@@ -92,15 +92,14 @@ class Chat:
         editor: PromptSession[str] = PromptSession(history=_history(), interrupt_exception=_CtrlC)
         taking = asyncio.create_task(self._take_all())
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-        with patch_stdout(raw=True):
-            with _without_end_key(editor.input.fileno()), editor.input.raw_mode():
-                while not self._is_over.is_set():
-                    try:
-                        self._lines.put_nowait((await self._read(editor)).strip())
-                    except _CtrlC:
-                        self._interrupt()
-                    except EOFError:
-                        break
+        with patch_stdout(raw=True), _without_end_key(editor.input.fileno()):
+            while not self._is_over.is_set():
+                try:
+                    self._lines.put_nowait((await self._read(editor)).strip())
+                except _CtrlC:
+                    self._interrupt()
+                except EOFError:
+                    break
             self._lines.put_nowait(None)
             await taking
         for task in (self._following, self._interrupting):

@@ -45,7 +45,7 @@ class FailedCall:
         return call
 
     def feed(self, event: "Event") -> None:
-        """Take in an event; those of child runs are left out."""
+        """Add an event of the run, and ignore one of a child run."""
         if event.run_id != self._run_id:
             return
         if event.type == "run_started" and event.forked_from and not event.forked_from.at:
@@ -57,7 +57,10 @@ class FailedCall:
         self._has_failed = event.type == "run_failed" or (self._has_failed and event.type == "run_stream_end")
 
     async def line(self, client: "Client") -> str | None:
-        """The line below a run that failed at its last call, or that has this call from the run that it retries; else None."""
+        """Return the line to print below the run if it failed at its last call, else None.
+
+        A retry that has made no call of its own fails at the call of the run that it retries.
+        """
         found = self
         for _ in range(_MAX_ORIGINS):
             if not found._has_failed:

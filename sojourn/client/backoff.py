@@ -1,4 +1,4 @@
-"""Delays between two looks at something that is about to change: short at first, then longer."""
+"""Delays for polling: short at first, then longer."""
 
 import itertools
 from collections.abc import Iterator

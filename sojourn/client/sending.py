@@ -38,8 +38,10 @@ ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
 
 MAX_SENT_BYTES = 1_900_000
-"""Most bytes of what an update takes, as JSON. A run accepts at most 1,000,000 of messages or results; a server refuses more than
-2,000,000 as if it were busy, so that they would be sent again and again.
+"""Largest update, in bytes of JSON.
+
+A run accepts at most 1,000,000 bytes of messages or results. A server refuses more than 2,000,000 with the status of a busy
+server, so the SDK and this module would retry in vain.
 """
 
 ENDED = ("completed", "closing workflow")
@@ -54,7 +56,7 @@ just as the run was going on in a new execution.
 """
 
 _NOT_YET = ("AwaitNotOpen", "NotBound", "UnprocessedUpdate")
-"""The types of refusals that may pass; by the last one the server says that a worker completed its task without looking at the update."""
+"""Types of refusals that are retried. The server sends `UnprocessedUpdate` if a worker completed its task without the update."""
 
 Fields = dict[str, Any]
 """What an update takes; fields that are None or empty are left out."""

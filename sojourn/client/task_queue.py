@@ -51,10 +51,9 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
         if queues or (not patient and time.monotonic() > deadline):
             break
         await asyncio.sleep(next(delays))
+    # Its worker was stopped or killed a moment ago, as in a deploy: the run waits for the next one.
     if not queues and len(lately := _queues(await announced(client, lately=True), agent_id)) == 1:
-        return lately[
-            0
-        ]  # its worker was stopped or killed a moment ago, as in a deploy: the run waits for the next one
+        return lately[0]
     if len(queues) > 1:
         raise InvalidInput(
             f"agent_id: workers of several task queues serve {agent_id}: {', '.join(queues)}; "

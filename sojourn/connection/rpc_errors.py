@@ -14,6 +14,9 @@ __all__ = ["OutageRetry", "is_page_outdated", "translated", "unreadable"]
 LONGEST_OUTAGE = 60.0
 """Seconds without an answer before a restarting server counts as unavailable."""
 
+_TOO_LARGE = "received message larger than max"
+"""In the text of gRPC if a request is larger than 4 MB; its status is that of a busy server, and a retry does not help."""
+
 _AWAY = {
     RPCStatusCode.UNAVAILABLE,
     RPCStatusCode.DEADLINE_EXCEEDED,
@@ -73,7 +76,7 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
         return ServerUnavailable(
             f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
         )
-    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED and "larger than max" not in error.message:
+    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE not in error.message:
         return ServerUnavailable(
             f"the Temporal server is busy ({error.message[:200]}); try again in a moment", run_id=run_id
         )

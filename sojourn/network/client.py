@@ -70,7 +70,7 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
         options["timeout"] = httpx2.Timeout(
             connect=seconds.connect, read=seconds.read, write=seconds.write, pool=seconds.connect
         )
-    return httpx2.AsyncClient(**_trusting(options))
+    return httpx2.AsyncClient(**_with_tls_context(options))
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
@@ -81,11 +81,11 @@ def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
     """
     import httpx2  # noqa: PLC0415
 
-    return httpx2.AsyncHTTPTransport(**_trusting(options), retries=0)
+    return httpx2.AsyncHTTPTransport(**_with_tls_context(options), retries=0)
 
 
-def _trusting(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a client, with the TLS context that all clients share, unless they say otherwise."""
+def _with_tls_context(options: dict[str, Any]) -> dict[str, Any]:
+    """Add the shared TLS context, unless the options need one of their own."""
     if options.get("verify", True) is not True or options.get("cert") or options.get("http2"):
         return options
     return {**options, "verify": _tls_context(trust_env=options.get("trust_env", True))}
@@ -93,7 +93,10 @@ def _trusting(options: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _tls_context(*, trust_env: bool) -> "ssl.SSLContext":
-    """The default TLS context, made once: to read the system's certificates takes 20 ms, and a tool makes a client for each call."""
+    """Return the default TLS context, shared by all clients.
+
+    Reading the system's certificates takes 20 ms, and a tool may make a client for each call.
+    """
     import httpx2  # noqa: PLC0415
 
     return httpx2.create_ssl_context(trust_env=trust_env)

@@ -6,8 +6,8 @@ error: PyGILState_Release`. The result has been delivered by then, so a program 
 away meets this often on a busy machine. The SDK has nothing to wait for; but Python shows whether a thread
 that it did not start is inside Python code.
 
-Newer Pythons (3.14, and late versions of 3.13) never return to such a thread, instead of ending it. A runtime whose last reference
-goes while the interpreter ends waits for its threads, and so the process would never end.
+Python 3.14, and 3.13 at least since 3.13.5, suspend such a thread for ever instead of ending it. If the SDK's runtime is freed
+while the interpreter shuts down, it waits for its threads, and the process never ends.
 """
 
 import atexit
@@ -43,7 +43,7 @@ def _settle() -> None:
 
 
 def _keep_runtimes() -> None:
-    """Give each runtime of the SDK a reference that never goes, so that the end of the process ends its threads."""
+    """Leak each runtime of the SDK, so that Python never frees it; the end of the process ends its threads."""
     if runtimes := sys.modules.get("temporalio.runtime"):
         for each in gc.get_objects():
             if issubclass(type(each), runtimes.Runtime):

@@ -1,7 +1,7 @@
 """BucketStorage: payloads as objects of a bucket, by one of Temporal's drivers.
 
 Those drivers need an open client of the service, which belongs to one event loop. Here each operation opens a client of its
-own, in some 10 ms. So an app can be declared at import, any event loop can use its storage, and nothing is left to close.
+own, which takes up to 50 ms. So an app can be declared at import, any event loop can use its storage, and nothing is left to close.
 """
 
 from abc import abstractmethod

@@ -136,7 +136,7 @@ def _wait(process: int, limit: float) -> None:
         while not _is_over(process):
             if time.monotonic() >= until:
                 os.kill(process, signal.SIGINT)
-                until, limit = time.monotonic() + _GRACE, 0.0
+                until = time.monotonic() + _GRACE
                 while not _is_over(process) and time.monotonic() < until:
                     time.sleep(0.1)
                 return

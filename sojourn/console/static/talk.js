@@ -28,8 +28,8 @@
     sent.set(form, { id: id.value, said, text, mode: form.elements.mode?.value });
   }, true);
 
-  // The answer brings an emptied form; what was typed and chosen meanwhile stays. The form that it replaces may be one that nobody has sent:
-  // a message that waited for the answer to another one is answered after the form was replaced.
+  // Each answer replaces the form by an empty one. Keep what was typed and chosen meanwhile, also in a form that was never sent: if two
+  // messages are on their way, the second answer replaces the form that the first one brought.
   const main = document.querySelector(".talk-main");
   if (main) new MutationObserver((changes) => {
     for (const gone of changes.flatMap((change) => [...change.removedNodes])) {

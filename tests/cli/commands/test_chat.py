@@ -99,6 +99,21 @@ main()
 """
 """The command line, which begins each prompt a second late, as on a busy machine."""
 
+PRINTS_SLOWLY = """
+import time
+from prompt_toolkit.output.vt100 import Vt100_Output
+from sojourn.cli import main
+write = Vt100_Output.write_raw
+def write_late(self, text):
+    write(self, text)
+    if "= 1: hello" in text:
+        self.flush()
+        time.sleep(1)
+Vt100_Output.write_raw = write_late
+main()
+"""
+"""The command line, which takes a second to print an answer above its prompt."""
+
 
 class Desk:
     """An agent to talk with, and where commands find it."""
@@ -237,9 +252,10 @@ async def test_a_talk_is_taken_up_at_its_question(desk):
 
 
 @pytest.mark.usefixtures("processes")
-async def test_what_is_typed_between_two_prompts_counts(desk):
-    """Ctrl-D before a prompt has begun ends the talk, and a line before is sent."""
-    terminal = await desk.terminal(code=SLOWLY)
+@pytest.mark.parametrize("code", [SLOWLY, PRINTS_SLOWLY], ids=["between prompts", "below an answer"])
+async def test_what_is_typed_while_no_prompt_reads_counts(desk, code):
+    """Ctrl-D ends the talk, and a line before is sent, also between two prompts and while an answer is printed above one."""
+    terminal = await desk.terminal(code=code)
     terminal.type("hello\r")
     await terminal.shows("= 1: hello")
     terminal.type("\x04")
