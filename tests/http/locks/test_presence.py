@@ -6,6 +6,7 @@ import time
 import httpx2
 import pytest
 from fastapi import FastAPI, Request
+from joserfc.jwt import JWTClaimsRegistry
 
 from sojourn import Principal
 from sojourn.console.site import ConsoleSite
@@ -61,12 +62,14 @@ async def test_a_stream_ends_with_its_key(tmp_path, serve_web):
     await other
 
 
-async def test_a_stream_ends_with_its_token(issuer, serve_web):
+async def test_a_stream_ends_with_its_token(issuer, serve_web, monkeypatch):
     """One whose token expires is cut soon after; one whose token is good goes on, and asks the issuer for nothing more."""
+    clock = [int(time.time())]
+    monkeypatch.setattr(JWTClaimsRegistry, "now", property(lambda _: clock[-1]))
     client = await serve_web(auth=Oidc(issuer.url, "sojourn", leeway=0))
-    short = bearer(issuer.token(exp=int(time.time()) + 2))
+    short = bearer(issuer.token(exp=clock[0] + 60))
     other = asyncio.create_task(goes_on(client, bearer(issuer.token()), 3))
-    await cut(client, short)
+    assert await cut(client, short, after=8, then=lambda: clock.append(clock[0] + 61)) >= 8
     assert (await client.get("/events", headers=short)).status_code == 401
     await other
     assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
