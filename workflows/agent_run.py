@@ -40,7 +40,7 @@ from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
 from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.transcript import Packed, Segments, question_message
-from sojourn.core.safeguards.judge import SECOND_RULES, SafeguardState
+from sojourn.core.safeguards.judge import PATCHES, SafeguardState
 from sojourn.core.values.sizes import MAX_INLINE_BYTES
 from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
@@ -517,7 +517,7 @@ class AgentRun(RunQueries, MessageHandlers):
         """End a step: count its calls, judge the limits and pass the results on, in call order."""
         now = workflow.now()
         self._local_plans.settled(plan.dispatches, executed)
-        safeguards = self._judged(self._state.safeguards.settle(plan.calls, executed, now))
+        safeguards = self._judged(self._state.judged(plan.calls, executed, now))
         self._state = self._state.settled(plan, executed, safeguards, now)
         for call in plan.calls[len(executed) :]:
             refused = not_executed(call, plan.refused, self._state.limits)
@@ -527,9 +527,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @staticmethod
     def _judged(safeguards: SafeguardState) -> SafeguardState:
-        """The safeguards by the current rules; by version 1 where that decides otherwise and the history was made with it."""
-        if safeguards.is_judged_otherwise and not patched(SECOND_RULES):
-            return safeguards.by_first_rules()
+        """The safeguards by the current rules; by earlier ones where those decide otherwise and the history was made with them."""
+        for rules, (change, since) in PATCHES.items():
+            if safeguards.differs_by(rules) and not patched(change, since=since):
+                safeguards = safeguards.by(rules)
         return safeguards
 
     # Wait.

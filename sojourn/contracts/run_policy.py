@@ -64,8 +64,11 @@ class RunPolicy(Limits, Declaration):
     """Plans with calls in one user turn (ME-18 to ME-25)."""
     max_parallel_calls: PositiveInt = 32
     """Calls in flight at once."""
-    max_consecutive_failed_tool_calls: PositiveInt | None = 3
+    max_consecutive_failed_tool_calls: PositiveInt | None = 6
     """Consecutive steps in which every call failed before the planner gets its final turn; None means no limit."""
+    similar_errors: PositiveInt | None = 3
+    """Similar errors in a row before the planner gets its final turn (ME-4); so do twice as many of one class, without a success of any call between
+    them. None means no limit."""
     time_budget: PositiveDuration | None = None
     """Active time of the run and its child runs: planning and executing count, waits and pauses do not.
     Calls in flight when the budget is used up are cancelled and answered; None means no limit."""
@@ -112,6 +115,8 @@ class RunPolicyOverride(Declaration):
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = None
     """Consecutive steps in which every call failed."""
+    similar_errors: PositiveInt | None = None
+    """Similar errors in a row."""
     time_budget: PositiveDuration | None = None
     """Active time of the run and its child runs."""
     finalizer_grace: PositiveDuration | None = None

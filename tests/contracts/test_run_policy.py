@@ -51,6 +51,7 @@ PAIRS: dict[str, tuple[Any, ...]] = {
     "max_calls_per_step": (9, 2),
     "max_parallel_calls": (9, 2),
     "max_consecutive_failed_tool_calls": (9, 2),
+    "similar_errors": (9, 2),
     "time_budget": (HOUR, SECOND),
     "finalizer_grace": (HOUR, SECOND),
     "plan_timeout": (HOUR, SECOND),
@@ -224,9 +225,10 @@ def test_a_limit_that_no_run_can_keep_is_refused(subtests: pytest.Subtests) -> N
 
 
 def test_the_defaults_are_those_of_the_design() -> None:
-    """The defaults include 20 rounds a turn (ME-18), 64 calls a step, 32 at once, three failed steps, and no questions."""
+    """The defaults include 20 rounds a turn (ME-18), 64 calls a step, 32 at once, three similar errors, six failed steps, and no questions."""
     policy = RunPolicy()
     assert (policy.max_tool_rounds, policy.max_calls_per_step, policy.max_parallel_calls) == (20, 64, 32)
-    assert (policy.max_consecutive_failed_tool_calls, policy.max_tool_calls) == (3, None)
+    assert (policy.similar_errors, policy.max_consecutive_failed_tool_calls) == (3, 6)
+    assert policy.max_tool_calls is None
     assert (policy.plan_timeout, policy.tool_timeout) == (timedelta(minutes=10), timedelta(minutes=2))
     assert (policy.interrupts_allowed, policy.max_depth) == (False, 5)

@@ -89,7 +89,7 @@ def test_the_policy_field_by_field(rows):
     for name, cells in fields.items():
         assert cells[1] == shown(getattr(RunPolicy(), name)), name
     reasons = {word for cells in table for word in re.findall(r"`(\w+)`", cells[3])}
-    assert reasons | {"history"} == set(_ENDINGS)  # `history` is the server's limit
+    assert reasons | {"history"} == {*_ENDINGS, RETRIES_STOPPED}  # `history` is the server's limit
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,11 @@ def test_the_policy_field_by_field(rows):
     [
         ("level:a level:b level:c", RunPolicyOverride(max_tool_calls=2), "max_tool_calls"),
         ("level:a level:b level:c", RunPolicyOverride(max_tool_rounds=2), "max_tool_rounds"),
-        ("start:old drain:x start:old level:a", RunPolicyOverride(), "failure_streak"),
+        (
+            "start:old drain:x start:old level:a",
+            RunPolicyOverride(max_consecutive_failed_tool_calls=3),
+            "failure_streak",
+        ),
         ("start:old start:old start:old level:a", RunPolicyOverride(), "retries_stopped"),
         ("level:a level:b", RunPolicyOverride(max_tokens=10), "max_tokens"),
         ("level:a level:b", RunPolicyOverride(max_cost=0.01), "max_cost"),
@@ -305,7 +309,10 @@ def test_the_rule_can_be_tried_without_a_tool(quarry):
     assert stopped.dump()["should_stop"] is True
     assert not quarry.strikes("timed out", "Permission denied", "timed out", "timed out").should_stop
     assert not quarry.strikes("north is stuck", "south is away", "west is dry").should_stop
-    assert quarry.strikes(*["pump 4711 is stuck", "pump 4712 is stuck", "pump 4713 is stuck"]).should_stop
+    assert not quarry.strikes("pump 4711 is stuck", "pump 4712 is stuck", "pump 4713 is stuck").should_stop
+    assert quarry.strikes(*["pump 4711 is stuck"] * 3).should_stop
+    away = [f"https://{pump}.example.org: timed out" for pump in "abcdef"]
+    assert (quarry.strikes(*away[:5]).should_stop, quarry.strikes(*away).should_stop) == (False, True)
     assert len(quarry.strikes(*["timed out"] * 15).entries) == MAX_ENTRIES == 10
     reset = stopped.reset()
     assert (reset.should_stop, reset.entries) == (False, ())

@@ -195,8 +195,8 @@ async def test_many_turns_of_two_rounds_give_no_notice(serve):
     ],
 )
 async def test_three_steps_of_failures_in_a_row_are_the_last(serve, traces, plans, reason):
-    """Three steps in a row in which every call failed end the run; a success in a step starts the count again."""
-    run, out = await finish(serve, Calls(*plans))
+    """As many steps in a row in which every call failed as the policy has end the run; a success in a step starts the count again."""
+    run, out = await finish(serve, Calls(*plans), RunPolicy(max_consecutive_failed_tool_calls=3))
     assert (out.text, out.reason) == (reason, reason)
     await traces(run).check()
 

@@ -268,6 +268,7 @@ _NAMES = {
     "max_calls_per_step": "Calls of one plan",
     "max_parallel_calls": "Calls at once",
     "max_consecutive_failed_tool_calls": "Steps in a row in which all calls fail",
+    "similar_errors": "Similar errors in a row",
     "time_budget": "Active time",
     "plan_timeout": "Time of one plan",
     "tool_timeout": "Time of one call",

@@ -99,6 +99,8 @@ class Fold:
         """Whether the first execution has started: those that continue it bring no state."""
         self._is_moving = False
         """Whether the last plan reached only workers without the run's agent, and is scheduled anew."""
+        self._version = 0
+        """The version of the code that began the run; 0 for code that told none."""
         self._sleep: PlanOutcome | None = None
         self._failure: str | None = None
         self._now: datetime | None = None
@@ -314,7 +316,8 @@ class Fold:
     def _plan_begun(self, task: PlanTask) -> None:
         """Take over the state in which the run began a plan; where it differs from the record, the record wins."""
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
-        self._step.judge(is_stopped=is_stopped)
+        self._version = task.version or self._version
+        self._step.judge(is_stopped=is_stopped, from_first=not self._version)
         state = self._fold.state.planning()
         if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
             state = state.limited(task.finalize)

@@ -499,20 +499,22 @@ class StepFold:
         state = changed(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
         self._changes = changes_by(state.memory, executed)
-        safeguards = state.safeguards.settle(self._plan.calls, executed, record.time)
+        safeguards = state.judged(self._plan.calls, executed, record.time)
         self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 
-    def judge(self, *, is_stopped: bool) -> None:
+    def judge(self, *, is_stopped: bool, from_first: bool) -> None:
         """Judge the last step again by the version of the rules that the run used, which the next plan shows.
 
         Args:
             is_stopped: Whether a safeguard made that plan the last.
+            from_first: Whether the run's code may have known only version 1 of the rules.
         """
         safeguards = self._fold.state.safeguards
-        if self._unsettled and safeguards.is_judged_otherwise and safeguards.stops != is_stopped:
+        if self._unsettled and any(map(safeguards.differs_by, (1, 2))):
             state, executed, now = self._unsettled
-            judged = state.safeguards.settle(self._plan.calls, executed, now).by_first_rules()
-            self._fold.state = state.settled(self._plan, executed, judged, now)
+            judged = safeguards.where_stopped(is_stopped=is_stopped, from_first=from_first)
+            if judged.rules != safeguards.rules:
+                self._fold.state = state.settled(self._plan, executed, judged, now)
         self._unsettled = None
 
     # Cut short.

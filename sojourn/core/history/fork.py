@@ -288,7 +288,7 @@ def _settled(
     active = ActiveTime(budget=step.state.active.budget)
     state = _unsettled(step.state, step, replaced, effects)
     state = changed(state, limit=None, active=active, totals=RunTotals())
-    safeguards = state.safeguards.settle(step.plan.calls, executed, now)
+    safeguards = state.judged(step.plan.calls, executed, now)
     return state.settled(step.plan, executed, safeguards, now)
 
 

@@ -388,6 +388,12 @@ class RunState:
             del calls[next(iter(calls))]
         return changed(self, calls=calls)
 
+    def judged(
+        self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], now: datetime
+    ) -> SafeguardState:
+        """The safeguards after a step, by the number of similar errors that the run's policy allows."""
+        return self.safeguards.settle(calls, executed, now, similar_errors=self.policy.similar_errors)
+
     def settled(
         self, plan: PlanOutcome, executed: Sequence[ToolResult], safeguards: SafeguardState, now: datetime
     ) -> "RunState":
@@ -455,7 +461,7 @@ class RunState:
         """End a sleep; a notice in the transcript tells the planner."""
         seconds = f"{seconds_of(duration)} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
-        state = changed(self, new=(Message.system(text),))
+        state = changed(self, new=(Message.system(text),), safeguards=self.safeguards.after_wait())
         return state.limited(state.time_is_up) if state.active.is_used_up(now) else state
 
     def waiting(self) -> "RunState":

@@ -25,8 +25,8 @@ __all__ = [
     "match_class",
 ]
 
-RULES = 2
-"""The current version of the rules; a run that was judged by version 1, with another outcome than now, stays with it."""
+RULES = 3
+"""The current version of the rules; a run that was judged by an earlier one, with another outcome than now, stays with it."""
 
 MAX_READ = 4_000
 """Characters of a message that are compared."""
@@ -50,8 +50,11 @@ class ErrorClass:
     """Further patterns, which version 1 of the rules did not have."""
     reasons: tuple[str, ...] = ()
     """Values of `RetryReason` that decide before any text."""
-    alike_by: Literal["class", "message", "fields"] = "class"
-    """What makes two errors of the class similar: the class alone, or the tool with its message or its fields."""
+    alike_by: Literal["class", "target", "message", "fields"] = "class"
+    """What makes two errors of the class similar: the class alone, or the tool with its target, its message or its fields.
+
+    A target is what the message shows of it, a path or a host, else the arguments. Before version 3, the class alone decided there too.
+    """
     matchers: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False, repr=False, compare=False)
     """All patterns as one, for whole words: by version 1 of the rules, and by the current version."""
 
@@ -157,6 +160,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
             "eacces|eperm",
             "permissionerror",
         ),
+        alike_by="target",
     ),
     ErrorClass(
         "resource_error",
@@ -219,6 +223,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
             rf"(?:file|directory|folder){_GAP}(?:not found|does(?: not|n't) exist)",
             rf"{_CANNOT} (?:open|read|find) (?:the |a |any )?(?:[\w-]{{1,20}} )?(?:file|directory|folder)",
         ),
+        alike_by="target",
     ),
     ErrorClass(
         "network_error",
@@ -251,6 +256,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
         ),
         later=("rate[- ]?limit(?:s|ing|error)?", "throttl(?:ed|ing)"),
         reasons=(RetryReason.TIMEOUT, RetryReason.RATE_LIMITED),
+        alike_by="target",
     ),
     ErrorClass(
         "contract_error",

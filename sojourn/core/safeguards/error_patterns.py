@@ -3,16 +3,19 @@
 Frozen state of one run and pure transitions, so that two runs share
 nothing, a replay counts the same, and any error can be tried without running a tool. The class
 of an error decides what counts as the same: a missing font is a missing font
-whichever tool reports it, but two errors of no known class are similar only word for word.
+whichever tool reports it, but another file, another host or another day is progress, and two errors of no known
+class are similar only word for word, or for the same arguments.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sojourn.core.safeguards.error_classes import MAX_READ, RULES, class_named, match_class
+from sojourn.core.safeguards.targets import target_of
 from sojourn.core.values.text import MAX_NAME, plain
 
 __all__ = ["MAX_ENTRIES", "STRIKES", "CallOutcome", "ErrorEntry", "ErrorPatterns"]
@@ -21,7 +24,12 @@ MAX_ENTRIES = 10
 """Errors kept (ME-6)."""
 
 STRIKES = 3
-"""Similar errors in a row that stop the retrying (ME-4)."""
+"""Similar errors in a row that stop the retrying, unless the policy says otherwise (ME-4)."""
+
+OF_ONE_CLASS = 2
+"""So many times more errors of one class, similar or not, stop it when no call has succeeded between them."""
+
+_SHOWN_ERRORS = 3
 
 _MAX_MESSAGE = 500
 _MAX_TOOL = 200
@@ -51,6 +59,12 @@ class CallOutcome:
     """The `RetryReason` of the hint, when there is one."""
     fields: tuple[str, ...] = ()
     """The fields of the hint's issues."""
+    faults: tuple[str, ...] = ()
+    """What is wrong in each of those fields: the issue's constraint."""
+    arguments: str = ""
+    """A hash of the arguments; empty where they are not known."""
+    retry_after: timedelta | None = None
+    """How long to wait before the same call can succeed, as the hint says."""
 
     @property
     def failed(self) -> bool:
@@ -71,11 +85,13 @@ class ErrorEntry:
     at: datetime | None
     """When the run received the error."""
     fingerprint: str = ""
-    """Where the class alone does not distinguish errors: the message without numbers, ids, paths and
-    quoted values, or the fields.
-    """
+    """Where the class alone does not distinguish errors: the paths or hosts, the message, or the fields and what is wrong in them."""
     matched: str = ""
     """The words or the reason that decided the class (ME-15)."""
+    arguments: str = ""
+    """A hash of the call's arguments; empty where they are not known."""
+    retry_at: datetime | None = None
+    """When the same call could succeed, as its hint said; a later try is polling."""
 
     @classmethod
     def of(cls, outcome: CallOutcome, at: datetime | None, rules: int = RULES) -> "ErrorEntry":
@@ -88,17 +104,26 @@ class ErrorEntry:
             tool=plain(outcome.tool, _MAX_TOOL),
             category=category,
             at=at,
-            fingerprint=_fingerprint(category, message, outcome.fields),
+            fingerprint=_fingerprint(category, message, outcome, rules),
             matched=matched,
+            arguments=outcome.arguments,
+            retry_at=at + outcome.retry_after if at and outcome.retry_after else None,
         )
 
-    def similar_to(self, other: "ErrorEntry") -> bool:
-        """Whether two errors are similar: of one class and, where the class requires it, with equal details."""
+    def similar_to(self, other: "ErrorEntry", rules: int = RULES) -> bool:
+        """Whether two errors are similar: of one class and, where the class requires it, of one tool with equal details."""
         if self.category != other.category:
             return False
-        if class_named(self.category).alike_by == "class":
+        alike_by = _alike_by(self.category, rules)
+        if alike_by == "class":
             return True
-        return self.tool == other.tool and self.fingerprint == other.fingerprint
+        if self.tool != other.tool:
+            return False
+        if rules > 2 and self.arguments and self.arguments == other.arguments:
+            return True
+        if alike_by == "target" and not self.fingerprint:  # then the arguments are the target
+            return not (self.arguments or other.arguments or other.fingerprint)
+        return self.fingerprint == other.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +133,17 @@ class ErrorPatterns:
     entries: tuple[ErrorEntry, ...] = ()
     """The last ten errors, oldest first (ME-6)."""
     count: int = 0
-    """Similar errors in a row, the last entry included; 0 once the tool that failed last succeeds."""
+    """Similar errors in a row, the last entry included; 0 after a success that clears them."""
     strikes: tuple[ErrorEntry, ...] = ()
     """The similar errors that stopped the retrying, kept from then on; empty before."""
     rules: int = RULES
-    """The version of the rules that classify messages."""
+    """The version of the rules."""
+    in_row: int = 0
+    """Errors in a row of the last entry's class, similar or not, without a success of any tool between them."""
 
     @property
     def should_stop(self) -> bool:
-        """Whether to stop retrying: true from the third similar error on, until `reset` (ME-4)."""
+        """Whether to stop retrying: true from the third similar error on, or the sixth of one class, until `reset` (ME-4)."""
         return bool(self.strikes)
 
     def record(
@@ -140,12 +167,29 @@ class ErrorPatterns:
         return _after(self, ErrorEntry.of(CallOutcome(tool, message, reason, tuple(fields)), at, self.rules))
 
     def succeeded(self, tool: str) -> "ErrorPatterns":
-        """The state after a success: a success of the tool that failed last resets the count, any other changes nothing."""
-        if not self.count or self.entries[-1].tool != tool:
-            return self
-        return replace(self, count=0)
+        """The state after a success of a tool, which clears the count.
 
-    def record_step(self, outcomes: Iterable[CallOutcome], at: datetime | None) -> "ErrorPatterns":
+        Where the environment lacks something, as a font, only the tool that failed last shows by a success that it is there.
+        """
+        if not (self.count or self.in_row):
+            return self
+        last = self.entries[-1]
+        clears = last.tool == tool or (self.rules > 2 and _alike_by(last.category, self.rules) != "class")
+        count, in_row = 0 if clears else self.count, 0 if self.rules > 2 else self.in_row
+        return (
+            self
+            if (count, in_row) == (self.count, self.in_row)
+            else replace(self, count=count, in_row=in_row)
+        )
+
+    def record_step(
+        self,
+        outcomes: Iterable[CallOutcome],
+        at: datetime | None,
+        *,
+        limit: int | None = STRIKES,
+        waited: bool = False,
+    ) -> "ErrorPatterns":
         """The state after a whole step.
 
         Outcomes are taken in call order, not in order of arrival. Each tool counts once for each
@@ -155,6 +199,8 @@ class ErrorPatterns:
         Args:
             outcomes: One for each executed call, in call order.
             at: When the step was settled.
+            limit: Similar errors in a row that stop the retrying; None for no limit.
+            waited: Whether the planner waited before the step, so that an error like the last one is polling and does not count.
         """
         patterns, counted = self, set[tuple[str, str]]()
         for outcome in outcomes:
@@ -164,8 +210,12 @@ class ErrorPatterns:
             entry = ErrorEntry.of(outcome, at, self.rules)
             if (entry.tool, entry.category) not in counted:
                 counted.add((entry.tool, entry.category))
-                patterns = _after(patterns, entry)
+                patterns = _after(patterns, entry, limit, waited=waited)
         return patterns
+
+    def new_turn(self) -> "ErrorPatterns":
+        """The state after a person's message: similar errors go on counting, errors of one class that differ begin anew."""
+        return replace(self, in_row=0) if self.in_row else self
 
     def reset(self) -> "ErrorPatterns":
         """An empty state, for a conversation that starts again or is rewound by hand (ME-10)."""
@@ -177,7 +227,8 @@ class ErrorPatterns:
             return ""
         row = class_named(self.strikes[-1].category)
         tools = list(dict.fromkeys(plain(entry.tool, MAX_NAME) for entry in self.strikes))
-        messages = [plain(entry.message, _MAX_SHOWN) or "(no message)" for entry in self.strikes]
+        last = self.strikes[-_SHOWN_ERRORS:]
+        messages = [plain(entry.message, _MAX_SHOWN) or "(no message)" for entry in last]
         count = len(self.strikes)
         failed = (
             f"{_listed(tools)} failed {count} times in a row"
@@ -206,20 +257,55 @@ class ErrorPatterns:
         }
 
 
-def _after(patterns: ErrorPatterns, entry: ErrorEntry) -> ErrorPatterns:
-    is_similar = patterns.count > 0 and entry.similar_to(patterns.entries[-1])
+def _after(
+    patterns: ErrorPatterns, entry: ErrorEntry, limit: int | None = STRIKES, *, waited: bool = False
+) -> ErrorPatterns:
+    last = patterns.entries[-1] if patterns.entries else None
+    is_similar = patterns.count > 0 and last is not None and entry.similar_to(last, patterns.rules)
     count = patterns.count + 1 if is_similar else 1
+    in_row = patterns.in_row + 1 if last and patterns.in_row and last.category == entry.category else 1
+    if patterns.rules > 2 and is_similar and last and (waited or _is_due(last, entry)):
+        count, in_row = patterns.count, patterns.in_row
     entries = (*patterns.entries[1 - MAX_ENTRIES :], entry)
-    stops = count == STRIKES and not patterns.strikes
-    strikes = entries[-STRIKES:] if stops else patterns.strikes
-    return replace(patterns, entries=entries, count=count, strikes=strikes)
+    strikes = patterns.strikes
+    if patterns.rules <= 2:
+        strikes = strikes or (entries[-STRIKES:] if count == STRIKES else ())
+    elif limit is not None and not strikes:
+        reached = count if count >= limit else in_row if in_row >= OF_ONE_CLASS * limit else 0
+        strikes = entries[-reached:] if reached else ()
+    return replace(patterns, entries=entries, count=count, strikes=strikes, in_row=in_row)
 
 
-def _fingerprint(category: str, message: str, fields: Sequence[str]) -> str:
+def _is_due(last: ErrorEntry, entry: ErrorEntry) -> bool:
+    """Whether a call was tried again when its hint had said."""
+    return last.retry_at is not None and entry.at is not None and entry.at >= last.retry_at
+
+
+def _alike_by(category: str, rules: int) -> str:
+    """What makes two errors of a class similar, by a version of the rules."""
     alike_by = class_named(category).alike_by
-    if alike_by == "class":
-        return ""
-    text = ", ".join(sorted(set(fields))) if alike_by == "fields" else _VARYING.sub("#", message.lower())
+    return "class" if alike_by == "target" and rules <= 2 else alike_by
+
+
+def _fingerprint(category: str, message: str, outcome: CallOutcome, rules: int) -> str:
+    match _alike_by(category, rules):
+        case "target":
+            return target_of(category, message)
+        case "fields" if rules > 2 and outcome.faults:
+            text = ", ".join(
+                sorted({" ".join(pair) for pair in zip(outcome.fields, outcome.faults, strict=False)})
+            )
+        case "fields":
+            text = ", ".join(sorted(set(outcome.fields)))
+        case "message" if rules > 2:
+            text = message.strip()
+        case "message":
+            text = _VARYING.sub("#", message.lower())
+        case _:
+            return ""
+    if rules > 2 and len(text) > _MAX_FINGERPRINT:
+        digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+        return f"{plain(text, _MAX_FINGERPRINT)} {digest}"
     return plain(text, _MAX_FINGERPRINT)
 
 

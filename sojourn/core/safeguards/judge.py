@@ -1,12 +1,12 @@
 """The safeguards of a run: repeated failures and loops, judged once a step, in call order (ME-1 to ME-10).
 
-A run that was judged by version 1 of the rules stays with it, so that its history replays. The state by both
-versions is kept; a patch is asked for and recorded only where their verdicts differ.
+A run that was judged by an earlier version of the rules stays with it, so that its history replays. The state by each
+version is kept; a patch is asked for and recorded only where their verdicts differ.
 """
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sojourn.contracts.plan import Finalize
@@ -14,18 +14,20 @@ from sojourn.contracts.run import Safeguards
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.safeguards.error_classes import RULES
-from sojourn.core.safeguards.error_patterns import CallOutcome, ErrorPatterns
+from sojourn.core.safeguards.error_patterns import STRIKES, CallOutcome, ErrorPatterns
 from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.wire import encode
 
-__all__ = ["RETRIES_STOPPED", "SECOND_RULES", "SafeguardState", "was_tried"]
+__all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "was_tried"]
 
 RETRIES_STOPPED = "retries_stopped"
 """The reason of a final turn that a safeguard demands."""
 
-SECOND_RULES = "safeguards-2"
-"""The patch that a history records where the versions of the rules differ and the current one is used."""
+PATCHES = {2: ("safeguards-3", 5), 1: ("safeguards-2", 1)}
+"""By an earlier version of the rules: the patch that a history records where that one would decide otherwise and a later one is used, and the version of
+the workflow's code that needs none.
+"""
 
 _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
 
@@ -34,49 +36,95 @@ _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what 
 class SafeguardState:
     """What the safeguards have recorded of a run."""
 
-    patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
-    """Similar errors in a row."""
+    patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=2))
+    """Similar errors in a row, by version 2 of the rules."""
     first_patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=1))
     """Similar errors in a row, by version 1 of the rules."""
     calls: ToolCalls = field(default_factory=ToolCalls)
     """The last steps, for loops."""
     rules: int = RULES
     """The version of the rules that judges this run."""
+    third_patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
+    """Similar errors in a row, by version 3 of the rules."""
+    waited: bool = False
+    """Whether the planner has waited since the last step, so that a further try is polling."""
+
+    def __post_init__(self) -> None:
+        """Name the version of errors that an execution wrote whose newest version was 2."""
+        if self.patterns.rules != 2:
+            object.__setattr__(self, "patterns", replace(self.patterns, rules=2))
 
     def settle(
-        self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], at: datetime | None
+        self,
+        calls: Sequence[ToolRequest],
+        executed: Sequence[ToolResult],
+        at: datetime | None,
+        *,
+        similar_errors: int | None = STRIKES,
     ) -> "SafeguardState":
-        """The state after a step, from the results of its admitted calls."""
-        patterns, first = self.patterns, self.first_patterns
-        if patterns.count or first.count or any(result.error for result in executed):
-            outcomes = [_outcome(result) for result in executed if was_tried(result)]
-            patterns, first = patterns.record_step(outcomes, at), first.record_step(outcomes, at)
+        """The state after a step, from the results of its admitted calls.
+
+        Args:
+            calls: The calls of the plan.
+            executed: The results of those that were admitted, in call order.
+            at: When the step was settled.
+            similar_errors: Similar errors in a row that stop the retrying; None for no limit.
+        """
+        first, second, third = self.first_patterns, self.patterns, self.third_patterns
+        fails = any(result.error for result in executed)
+        if fails or first.count or second.count or third.count or third.in_row:
+            outcomes = [
+                _outcome(call, result)
+                for call, result in zip(calls, executed, strict=False)
+                if was_tried(result)
+            ]
+            first, second = first.record_step(outcomes, at), second.record_step(outcomes, at)
+            third = third.record_step(outcomes, at, limit=similar_errors, waited=self.waited)
         past = [_past(call, result) for call, result in zip(calls, executed, strict=False)]
-        return SafeguardState(patterns, first, self.calls.record_step(past), self.rules)
+        return SafeguardState(second, first, self.calls.record_step(past), self.rules, third)
+
+    def after_wait(self) -> "SafeguardState":
+        """The state after the planner has waited: an error like the last one, in the next step, is polling."""
+        return changed(self, waited=True)
 
     def new_turn(self) -> "SafeguardState":
-        """The state after a person's message: repeating a step for a new request is not a loop (ME-25)."""
-        return changed(self, calls=ToolCalls())
+        """The state after a person's message: repeating a step for a new request is not a loop (ME-25), and different errors are not one trouble."""
+        return changed(self, calls=ToolCalls(), third_patterns=self.third_patterns.new_turn())
 
     def after_stop(self) -> "SafeguardState":
         """The state in which the next turn of a conversation begins: errors that have stopped a turn, and were told, do not stop the next one."""
         if not self.stops:
             return self
-        return changed(self, patterns=self.patterns.reset(), first_patterns=self.first_patterns.reset())
+        return changed(
+            self,
+            patterns=self.patterns.reset(),
+            first_patterns=self.first_patterns.reset(),
+            third_patterns=self.third_patterns.reset(),
+        )
 
     @property
     def stops(self) -> bool:
         """Whether retrying has to stop."""
         return self._stops(self.rules)
 
-    @property
-    def is_judged_otherwise(self) -> bool:
-        """Whether version 1 of the rules gives another verdict."""
-        return self.rules > 1 and self._stops(1) != self._stops(RULES)
+    def differs_by(self, rules: int) -> bool:
+        """Whether an earlier version of the rules gives another verdict."""
+        return rules < self.rules and self._stops(rules) != self.stops
 
-    def by_first_rules(self) -> "SafeguardState":
-        """The state judged by version 1 of the rules."""
-        return changed(self, rules=1)
+    def by(self, rules: int) -> "SafeguardState":
+        """The state judged by an earlier version of the rules."""
+        return changed(self, rules=rules)
+
+    def where_stopped(self, *, is_stopped: bool, from_first: bool) -> "SafeguardState":
+        """The state judged by the version of the rules that a run must have used, given its verdict.
+
+        Args:
+            is_stopped: The verdict.
+            from_first: Whether the run's code may have known only version 1 of the rules.
+        """
+        order = (3, 2) if not from_first or self._stops(2) == is_stopped else (1, 3)
+        rules = (each for each in order if each <= self.rules and self._stops(each) == is_stopped)
+        return self.by(next(rules, self.rules))
 
     def finalize(self) -> Finalize | None:
         """Why the next turn must be the last, with next steps for a person (ME-5, ME-9); None while retrying may go on."""
@@ -111,25 +159,34 @@ class SafeguardState:
         return self._patterns(rules).should_stop or self._loop(rules) is not None
 
     def _patterns(self, rules: int) -> ErrorPatterns:
-        return self.patterns if rules > 1 else self.first_patterns
+        return (self.first_patterns, self.patterns, self.third_patterns)[rules - 1]
 
     def _loop(self, rules: int) -> str | None:
         return self.calls.loop() if rules > 1 else self.calls.loop_of_calls()
 
 
 def _past(call: ToolRequest, result: ToolResult) -> PastCall:
-    arguments = call.raw if call.raw is not None else call.payload
     outcome = [result.result, result.error]
-    return PastCall(call.name, _digest(arguments), _digest(outcome), result.error is not None)
+    return PastCall(call.name, _digest(_arguments(call)), _digest(outcome), result.error is not None)
 
 
-def _outcome(result: ToolResult) -> CallOutcome:
+def _arguments(call: ToolRequest) -> object:
+    return call.raw if call.raw is not None else call.payload
+
+
+def _outcome(call: ToolRequest, result: ToolResult) -> CallOutcome:
+    if result.error is None:
+        return CallOutcome(tool=result.name)
     hint = result.retry_hint
+    issues = hint.issues if hint else []
     return CallOutcome(
         tool=result.name,
-        error=result.error.message if result.error else None,
+        error=result.error.message,
         reason=hint.reason if hint else None,
-        fields=tuple(issue.field for issue in hint.issues) if hint else (),
+        fields=tuple(issue.field for issue in issues),
+        faults=tuple(issue.constraint for issue in issues),
+        arguments=_digest(_arguments(call)),
+        retry_after=hint.retry_after if hint else None,
     )
 
 

@@ -79,7 +79,7 @@ def test_caps_are_never_negative() -> None:
     """Caps are the limits minus the totals, at least zero; without a limit the cap is None."""
     policy = RunPolicy(max_tool_calls=3, max_tool_rounds=2, time_budget=SECOND, max_tokens=5, max_cost=0.5)
     assert caps_left(policy, RunTotals()) == Caps(
-        tool_calls=3, rounds=2, failed_steps=3, time=SECOND, tokens=5, cost=0.5
+        tool_calls=3, rounds=2, failed_steps=6, time=SECOND, tokens=5, cost=0.5
     )
     usage = Usage(input_tokens=9, cost=1.0)
     counts = RunTotals(children_count=5, turn_rounds=9, failed_steps=7, usage=usage)
@@ -148,13 +148,13 @@ def test_a_limit_of_one_plan_does_not_end_the_run(refused: str | None) -> None:
     assert exhausted(RunPolicy(), RunTotals(), refused) is None
 
 
-def test_three_failed_steps_make_the_next_turn_the_last() -> None:
-    """After three failed steps the next turn is the last (ME-4), unless the policy has no such limit."""
-    assert exhausted(RunPolicy(), RunTotals(failed_steps=2), None) is None
-    finalize = exhausted(RunPolicy(), RunTotals(failed_steps=3), None)
+def test_six_failed_steps_make_the_next_turn_the_last() -> None:
+    """After six failed steps the next turn is the last, unless the policy has another limit, or none."""
+    assert exhausted(RunPolicy(), RunTotals(failed_steps=5), None) is None
+    finalize = exhausted(RunPolicy(), RunTotals(failed_steps=6), None)
     assert finalize is not None
     assert finalize.reason == "failure_streak"
-    assert finalize.message == "Every call of the last 3 steps failed."
+    assert finalize.message == "Every call of the last 6 steps failed."
     first = exhausted(RunPolicy(max_consecutive_failed_tool_calls=1), RunTotals(failed_steps=1), None)
     assert first is not None
     assert first.message == "Every call of the last step failed."
@@ -203,7 +203,7 @@ def test_missing_fields_end_the_run_where_the_policy_says_so(policy, results: li
 def test_the_limit_that_refused_a_call_is_the_first_reason() -> None:
     """Of several reached limits, the one that refused a call comes first, then tokens, cost, failures and missing fields."""
     policy = RunPolicy(max_tokens=0, max_cost=0, on_missing_fields="finalize")
-    counts = RunTotals(failed_steps=3)
+    counts = RunTotals(failed_steps=6)
     reasons = []
     for refused, changes in (
         ("max_tool_calls", {}),

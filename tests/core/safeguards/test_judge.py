@@ -1,15 +1,17 @@
 """Safeguards: repeated failures and loops of a run, judged once a step (ME-1 to ME-10, ME-15, ME-25)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import TypeAdapter
 
 from sojourn import FieldIssue, RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn.core.safeguards.error_patterns import ErrorPatterns
 from sojourn.core.safeguards.judge import SafeguardState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CALL = ToolRequest(name="a.b.c", payload={"x": 1})
-REFUSED = "Connection refused"
+REFUSED = "Connection refused by db.example.org"
 
 
 def call(n: int = 0, name: str = "a.b.c") -> ToolRequest:
@@ -53,12 +55,13 @@ def test_a_new_run_is_not_stopped() -> None:
 
 def test_three_similar_errors_stop_the_retrying() -> None:
     """The third similar error gives a notice with suggestions for a person and the instruction to answer (ME-4, ME-5, ME-9)."""
-    assert after([bad()], [bad("Network is unreachable")]).finalize() is None
-    stopped = after([bad()], [bad("Network is unreachable")], [bad("timed out")]).finalize()
+    away, late = bad("db.example.org is unreachable: no route to host"), bad("db.example.org:5432 timed out")
+    assert after([bad()], [away]).finalize() is None
+    stopped = repeated([bad(), away, late]).finalize()
     assert stopped is not None
     assert stopped.reason == "retries_stopped"
     assert "`a.b.c` failed 3 times in a row" in stopped.message
-    assert stopped.message.splitlines()[-1] == "- timed out"
+    assert stopped.message.splitlines()[-1] == "- db.example.org:5432 timed out"
     assert stopped.instruction.startswith("Do not try again.")
     assert stopped.notice == f"{stopped.message}\n{stopped.instruction}"
 
@@ -141,28 +144,124 @@ def test_a_step_with_a_new_result_is_no_repetition() -> None:
         assert guards.finalize() is None
 
 
-def test_another_error_of_the_same_call_is_no_repetition() -> None:
-    """A call that fails with a different error each time is no loop."""
-    words = ["the pump is stuck", "no oil", "the valve leaks", "it is dark", "somebody sings", "a bird"]
-    assert repeated([bad(each) for each in words]).finalize() is None
-    assert repeated([bad(words[0], code="denied")] * 5).finalize() is not None
+def test_the_same_call_is_a_strike_whatever_it_says() -> None:
+    """Three errors of one class for the same arguments stop the retrying; they are no loop, which needs equal results."""
+    words = ["the pump is stuck", "no oil", "the valve leaks"]
+    stopped = repeated([bad(each) for each in words])
+    assert stopped.finalize() is not None
+    assert stopped.shown().loop is None
+    assert repeated([bad(words[0], code="denied")] * 5).shown().loop is not None
 
 
-def test_a_run_judged_by_version_1_of_the_rules_stays_with_it() -> None:
-    """In version 1, equal calls of one plan were a loop, and a missing file was a generic error."""
+HEALTHY = {
+    "three files": [[bad(f"No such file or directory: '{folder}/a.py'")] for folder in ("src", "lib", "app")],
+    "three folders": [[bad(f"EACCES: permission denied, open '/{each}'")] for each in ("etc", "srv", "root")],
+    "three hosts": [[bad(f"https://{each}.example.org/x: timed out")] for each in "abc"],
+    "a host that is not shown, asked three things": [[bad("Request timeout")]] * 3,
+    "three days": [[bad(f"2026-12-0{day} is taken")] for day in (1, 2, 3)],
+    "three tools": [[bad("timed out", name=f"a.b.{each}")] for each in "abc"],
+    "searches between pages that are gone": [[bad("HTTP 404"), good(name="a.b.search")]] * 9,
+    "sleeps between": [[bad()], [good(name="a.b.sleep")]] * 9,
+    "other fields": [
+        [
+            bad(
+                "no",
+                reason="invalid_arguments",
+                issues=[FieldIssue(field=f"/{each}", constraint="invalid_range")],
+            )
+        ]
+        for each in "abc"
+    ],
+    "another fault of the field": [
+        [bad("no", reason="invalid_arguments", issues=[FieldIssue(field="/a", constraint=each)])]
+        for each in ("missing_field", "invalid_format", "invalid_enum_value")
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", HEALTHY.values(), ids=HEALTHY)
+def test_another_file_day_host_or_tool_is_progress(steps: list[list[ToolResult]]) -> None:
+    """Errors about another target, and errors with a success of any tool between, do not stop the retrying."""
+    assert after(*steps).finalize() is None
+
+
+STUCK = {
+    "the same file": [[bad("No such file or directory: 'src/a.py'")]] * 3,
+    "the same host": [[bad()], [bad("db.example.org timed out")], [bad("http://db.example.org/: HTTP 503")]],
+    "six files": [[bad(f"No such file or directory: '{folder}/a.py'")] for folder in "abcdef"],
+    "six things of a host that is not shown": [[bad("Request timeout")]] * 6,
+    "the same fonts, with another tool between": [[bad("Cannot find font")], [good(name="a.b.d")]] * 3,
+}
+
+
+@pytest.mark.parametrize("steps", STUCK.values(), ids=STUCK)
+def test_the_same_target_or_six_of_a_class_stop_the_retrying(steps: list[list[ToolResult]]) -> None:
+    """The third error about one target stops the retrying, and not the second; so does the sixth of one class without a success."""
+    assert after(*steps).finalize() is not None
+    errors = [index for index, step in enumerate(steps) if step[0].error]
+    assert after(*steps[: errors[-1]]).finalize() is None
+
+
+def test_a_wait_between_two_tries_is_polling() -> None:
+    """A try after the planner waited, or after the time that the hint gave, does not count; one that comes at once does."""
+    guards = SafeguardState()
+    for _ in range(4):  # the fifth would be a loop
+        guards = guards.settle([CALL], [bad()], NOW).after_wait()
+    assert (guards.finalize(), guards.shown().similar) == (None, 1)
+    assert guards.settle([CALL], [bad()], NOW).settle([CALL], [bad()], NOW).shown().similar == 2
+    busy = bad("slow down", reason="rate_limited", retry_after=timedelta(seconds=30))
+    patient, hasty = SafeguardState(), SafeguardState()
+    for n in range(4):
+        patient = patient.settle([CALL], [busy], NOW + timedelta(seconds=30 * n))
+        hasty = hasty.settle([CALL], [busy], NOW + timedelta(seconds=29 * n))
+    assert (patient.finalize() is None, hasty.finalize() is None) == (True, False)
+
+
+def test_the_policy_holds_the_number() -> None:
+    """The number of similar errors is the policy's, and None is no limit."""
+
+    def stops_after(limit: int | None, errors: int = 30) -> int | None:
+        guards = SafeguardState()
+        for n in range(1, errors):
+            guards = guards.settle([call(n)], [bad()], NOW, similar_errors=limit)
+            if guards.stops:
+                return n
+        return None
+
+    assert [stops_after(limit) for limit in (1, 2, 3, 12, None)] == [1, 2, 3, 12, None]
+
+
+def test_a_run_judged_by_an_earlier_version_of_the_rules_stays_with_it() -> None:
+    """In version 1, equal calls of one plan were a loop, and a missing file a generic error; until version 3 a class alone made errors similar."""
     plan = step(SafeguardState(), *[good()] * 8)
-    assert plan.is_judged_otherwise
-    assert (plan.stops, plan.by_first_rules().stops) == (False, True)
-    assert "a.b.c → a.b.c" in plan.by_first_rules().finalize().message
-    assert plan.by_first_rules().shown().stopped
+    assert [plan.differs_by(rules) for rules in (1, 2, 3)] == [True, False, False]
+    assert (plan.stops, plan.by(1).stops) == (False, True)
+    assert "a.b.c → a.b.c" in plan.by(1).finalize().message
+    assert plan.by(1).shown().stopped
     lost = after(*([bad(f"{word}: no such file", name=f"a.b.{word}")] for word in ("map", "log", "key")))
-    assert lost.is_judged_otherwise
-    assert (lost.stops, lost.by_first_rules().stops) == (True, False)
-    assert lost.by_first_rules().finalize() is None
-    assert not lost.by_first_rules().is_judged_otherwise
-    assert lost.by_first_rules().new_turn().rules == 1
-    for alike in (SafeguardState(), after([bad()], [bad()], [bad()]), repeated([good()] * 8)):
-        assert not alike.is_judged_otherwise
+    assert [lost.by(rules).stops for rules in (1, 2, 3)] == [False, True, False]
+    assert [lost.by(2).differs_by(rules) for rules in (1, 2, 3)] == [True, False, False]
+    assert not lost.by(1).differs_by(1)
+    assert lost.by(1).new_turn().rules == 1
+    assert lost.by(2).settle([], [], NOW).rules == 2
+
+    def used(guards: SafeguardState, verdict: bool, *, from_first: bool) -> int:
+        return guards.where_stopped(is_stopped=verdict, from_first=from_first).rules
+
+    assert [used(lost, verdict, from_first=False) for verdict in (True, False)] == [2, 3]
+    assert [used(lost, verdict, from_first=True) for verdict in (True, False)] == [2, 1]
+    assert [used(plan, verdict, from_first=True) for verdict in (True, False)] == [1, 3]
+    assert used(lost.by(1), True, from_first=True) == 1
+    for alike in (SafeguardState(), repeated([bad()] * 3), repeated([good()] * 8)):
+        assert not any(alike.differs_by(rules) for rules in (1, 2))
+
+
+def test_the_state_of_an_earlier_execution_is_read() -> None:
+    """A continuation that was written when version 2 was the newest has no number at its errors, and they stay those of version 2."""
+    written = {"patterns": {"count": 2, "entries": []}, "first_patterns": {"rules": 1, "count": 1}}
+    read = TypeAdapter(SafeguardState).validate_python(written)
+    assert (read.patterns.rules, read.patterns.count, read.first_patterns.rules) == (2, 2, 1)
+    assert read.third_patterns == ErrorPatterns()
 
 
 def test_raw_arguments_distinguish_calls() -> None:
@@ -204,7 +303,7 @@ def test_a_new_turn_forgets_loops_and_keeps_errors() -> None:
 
 def test_the_records_are_shown() -> None:
     """The status has the errors with tool, class and matched words, the count, and whether retrying stopped (ME-15)."""
-    shown = after([bad("No module named x")], [bad()], [bad("timed out")]).shown()
+    shown = after([bad("No module named x")], [bad()], [bad("db.example.org timed out")]).shown()
     assert shown is not None
     assert (shown.category, shown.similar, shown.stopped, shown.loop) == ("network_error", 2, False, None)
     assert shown.errors[1] == {
