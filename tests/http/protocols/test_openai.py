@@ -312,16 +312,57 @@ async def test_a_retry_while_a_question_is_open_is_no_answer(client, session):
 
 
 async def test_errors_have_the_shape_of_openai(client):
-    """A failed run, a client's tools and a bad body are errors of the client's own classes."""
+    """A failed run and a bad body are errors of the client's own classes."""
     with pytest.raises(openai.UnprocessableEntityError, match="the shop is closed"):
         await said(client, user("fail"))
     with pytest.raises(openai.APIError, match="the shop is closed"):
         await streamed(client, user("fail"))
-    with pytest.raises(openai.BadRequestError, match="tools"):
-        await said(client, user("hello"), tools=[{"type": "function", "function": {"name": "f"}}])
     with pytest.raises(openai.BadRequestError, match="last message is the user's"):
         await said(client, assistant("hello"))
     assert await said(client, user("hello"), temperature=0.1, extra_body={"num_ctx": 5}) == "hello"
+
+
+async def test_a_clients_own_tools_are_not_read(client):
+    """Clients send their tools, and another model's calls, with each request: they are left out, and a header says so of tools, streamed or not."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    asked = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    chat = [
+        user("look it up"),
+        {"role": "assistant", "content": None, "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "c1", "content": "42"},
+        {"role": "function", "name": "f", "content": "42"},
+        assistant("it is 42"),
+        user("again"),
+    ]
+    raw = client.chat.completions.with_raw_response
+    answer = await raw.create(model=MODEL, messages=chat, tools=[tool], tool_choice="required", seed=1)
+    assert answer.parse().choices[0].message.content == "again"
+    assert answer.headers["x-sojourn-warning"].startswith("tools, tool_choice not read")
+    assert "".join(await streamed(client, user("hello"), tools=[tool])) == "hello"
+    plain = await raw.create(model=MODEL, messages=[user("hello")], tools=[], tool_choice="none")
+    assert "x-sojourn-warning" not in plain.headers
+
+    items = [
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "42"},
+        user("hello"),
+    ]
+    found = await client.responses.with_raw_response.create(
+        model=MODEL, input=items, tools=[{"type": "web_search"}]
+    )
+    assert found.parse().output_text == "hello"
+    assert found.headers["x-sojourn-warning"].startswith("tools not read")
+
+
+async def test_a_form_of_the_answer_is_honoured_or_refused(client):
+    """Text is the form of an answer; a JSON schema is refused with what to do, since an agent's result is its own."""
+    assert await said(client, user("hello"), response_format={"type": "text"}) == "hello"
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    for form in (schema, {"type": "json_object"}):
+        with pytest.raises(openai.BadRequestError, match="ask for text"):
+            await said(client, user("hello"), response_format=form)
+    with pytest.raises(openai.BadRequestError, match=r"text\.format"):
+        await client.responses.create(model=MODEL, input="hello", text={"format": {"type": "json_object"}})
 
 
 async def test_images_are_sent_as_data(client):

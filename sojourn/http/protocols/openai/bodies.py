@@ -1,4 +1,8 @@
-"""Bodies: what clients of OpenAI's API send. Parameters that steer a model are the agent's own, and are not read."""
+"""Bodies: what clients of OpenAI's API send.
+
+Parameters that steer a model are the agent's own, and are not read; nor are tools, and what a chat holds of another model's calls, which
+clients send with each request. What a client may not expect to be left out is told in the answer's header `X-Sojourn-Warning`.
+"""
 
 import re
 from typing import Annotated, Any, Literal, cast
@@ -11,6 +15,7 @@ from sojourn.http.protocols.openai.errors import refused
 
 __all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "messages_of"]
 
+_NOTHING: tuple[Any, ...] = (None, [], "none", "auto")
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)\Z")
 
 Metadata = Annotated[dict[str, str], Field(max_length=64)]
@@ -32,9 +37,9 @@ class Turn(BaseModel):
     """A message, in either of the two APIs."""
 
     type: str = "message"
-    """The kind of an item; others than messages are refused."""
-    role: Literal["system", "developer", "user", "assistant"] = "user"
-    """Who says it. What `system` and `developer` say is not read: an agent has instructions of its own."""
+    """The kind of an item; others than messages are not read."""
+    role: str = "user"
+    """Who says it. Only `user` and `assistant` are read: an agent has instructions and tools of its own."""
     content: str | list[dict[str, Any]] | None = None
     """A text, or parts."""
 
@@ -46,14 +51,20 @@ class _Asking(_Body):
     """Whether the answer is sent while it is made."""
     metadata: Metadata | None = None
     """`session_id` names a conversation; `message_id` is repeated by a request that is sent again."""
-    tools: list[Any] | None = None
-    """Refused: an agent's tools are its own."""
+    tools: Any = None
+    """Not read: an agent's tools are its own."""
+    tool_choice: Any = None
+    """Not read."""
+    functions: Any = None
+    """Not read; the older name of `tools`."""
 
-    @model_validator(mode="after")
-    def _has_no_tools(self) -> "_Asking":
-        if self.tools:
-            raise ValueError("tools: an agent's tools are its own; leave this out")
-        return self
+    @property
+    def warning(self) -> str:
+        """What the answer tells of fields that were not read; empty where there is nothing to tell."""
+        unread = [
+            name for name in ("tools", "tool_choice", "functions") if getattr(self, name) not in _NOTHING
+        ]
+        return f"{', '.join(unread)} not read: an agent's tools are its own" if unread else ""
 
     def named(self, name: str) -> str:
         """A value of the metadata."""
@@ -69,6 +80,13 @@ class ChatBody(_Asking):
     """What a stream has beside the text."""
     n: Literal[1] | None = None
     """One answer, and no more."""
+    response_format: dict[str, Any] | None = None
+    """Only text: the form of an agent's answer is its own."""
+
+    @model_validator(mode="after")
+    def _asks_for_text(self) -> "ChatBody":
+        _check_format("response_format", self.response_format)
+        return self
 
 
 class _Conversation(BaseModel):
@@ -86,9 +104,12 @@ class ResponseBody(_Asking):
     """The conversation, by an id of your choice."""
     background: bool | None = False
     """Whether to answer at once, before the response is complete."""
+    text: dict[str, Any] | None = None
+    """Its `format` is text: the form of an agent's answer is its own."""
 
     @model_validator(mode="after")
     def _is_one(self) -> "ResponseBody":
+        _check_format("text.format", _at(self.text, "format"))
         if self.previous_response_id and self.conversation:
             raise ValueError("give either previous_response_id or conversation")
         return self
@@ -111,13 +132,19 @@ def messages_of(turns: list[Turn], param: str) -> list[Message]:
     Raises:
         Problem: The last one is not the user's, or has what a message cannot have.
     """
-    if any(turn.type != "message" for turn in turns):
-        raise refused(f"{param}: only messages are read", param, code="unsupported_value")
-    told = [turn for turn in turns if turn.role in ("user", "assistant")]
+    told = [turn for turn in turns if turn.type == "message" and turn.role in ("user", "assistant")]
     found = [Message(role=turn.role, parts=_parts(turn.content, param)) for turn in told]
     if not found or found[-1].role != "user" or not found[-1].parts:
         raise refused(f"{param}: the last message is the user's, and has content", param)
     return [message for message in found if message.parts]
+
+
+def _check_format(param: str, given: Any) -> None:
+    kind = _at(given, "type")
+    if kind not in (None, "text"):
+        raise ValueError(
+            f"{param}: the form of an agent's answer is its own, and {str(kind)[:40]} is not honoured; leave this out, or ask for text"
+        )
 
 
 def _parts(content: str | list[dict[str, Any]] | None, param: str) -> list[Part]:

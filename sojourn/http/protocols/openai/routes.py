@@ -67,13 +67,14 @@ async def complete_chat(
     is_once = _is_once(attending, key or body.named("session_id"))
     reading = Reading(await _place_of_chat(service, asking, body, key))
     note(run_id=reading.place.run_id)
+    warned = _warned(body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return Streamed(chunks(service, reading, body.model, usage=usage))
+        return Streamed(chunks(service, reading, body.model, usage=usage), warned)
     await _end_of(attending, reading, is_once=is_once)
     if reading.state == "failed":
         raise failure(reading)
-    return JSONResponse(completion(reading, body.model))
+    return JSONResponse(completion(reading, body.model), headers=warned)
 
 
 async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> Place:
@@ -113,11 +114,12 @@ async def create_response(
         "background": bool(body.background),
         "conversation": {"id": body.session_id} if body.session_id else None,
     }
+    warned = _warned(body)
     if body.stream:
-        return Streamed(response_events(service, reading, body.model, **more))
+        return Streamed(response_events(service, reading, body.model, **more), warned)
     if not body.background:
         await _end_of(attending, reading, is_once=is_once)
-    return JSONResponse(response(reading, body.model, **more))
+    return JSONResponse(response(reading, body.model, **more), headers=warned)
 
 
 async def _place_of_response(service: Service, asking: Principal, body: ResponseBody, key: str) -> Place:
@@ -179,6 +181,11 @@ async def cancel_response(
 
 _NOT_AGAIN = {"X-Should-Retry": "false"}
 """The header by which OpenAI's own clients do not send a request again by themselves."""
+
+
+def _warned(body: ChatBody | ResponseBody) -> dict[str, str]:
+    """The header that tells what of a request was not read."""
+    return {"X-Sojourn-Warning": body.warning} if body.warning else {}
 
 
 def _is_once(attending: Attendance, name: str | None) -> bool:
