@@ -12,12 +12,14 @@ from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, Request, RequestParams, Result
+from sse_starlette.sse import AppStatus
 
 from sojourn import http_client
 from sojourn.http import create_app
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.mcp import server
 from tests.http.conftest import listening
+from tests.http.requests_that_wait import request_of
 
 TASKS = "io.modelcontextprotocol/tasks"
 
@@ -99,6 +101,15 @@ async def send(client: Client, method: str, model: type[Any], **params: Any) -> 
 async def task(client: Client, task_id: str) -> DetailedTask:
     """Poll a task."""
     return await send(client, "tasks/get", DetailedTask, task_id=task_id)
+
+
+async def test_a_call_has_its_result_though_the_server_was_asked_to_stop(served, monkeypatch):
+    """The stream of a call stays until its result is sent: the library ends streams at once where uvicorn stops."""
+    monkeypatch.setattr(AppStatus, "should_exit", True)
+    method, path, headers, body = request_of("mcp", "hello")
+    answer = await served.http.request(method, path, headers=headers, json=body)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert '"text":"hello"' in answer.text
 
 
 async def test_the_agents_are_tools(served):

@@ -14,6 +14,9 @@ from sojourn.http.service import Service
 
 __all__ = ["McpDoor"]
 
+GRACE = 5.0
+"""Seconds that a stream has to send its result, once uvicorn was asked to stop: what a call then says takes a moment on a busy machine."""
+
 
 class McpDoor:
     """Answers requests; the SDK, which takes most of a second to import, is imported with the first one.
@@ -41,5 +44,8 @@ class McpDoor:
 def _maker_of(service: Service) -> Callable[[], Any]:
     """What makes the SDK's manager of one request, with the server of a service."""
     managers = import_module("mcp.server.streamable_http_manager")
+    # The SDK's response ends half a second after uvicorn was asked to stop, at the latest, and it takes no option.
+    transport, streams = import_module("mcp.server.streamable_http"), import_module("sse_starlette")
+    transport.EventSourceResponse = partial(streams.EventSourceResponse, shutdown_grace_period=GRACE)
     server = import_module("sojourn.http.protocols.mcp.server").server_of(service)
     return partial(managers.StreamableHTTPSessionManager, server, stateless=True)
