@@ -335,11 +335,12 @@ async def test_an_idempotent_call_that_may_have_taken_effect_is_made_again(start
 
 
 async def test_waits_end_with_the_run_s_own_limits(start, traces, shop):
-    """Under a rate limit that persists, three similar errors stop the retries, and the planner must answer."""
+    """Under a rate limit that persists, tries after a wait are no strikes, but failed steps: the policy's number of them ends the run."""
     shop.failures = [RateLimited("slow", retry_after=SOON) for _ in range(9)]
-    run, inner = await start(call("look", item="pear", day="friday"))
+    limits = policy(max_consecutive_failed_tool_calls=3)
+    run, inner = await start(call("look", item="pear", day="friday"), policy=limits)
     output = await run.result()
-    assert output.reason == "retries_stopped"
+    assert output.reason == "failure_streak"
     assert len(shop.done) == 3
     assert inner.turns[-1].finalize is not None
 
