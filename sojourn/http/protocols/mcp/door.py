@@ -45,7 +45,8 @@ def _maker_of(service: Service) -> Callable[[], Any]:
     """What makes the SDK's manager of one request, with the server of a service."""
     managers = import_module("mcp.server.streamable_http_manager")
     # The SDK's response ends half a second after uvicorn was asked to stop, at the latest, and it takes no option.
-    transport, streams = import_module("mcp.server.streamable_http"), import_module("sse_starlette")
+    transport: Any = import_module("mcp.server.streamable_http")
+    streams = import_module("sse_starlette")
     transport.EventSourceResponse = partial(streams.EventSourceResponse, shutdown_grace_period=GRACE)
     server = import_module("sojourn.http.protocols.mcp.server").server_of(service)
     return partial(managers.StreamableHTTPSessionManager, server, stateless=True)
