@@ -83,7 +83,7 @@ async def hang() -> str:
 @yard.tool
 async def call_out(number: int) -> str:
     """Fail with a network error."""
-    raise RuntimeError(f"connection refused by peer {number}")
+    raise RuntimeError(f"connection refused by peer.example.org, message {number}")
 
 
 count = outside.declare("count", args=Site, result=Count, description="Count what is there.")
@@ -704,7 +704,7 @@ async def test_a_stuck_tool_is_dumped_by_one_query(start, do, rows):
     assert [(error["tool"], error["matched"]) for error in dumped["errors"]] == [
         (call_out.id, "connection refused")
     ] * 3
-    assert "peer 1" in dumped["errors"][0]["message"]
+    assert "message 1" in dumped["errors"][0]["message"]
     fields = {row[0].strip("`") for row in rows("operate.md", "`safeguards` is the dump")}
     assert set(dumped) < fields == {"errors", "similar", "category", "stopped", "loop"}
 

@@ -11,7 +11,7 @@ from sojourn import PlanResult, RateLimited, RunPolicy, ToolRequest, Toolset, To
 FONTS = ["findfont: Font family 'Arial' not found", "cannot find font", "Missing required font"]
 MIXED = ["cannot find font", "cannot find font", "No module named pandas", "cannot find font"]
 MEMORY = ["Out of memory", "Cannot allocate memory", "Disk full"]
-NETWORK = ["Connection refused", "Network is unreachable", "timeout"]
+NETWORK = [f"a.example.org: {fault}" for fault in ("connection refused", "no route to host", "timeout")]
 OTHER = ["the moon is full", "the tide is low", "a cat sat here"]
 
 FREE = RunPolicy(max_consecutive_failed_tool_calls=None)
