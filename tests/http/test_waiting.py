@@ -214,7 +214,7 @@ async def test_what_lasts_ends_with_its_key(served, shop, tmp_path, until, monke
         for kind in ("chat", "response"):
             told = found[kind].status_code, found[kind].json()["error"]["type"]
             assert told == (401, "authentication_error")
-        assert found["a2a"].json()["error"]["data"]["code"] == "unauthenticated"
+        assert found["a2a"].json()["error"]["data"][0]["metadata"]["code"] == "unauthenticated"
         assert found["mcp of 2026"].status_code == 401
         for kind in ("mcp", *streams("", "")):
             told = found[kind].status_code, found[kind].extensions["is_whole"]

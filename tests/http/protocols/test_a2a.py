@@ -79,6 +79,9 @@ async def test_a_message_is_a_task_with_its_answer(served, http):
     assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
     assert text_of(event.task) == "measured"
     assert [each.name for each in event.task.artifacts] == ["answer", "curve"]
+    found = (await peer.task(event.task.id)).artifacts[1]
+    assert list(found.parts[0].data.list_value) == list(event.task.artifacts[1].parts[0].data.list_value)
+    assert list(found.parts[0].data.list_value)[:3] == [0, 1, 2]
     (failed,) = await peer.send("fail", context_id=event.task.context_id)
     assert failed.task.status.state == TaskState.TASK_STATE_FAILED
     assert "the shop is closed" in failed.task.status.message.parts[0].text
@@ -128,8 +131,8 @@ async def test_the_answer_names_the_context_of_the_conversation(served, shop, pr
         contexts = [*(each.context_id for each in answers), (await peer.task(answers[0].id)).context_id]
         (next_one,) = await peer.send("again", context_id=contexts[0])
     assert {*contexts, next_one.task.context_id} == {contexts[0]}
-    assert answers[0].metadata["run_id"] == next_one.task.metadata["run_id"]
-    assert (await served.client.get_run(next_one.task.metadata["run_id"]).status()).turns == 2
+    assert answers[0].metadata["runId"] == next_one.task.metadata["runId"]
+    assert (await served.client.get_run(next_one.task.metadata["runId"]).status()).turns == 2
 
 
 async def test_a_call_is_approved_as_it_was_seen(served, http):
@@ -220,6 +223,31 @@ async def test_a_task_that_has_ended_is_not_cancelled(served, http):
         assert (error["code"], state in error["message"]) == (-32002, True)
         with pytest.raises(TaskNotCancelableError):
             await peer.client.cancel_task(CancelTaskRequest(id=task.id))
+
+
+async def test_errors_and_times_are_those_of_the_protocol(served, http):
+    """Another version, another type of body and a subscription to what has ended have the protocol's codes, errors their ErrorInfo, and times a Z."""
+    peer = await peer_of(served.url, http)
+    (done,) = await peer.send("hello")
+    url = f"{served.url}/a2a/shop.clerk/"
+
+    async def asked(method: str, params: dict, **headers: str) -> dict:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return (await http.post(url, json=body, headers=headers)).json()
+
+    task = (await asked("GetTask", {"id": done.task.id}, **{"A2A-Version": "1.0"}))["result"]
+    assert task["status"]["timestamp"].endswith("Z")
+    again = (await asked("SubscribeToTask", {"id": done.task.id}))["error"]
+    assert (again["code"], "completed" in again["message"]) == (-32004, True)
+    newer = (await asked("GetTask", {"id": done.task.id}, **{"A2A-Version": "99.0"}))["error"]
+    assert newer["code"] == -32009
+    (info,) = newer["data"]
+    assert (info["@type"], info["reason"]) == (
+        "type.googleapis.com/google.rpc.ErrorInfo",
+        "VERSION_NOT_SUPPORTED",
+    )
+    text = await http.post(url, content=b"{}", headers={"Content-Type": "text/plain"})
+    assert text.json()["error"]["code"] == -32005
 
 
 async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeypatch):

@@ -123,7 +123,6 @@ async def test_the_agents_are_tools(served):
         failed = await call(client, "fail")
         assert failed.is_error
         assert "the shop is closed" in failed.content[0].text
-        assert (await client.call_tool("shop_nobody", {"message": "x"})).is_error
 
 
 async def test_progress_is_told(served):
@@ -296,6 +295,31 @@ async def test_a_task_is_polled_from_another_client(served, shop, until):
 
         done = await until(is_done)
         assert done.result["content"][0]["text"] == "wiped a"
+
+
+async def test_refusals_of_the_protocol_have_its_codes(served):
+    """Tasks of a client that declared none, a header that names another task, an unknown tool and a state that nobody gave are errors of the protocol."""
+
+    async def code_of(awaited) -> int:
+        with pytest.raises(MCPError) as error:
+            await awaited
+        return error.value.error.code
+
+    async with connect(served.url, extensions=[TakesTasks()]) as taker, connect(served.url) as client:
+        task_id = await start(taker, "hello")
+        assert await code_of(task(client, task_id)) == -32021
+        assert await code_of(client.call_tool("shop_nobody", {"message": "hello"})) == -32602
+    method, path, headers, body = request_of("mcp of 2026", "hello")
+    body["params"]["requestState"] = "tampered"
+    found = (await served.http.request(method, path, headers=headers, json=body)).json()
+    assert found["error"]["code"] == -32602
+    about = body["params"]["_meta"]
+    about["io.modelcontextprotocol/clientCapabilities"] = {"extensions": {TASKS: {}}}
+    polled = {**body, "method": "tasks/get", "params": {"taskId": task_id, "_meta": about}}
+    for name, code in ((task_id, None), ("another", -32020)):
+        named = {**headers, "Mcp-Method": "tasks/get", "Mcp-Name": name}
+        found = (await served.http.post(path, headers=named, json=polled)).json()
+        assert found.get("error", {}).get("code") == code, found
 
 
 async def test_a_task_is_cancelled(served, until):

@@ -23,14 +23,14 @@ from sojourn.http.attendance import Attendance
 from sojourn.http.locks.noted import note
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
-from sojourn.http.protocols.a2a.tasks import state_of, status_of, task_of
+from sojourn.http.protocols.a2a.tasks import artifact_data, state_of, status_of, task_of
 from sojourn.http.protocols.following import follow, read, read_to_end
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import stop
 from sojourn.http.service import Service
 
-__all__ = ["RunBroker", "Watched"]
+__all__ = ["RunBroker", "Watched", "require_open"]
 
 PATIENCE = 60.0
 """Seconds for which a message that is sent without a stream waits for its task."""
@@ -61,7 +61,8 @@ class Watched(EventBus):
                     piece = Artifact(artifact_id="text", name="text", parts=[Part(text=step.text)])
                     yield _artifact(reading, context_id, piece, append=is_begun, last_chunk=False)
                     is_begun = True
-        for artifact in task_of(reading, context_id).get("artifacts", []):
+        data = await artifact_data(self._service, self._asking, reading)
+        for artifact in task_of(reading, context_id, data).get("artifacts", []):
             yield _artifact(reading, context_id, artifact, append=False, last_chunk=True)
         status = status_of(reading, context_id)
         update = TaskStatusUpdateEvent(task_id=reading.place.token, context_id=context_id, status=status)
@@ -110,7 +111,7 @@ class RunBroker(Broker):
         reading = Reading(place, is_task=True)
         with suppress(TimeoutError):  # then it is as it was when the message was sent
             await self._attending.until(read_to_end(self._service, reading), PATIENCE)
-            self._storage.refresh(reading)
+            await self._storage.refresh(reading)
 
     async def cancel_task(self, params: TaskIdParams) -> None:
         """End a task, and wait until it has ended; for a minute at most, and while this process goes on.
@@ -147,6 +148,22 @@ class RunBroker(Broker):
         """None: there is no worker of the library's."""
         return
         yield
+
+
+async def require_open(service: Service, asking: Principal, task_id: str) -> None:
+    """Check that a task may be followed: the protocol has no subscription to one that has ended (A2A 1.0, section 3.1.6).
+
+    Raises:
+        Problem: It has ended.
+    """
+    try:
+        place = await place_of_task(service, asking, task_id)
+    except RunNotFound:
+        return  # the library answers that there is no such task
+    reading = await read(service, place, is_task=True)
+    if reading.state not in ("open", "asked"):
+        detail = f"the task has ended: it is {state_of(reading)}"
+        raise Problem(409, "task_ended", detail, then="Look at it by GetTask.", run_id=place.run_id)
 
 
 async def _ended(service: Service, place: Place) -> None:

@@ -23,8 +23,10 @@ __all__ = ["A2aDoor"]
 
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
-_CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004}
-_NOT_CANCELABLE = -32002
+_CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004, 415: -32005}
+_OF_PROBLEM = {"task_not_cancelable": -32002, "version_not_supported": -32009}
+_VERSIONS = ("", "0.3", "1.0")
+"""Versions of the protocol that a header may name; none is 0.3 (A2A 1.0, section 3.6)."""
 _MAX_METHOD = 100
 _READS = (
     "GetTask",
@@ -36,6 +38,8 @@ _READS = (
     "tasks/resubscribe",
     "agent/getAuthenticatedExtendedCard",
 )
+_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+"""What an error of A2A has as its data (A2A 1.0, section 9.5)."""
 _Asked = dict[str, Any] | None
 """A request of JSON-RPC, as far as it can be read; None where a request has no body, and is none of JSON-RPC."""
 
@@ -62,11 +66,14 @@ class A2aDoor:
                 body = await request.body()
                 only_calls()
                 asked = {} if body else None
+                _check_headers(request)
                 value = _parsed(body)
                 asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
                 _check(value)
                 if (method := asked["method"]) not in _READS:
                     note(call=method[:_MAX_METHOD])
+                if method == "SubscribeToTask":
+                    await self._require_open(request, asked)
             app = self._app(request, asked)
             inner = {**scope, "path": request.path_params.get("rest") or "/", "root_path": ""}
             inner["raw_path"] = inner["path"].encode()
@@ -74,6 +81,12 @@ class A2aDoor:
                 await _answer(app, inner, _again(body, receive), send)
         except _KNOWN as error:
             await _error(error, asked)(scope, receive, send)
+
+    async def _require_open(self, request: Request, asked: dict[str, Any]) -> None:
+        asking, task_id = principal_of(request.scope), asked.get("params", {}).get("id")
+        if asking is not None and isinstance(task_id, str):  # else the library says what is missing
+            rooms = import_module("sojourn.http.protocols.a2a.broker")
+            await rooms.require_open(self._service, asking, task_id)
 
     def _app(self, request: Request, asked: _Asked) -> Any:
         agent_id = request.path_params["agent_id"]
@@ -113,6 +126,21 @@ class A2aDoor:
 def _address(request: Request) -> str:
     rest = request.path_params.get("rest") or ""
     return str(request.url.replace(query="", fragment="")).removesuffix(rest).removesuffix("/") + "/"
+
+
+def _check_headers(request: Request) -> None:
+    """Check the type of a body and the version of the protocol.
+
+    Raises:
+        Problem: The service reads neither.
+    """
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise Problem(415, "unsupported_type", f"a body of type {kind[:100]} is not read", then="Send JSON.")
+    version = request.headers.get("a2a-version", "").strip()
+    if version not in _VERSIONS:
+        detail = f"version {version[:20]!r} of A2A is not spoken"
+        raise Problem(400, "version_not_supported", detail, then="Use version 1.0.")
 
 
 def _parsed(body: bytes) -> Any:
@@ -207,12 +235,14 @@ def _error(error: Exception, asked: _Asked) -> JSONResponse:
     else:
         problem = problem_of(error)
         code = _CODES.get(problem.status, -32603 if problem.status >= 429 else -32602)
-        code = _NOT_CANCELABLE if problem.code == "task_not_cancelable" else code
+        code = _OF_PROBLEM.get(problem.code, code)
     if asked is None:
         return problem.response()
     note(code=problem.code)
     id = asked.get("id")
-    told = {"code": code, "message": problem.detail, "data": {"code": problem.code, "then": problem.then}}
+    about = {"code": problem.code, "then": problem.then}
+    info = {"@type": _INFO, "reason": problem.code.upper(), "domain": "a2a-protocol.org", "metadata": about}
+    told = {"code": code, "message": problem.detail, "data": [info]}
     answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told}
     return JSONResponse(answer, headers=problem.headers)
 

@@ -16,7 +16,7 @@ from sojourn.core.run.inbox import MAX_ID_CHARS
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.a2a.tasks import task_of
+from sojourn.http.protocols.a2a.tasks import artifact_data, task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.decision import check_fields
@@ -60,7 +60,8 @@ class RunStorage(Storage[Any]):
         """The task of a place."""
         reading = await read(self._service, place, is_task=True)
         status = await self._service.client.get_run(place.run_id).status()
-        return task_of(reading, status.session_id)
+        data = await artifact_data(self._service, self._asking, reading)
+        return task_of(reading, status.session_id, data)
 
     async def submit_task(self, context_id: str, message: Message) -> Task:
         """Send a message: to a task that asks something it is the answer, else it opens a turn of its context.
@@ -88,9 +89,10 @@ class RunStorage(Storage[Any]):
         self._submitted = await self.task(place)
         return self._submitted
 
-    def refresh(self, reading: Reading) -> None:
+    async def refresh(self, reading: Reading) -> None:
         """Let the task that this request has submitted be as it was read now, in its context, which the library does not know."""
-        self._submitted.update(task_of(reading, self._submitted["context_id"]))
+        data = await artifact_data(self._service, self._asking, reading)
+        self._submitted.update(task_of(reading, self._submitted["context_id"], data))
 
     async def _answer(self, place: Place, message: Message, text: str) -> None:
         """Answer what a task asks, once.

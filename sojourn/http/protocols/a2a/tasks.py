@@ -1,18 +1,28 @@
 """Tasks: a reply as a task of A2A, whose id is its place and whose context is a conversation."""
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC
 from typing import Any
 
 from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
 
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.principal import Principal
 from sojourn.core.values.exact import exact
+from sojourn.errors import SojournError
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.marks import unmarked
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
+from sojourn.http.service import Service
 
-__all__ = ["state_of", "status_of", "task_of", "token_of"]
+__all__ = ["MAX_DATA", "artifact_data", "state_of", "status_of", "task_of", "token_of"]
+
+MAX_DATA = 512_000
+"""Most bytes of artifacts' data that a task carries; further ones are told by their references."""
 
 _STATES: dict[str, TaskState] = {
     "open": "working",
@@ -36,7 +46,7 @@ def status_of(reading: Reading, context_id: str) -> TaskStatus:
     """The status of a task, with what it asks or why it failed."""
     status = TaskStatus(state=state_of(reading))
     if reading.at:
-        status["timestamp"] = reading.at.isoformat()
+        status["timestamp"] = reading.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     parts = list[Part]()
     if reading.asked:
         parts = _asking(reading.asked)
@@ -50,8 +60,28 @@ def status_of(reading: Reading, context_id: str) -> TaskStatus:
     return status
 
 
-def task_of(reading: Reading, context_id: str) -> Task:
-    """A task, with the answer and what the calls have made as its artifacts."""
+async def artifact_data(service: Service, asking: Principal, reading: Reading) -> dict[str, Any]:
+    """The data of what a reply's calls have made, by reference, as far as a task carries it and the principal may see it."""
+    found, room = dict[str, Any](), MAX_DATA
+    for each in reading.output.artifacts if reading.output else []:
+        if not each.ref or each.size > room:
+            continue
+        with suppress(SojournError, Problem):  # then it is told by its reference
+            run = await service.run(asking, each.ref.partition("#")[0])
+            found[each.ref] = (await run.artifact(each.ref)).data
+            room -= each.size
+    return found
+
+
+def task_of(reading: Reading, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
+    """A task, with the answer and what the calls have made as its artifacts.
+
+    Args:
+        reading: The reply.
+        context_id: The conversation.
+        data: The data of artifacts, by reference; one that is not there is told by its reference alone.
+    """
+    data = data or {}
     task = Task(id=token_of(reading.place), context_id=context_id, status=status_of(reading, context_id))
     if reading.output:
         result: Any = reading.output.result
@@ -62,12 +92,15 @@ def task_of(reading: Reading, context_id: str) -> Task:
         refs = [each for each in reading.output.artifacts if each.ref]
         made = [
             Artifact(
-                artifact_id=each.ref, name=each.kind, parts=[Part(data={"ref": each.ref, "size": each.size})]
+                artifact_id=each.ref,
+                name=each.kind,
+                metadata={"ref": each.ref, "size": each.size},
+                parts=[Part(data=data.get(each.ref, {"ref": each.ref}), media_type="application/json")],
             )
             for each in refs
         ]
         task["artifacts"] = [answer, *made]
-    task["metadata"] = {"run_id": reading.place.run_id}
+    task["metadata"] = {"runId": reading.place.run_id}
     return task
 
 

@@ -8,7 +8,9 @@ from itertools import count
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     ElicitResult,
@@ -44,7 +46,7 @@ from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, r
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
 from sojourn.http.protocols.outside import told_of_outside
 from sojourn.http.protocols.past import Delivered, past_of
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.place import Place, place_of_token
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
 from sojourn.http.protocols.verdict import verdict_of
@@ -115,9 +117,15 @@ class _Answers:
         attending = attendance_of(service, context)
         if params.name != ANSWER or arguments.get("answer"):
             note(call="tools/call", tool=params.name)
+        if params.name != ANSWER and params.name not in self._names:
+            raise MCPError(
+                INVALID_PARAMS, f"there is no tool {params.name[:200]!r}; tools/list lists the tools"
+            )
+        if params.request_state and place_of_token(params.request_state) is None:
+            raise MCPError(INVALID_PARAMS, "requestState is none that this server gave; call the tool anew")
         try:
             require(asking, "user")
-            if not params.request_state and (params.name == ANSWER or params.name in self._names):
+            if not params.request_state:
                 schema = _ANSWER if params.name == ANSWER else _MESSAGE
                 check_arguments(params.name, schema, arguments)
             if params.request_state or params.name == ANSWER or not declares_tasks(context):
@@ -127,7 +135,7 @@ class _Answers:
             elif params.name == ANSWER:
                 reading = await _answered(service, asking, arguments)
             else:
-                place = await _started(service, asking, _agent(self._names, params.name), arguments)
+                place = await _started(service, asking, self._names[params.name], arguments)
                 note(run_id=place.run_id)
                 if declares_tasks(context):
                     return created(place)
@@ -193,14 +201,6 @@ def _tool(service: Service, name: str, agent_id: str) -> Tool:
     agent = service.app.agent(agent_id)
     about = (agent.description if agent else "") or f"The agent {agent_id}."
     return Tool(name=name, title=agent_id, description=about, input_schema=_MESSAGE)
-
-
-def _agent(names: dict[str, str], name: str) -> str:
-    if name not in names:
-        raise Problem(
-            404, "agent_not_found", f"there is no tool {name[:200]!r}", then="tools/list lists the tools."
-        )
-    return names[name]
 
 
 def _text(arguments: dict[str, Any], name: str, *, most: int = 200_000) -> str:

@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
-from mcp_types import ElicitResult, RequestParams
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types import (
+    ClientCapabilities,
+    ElicitResult,
+    MissingRequiredClientCapabilityErrorData,
+    RequestParams,
+)
+from mcp_types.jsonrpc import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from pydantic import Field, ValidationError
 
 from sojourn.contracts.principal import Principal
@@ -60,6 +68,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
     """Let a server answer the requests of the extension."""
 
     async def get(context: Context, params: TaskParams) -> dict[str, Any]:
+        _check_request(context, params)
         asking = asking_of(context)
         require(asking, "viewer")
         reading = await read(service, await task_place(service, asking, params.task_id), is_task=True)
@@ -67,6 +76,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
         note(call="tasks/update")
+        _check_request(context, params)
         asking = asking_of(context)
         require(asking, "user")
         place = await task_place(service, asking, params.task_id)
@@ -79,6 +89,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
         note(call="tasks/cancel")
+        _check_request(context, params)
         asking = asking_of(context)
         place = await task_place(service, asking, params.task_id)
         if (await read(service, place, is_task=True)).state in ("open", "asked"):
@@ -89,6 +100,25 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
     server.add_request_handler("tasks/get", TaskParams, told(get))
     server.add_request_handler("tasks/update", UpdateParams, told(update))
     server.add_request_handler("tasks/cancel", TaskParams, told(cancel))
+
+
+def _check_request(context: Context, params: TaskParams) -> None:
+    """Check that a client has declared tasks, and that the header by which proxies route names the task (SEP-2663).
+
+    Raises:
+        MCPError: It has not, or it names another one.
+    """
+    if not declares_tasks(context):
+        needed = ClientCapabilities(extensions={TASKS: {}})
+        data = MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
+        raise MCPError(
+            MISSING_REQUIRED_CLIENT_CAPABILITY,
+            f"the client has not declared the extension {TASKS}",
+            data.model_dump(by_alias=True, mode="json", exclude_none=True),
+        )
+    named = context.request.headers.get(MCP_NAME_HEADER) if context.request is not None else None
+    if named is not None and decode_header_value(named) != params.task_id:
+        raise MCPError(HEADER_MISMATCH, f"the header {MCP_NAME_HEADER} names another task than taskId")
 
 
 async def task_place(service: Service, asking: Principal, task_id: str) -> Place:
