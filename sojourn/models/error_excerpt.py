@@ -1,12 +1,13 @@
-"""Error excerpt: a bounded piece of a provider's error message, without keys, addresses or quotes of a prompt."""
+"""Error excerpt: a provider's error message, bounded, without keys, addresses or quotes of a prompt."""
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from sojourn.core.values.json_value import is_object
-from sojourn.core.values.text import plain
+from sojourn.core.values.text import CUT, plain
 
-__all__ = ["error_excerpt", "is_content_filter"]
+__all__ = ["MAX_EXCERPT", "error_excerpt", "error_message", "is_content_filter"]
 
 _FILTERS: Final = {
     "content_filter",
@@ -16,32 +17,62 @@ _FILTERS: Final = {
 }
 """Codes of content filters: of OpenAI and Azure, of OpenAI's images, of Alibaba, and Azure's inner one."""
 
-_MAX_TEXT = 160
+MAX_EXCERPT: Final = 600
+"""Most characters of an excerpt: the first two thirds and the last third of a longer message, whose cause is often its last line."""
 
-_MAX_READ = 2_000
+_TAIL: Final = 200
 
-_SECRETS: Final = (
-    (re.compile(r"\S*(?:://|\?\S*=|@\S*:)\S*"), "[address]"),
-    (re.compile(r"\b(?:(?:sk|pk|rk|gsk|xai|key)[-_*]|AIza|Bearer\s+)\S{6,}", re.IGNORECASE), "[key]"),
-    (re.compile(r"(?=[^\s\d*]*[\d*])[\w*+/=-]{32,}"), "[key]"),
-    (re.compile(r"""(?<!\w)(["'`]).{41,}?(?:\1|\Z)""", re.DOTALL), "[quoted]"),
+_MAX_READ: Final = 20_000
+
+_MAX_WORD: Final = 300
+"""Longest word that is read; a longer one is data, such as a prompt as JSON."""
+
+_MAX_QUOTE: Final = 40
+"""Longest quotation with a space that is kept; a longer one more likely holds the prompt than a setting."""
+
+_MAX_QUOTED_WORD: Final = 128
+"""Longest quotation without a space that is kept, such as a pattern or the path of a field."""
+
+_ADDRESS: Final = re.compile(r"\S*(?:://|\?\S*=|@\S*:)\S*")
+
+_KEY: Final = re.compile(r"\b(?:(?:sk|pk|rk|gsk|xai|key)[-_*]|AIza|Bearer\s+)\S{6,}", re.IGNORECASE)
+
+_DIGITS: Final = re.compile(r"(?=[^\s\d*]*[\d*])[\w*+/=-]{32,}")
+"""A long word with digits, which is a key unless it is the name of a tool."""
+
+_QUOTATION: Final = re.compile(
+    r"""(?<!\w)(["'`])(?=\S)(?P<quoted>.*?)(?:(?P<end>\1)(?!\w)|(?=\n[^\s:]*(?:Error|Exception)\b)|\Z)""",
+    re.DOTALL,
 )
-"""Patterns and their replacements, which rather match too much; a long quotation more likely holds the prompt than a setting."""
-_ECHO: Final = re.compile(r"""["']?\binput(?:_value)?["']?\s*[=:].*""", re.DOTALL)
+"""A quotation with both its marks, so that the closing mark of one is never read as the opening mark of the next."""
+
+_ECHO: Final = re.compile(r"""(?<![\w.])["']?input(?:_value)?["']?\s*[=:].*""", re.DOTALL)
 """The rest of a message from where a server that validates with pydantic quotes its input."""
 
 
-def error_excerpt(error: BaseException) -> str:
-    """Return the provider's error message as a line of at most 160 characters; empty when there is none.
+def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
+    """Return the provider's error message as a line of at most 600 characters; empty when there is none.
 
     Args:
         error: An error of pydantic-ai, which has the response's JSON as `body`.
+        names: Names of the request's tools, which are no keys, however they look.
     """
-    text = _message(getattr(error, "body", None))
-    text = _ECHO.sub("", text[:_MAX_READ])
-    for pattern, shown in _SECRETS:
-        text = pattern.sub(shown, text)
-    return plain(text.strip(), _MAX_TEXT).rstrip(" .,;:")
+    text = _ECHO.sub("", error_message(error)[:_MAX_READ])
+    text = re.sub(r"\S+", lambda word: _word(word[0]), text)
+    text = _KEY.sub("[key]", text)
+    text = _DIGITS.sub(lambda found: found[0] if found[0] in names else "[key]", text)
+    text = _QUOTATION.sub(_quotation, text)
+    return _bounded(plain(text.strip(), _MAX_READ)).rstrip(" .,;:")
+
+
+def error_message(error: BaseException) -> str:
+    """Return the message of an error's body, from its `error` object or from the body itself; empty when there is none."""
+    body: Any = getattr(error, "body", None)
+    for each in (body.get("error"), body) if is_object(body) else ():
+        message = each.get("message") if is_object(each) else None
+        if isinstance(message, str):
+            return message
+    return ""
 
 
 def is_content_filter(error: BaseException) -> bool:
@@ -54,10 +85,17 @@ def is_content_filter(error: BaseException) -> bool:
     return False
 
 
-def _message(body: Any) -> str:
-    """Return the message of an error's body, from its `error` object or from the body itself; empty when there is none."""
-    for each in (body.get("error"), body) if is_object(body) else ():
-        message = each.get("message") if is_object(each) else None
-        if isinstance(message, str):
-            return message
-    return ""
+def _word(word: str) -> str:
+    return "[quoted]" if len(word) > _MAX_WORD else _ADDRESS.sub("[address]", word)
+
+
+def _quotation(found: re.Match[str]) -> str:
+    quoted = found["quoted"]
+    longest = _MAX_QUOTE if re.search(r"\s", quoted) else _MAX_QUOTED_WORD
+    return found[0] if len(quoted) <= longest else "[quoted]"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_EXCERPT:
+        return text
+    return f"{text[: MAX_EXCERPT - _TAIL - 3].rstrip()} {CUT} {text[-_TAIL:].lstrip()}"

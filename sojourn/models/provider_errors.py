@@ -21,26 +21,30 @@ outlast an outage (see `sojourn.core.run.retry`); a failure that a person must r
 
 import random
 import re
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic_ai import exceptions as raised
 from pydantic_ai import models
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.core.values.text import plain
-from sojourn.models.error_excerpt import error_excerpt, is_content_filter
+from sojourn.models.error_excerpt import error_excerpt, error_message, is_content_filter
 from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
 
 __all__ = [
     "LONGEST_DELAY",
     "LONGEST_RETRY_AFTER",
     "application_error_of",
+    "foreign_host",
     "provider_title",
     "translate_provider_errors",
 ]
@@ -57,6 +61,8 @@ _TRUSTED_ATTEMPTS = 5
 _JITTER = 0.3
 
 _MAX_NAME = 80
+
+_MAX_READ = 20_000
 
 _CREDENTIALS: Final = {
     "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
@@ -76,6 +82,9 @@ _CREDENTIALS: Final = {
 }
 """The title of a provider and the environment variable of its key, by pydantic-ai's name of the provider."""
 
+_DOMAINS: Final = {"anthropic": ("anthropic.com", "claude.com"), "openai": ("openai.com",)}
+"""The domains of the providers whose APIs other servers speak too."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
@@ -89,8 +98,23 @@ class _Verdict:
     """Whether no repetition can succeed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whom a request asks."""
+
+    provider: str
+    """The provider's name in pydantic-ai."""
+    who: str
+    """The provider for people."""
+    names: Collection[str]
+    """The names of the request's tools."""
+    attempt: int
+
+
 @contextmanager
-def translate_provider_errors(provider: str, attempt: int | None = None) -> Generator[None]:
+def translate_provider_errors(
+    provider: str, attempt: int | None = None, *, host: str | None = None, names: Collection[str] = ()
+) -> Generator[None]:
     """Raise the failure of a model request inside the block as the error that Temporal acts on.
 
     The error holds nothing of the request. Other exceptions pass unchanged.
@@ -98,6 +122,8 @@ def translate_provider_errors(provider: str, attempt: int | None = None) -> Gene
     Args:
         provider: The provider's name in pydantic-ai (`model.system`), such as `openai`.
         attempt: The number of the activity's attempt, from 1; when left out, that of the current activity.
+        host: The server's host, if it is not the provider's own; see `foreign_host`.
+        names: The names of the request's tools.
 
     Raises:
         ApplicationError: With a type of the table above.
@@ -107,13 +133,20 @@ def translate_provider_errors(provider: str, attempt: int | None = None) -> Gene
     except Exception as error:
         if attempt is None:
             attempt = activity.info().attempt if activity.in_activity() else 1
-        known = application_error_of(error, provider, attempt)
+        known = application_error_of(error, provider, attempt, host=host, names=names)
         if known is None:
             raise
         raise known from None
 
 
-def application_error_of(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
+def application_error_of(
+    error: BaseException,
+    provider: str,
+    attempt: int = 1,
+    *,
+    host: str | None = None,
+    names: Collection[str] = (),
+) -> ApplicationError | None:
     """Return the error that Temporal acts on; None for an exception that is not a failure of a model request.
 
     The failure of a model and its fallbacks is repeated when a repetition may help one of them, after the
@@ -123,8 +156,11 @@ def application_error_of(error: BaseException, provider: str, attempt: int = 1) 
         error: The exception of the request.
         provider: The provider's name in pydantic-ai.
         attempt: The number of the attempt, from 1, with which the delay grows when the provider asks for none.
+        host: The server's host, if it is not the provider's own.
+        names: The names of the request's tools.
     """
-    verdict = _verdict_of(error, provider_title(provider), provider, attempt)
+    who = plain(host, _MAX_NAME) if host else provider_title(provider)
+    verdict = _verdict_of(error, _Asked(provider, who, names, attempt))
     if verdict is None:
         return None
     return ApplicationError(
@@ -138,24 +174,41 @@ def provider_title(provider: str) -> str:
     return known[0] if known else plain(provider, _MAX_NAME) or "The model's provider"
 
 
+def foreign_host(model: Model) -> str | None:
+    """Return the host of a server that speaks the API of OpenAI or Anthropic and is not theirs; None for any other model.
+
+    Args:
+        model: The model; of a `FallbackModel` its first.
+    """
+    if isinstance(model, FallbackModel):
+        return foreign_host(model.models[0])
+    domains = _DOMAINS.get(_family(model.system))
+    host = urlsplit(model.base_url or "").hostname
+    if not domains or not host or any(f".{host}".endswith(f".{domain}") for domain in domains):
+        return None
+    return host
+
+
 def _family(provider: str) -> str:
     """Return the family of a provider: `openai` of `openai-responses` and of `gateway/openai-chat`."""
     return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
 
 
-def _verdict_of(error: BaseException, who: str, provider: str, attempt: int) -> _Verdict | None:
+def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
     if isinstance(error, raised.FallbackExceptionGroup):
-        return _all_failed(error, provider, attempt)
+        return _all_failed(error, asked)
     if transient := _transient(error):
         kind, what = transient
-        return _Verdict(kind, format_network_failure(what, who), _delay(what.retry_after, attempt))
-    return _permanent(error, who, provider) or _unexplained(error, who)
+        return _Verdict(
+            kind, format_network_failure(what, asked.who), _delay(what.retry_after, asked.attempt)
+        )
+    return _permanent(error, asked) or _unexplained(error, asked)
 
 
-def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: int) -> _Verdict:
+def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict:
     """Judge the failures of several models: the text lists them all, and the shortest delay applies."""
     verdicts = [
-        _verdict_of(each, getattr(each, "model_name", None) or "a model", provider, attempt)
+        _verdict_of(each, replace(asked, who=getattr(each, "model_name", None) or "a model"))
         or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
         for each in group.exceptions
     ]
@@ -217,16 +270,17 @@ def _without_status(error: BaseException) -> str:
     return "by this worker's own limit" if is_own else "reported without a status"
 
 
-def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None:
+def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
     """Judge an error that a person has to repair, with a text that says how; None for any other error."""
+    who = asked.who
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     status = getattr(error, "status_code", None)
     answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
-    excerpt = error_excerpt(error)
+    excerpt = error_excerpt(error, asked.names)
     because = f": {excerpt}." if excerpt else "."
     match error:
         case raised.ModelAuthenticationError():
-            variable = _CREDENTIALS.get(_family(provider), ("", None))[1]
+            variable = _CREDENTIALS.get(_family(asked.provider), ("", None))[1]
             repair = f"set {variable} to a key" if variable else "give it credentials"
             verdict = (
                 "ModelUnauthorized",
@@ -260,7 +314,7 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
                 f"The content filter of {who} refused the request{answer}; change what is asked.",
             )
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
-            verdict = "ModelRejected", f"{who} refused the request{answer}{because}"
+            verdict = "ModelRejected", f"{who} refused the request{answer}{because}{_mend(error, asked)}"
         case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
             text = str(error).partition(" To try Pydantic AI ")[0]
             verdict = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
@@ -274,14 +328,23 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
     return _Verdict(*verdict, is_final=True)
 
 
-def _unexplained(error: BaseException, who: str) -> _Verdict | None:
+def _mend(error: BaseException, asked: _Asked) -> str:
+    """Return what to do about a refusal that names a tool; empty for any other."""
+    words = set(re.findall(r"[\w-]+", error_message(error)[:_MAX_READ]))
+    named = sorted(name for name in asked.names if name in words)
+    return f" Change the schema of {named[0]}, or leave the tool out of the agent's `uses`." if named else ""
+
+
+def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
     """Judge an error without a known cause, which is repeated as often as a planner's own exceptions; None for others."""
     match error:
         case raised.ModelAPIError():
-            excerpt = error_excerpt(error)
-            return _Verdict("ModelFailed", f"{who} request failed{f': {excerpt}' if excerpt else ''}.")
+            excerpt = error_excerpt(error, asked.names)
+            return _Verdict("ModelFailed", f"{asked.who} request failed{f': {excerpt}' if excerpt else ''}.")
         case raised.UnexpectedModelBehavior():
-            return _Verdict("ModelFailed", f"{who} gave an answer that cannot be read; try again later.")
+            return _Verdict(
+                "ModelFailed", f"{asked.who} gave an answer that cannot be read; try again later."
+            )
         case _:
             return None
 

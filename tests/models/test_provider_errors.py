@@ -11,6 +11,7 @@ from openai import Timeout
 from pydantic_ai import exceptions as raised
 from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import infer_model
+from pydantic_ai.models.fallback import FallbackModel
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -20,6 +21,7 @@ from sojourn.models.provider_errors import (
     LONGEST_DELAY,
     LONGEST_RETRY_AFTER,
     application_error_of,
+    foreign_host,
     provider_title,
     translate_provider_errors,
 )
@@ -260,12 +262,50 @@ def test_the_excerpt_is_bounded_and_harmless(subtests: pytest.Subtests) -> None:
         ({"message": f'Invalid value: "{"my prompt " * 900}'}, "Invalid value: [quoted]"),
         ({"message": "1 error [type=x, input_value='my prompt']"}, "1 error [type=x"),
         ({"message": "[{'type': 'x', 'input': 'my prompt'}]"}, "[{'type': 'x'"),
-        ({"message": "word " * 100}, ("word " * 32)[:159].rstrip() + "…"),
+        ({"message": "'my prompt'" + " is bad" * 9 + " for 'x'"}, "'my prompt'" + " is bad" * 9 + " for 'x'"),
+        ({"message": "x" * 301}, "[quoted]"),
+        ({"message": "a" * 20_000 + " 'my prompt"}, "[quoted]"),
     ]
     for body, text in rows:
         with subtests.test(str((body, text))):
             error = http(raised.ModelRequestRejectedError, 400, body=body)
             assert error_excerpt(error) == text
+
+
+REFUSALS = [
+    (
+        "Invalid schema for function 'demo__srv__odd': schema must have type 'object' and not have "
+        "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+    ),
+    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 150 instead",
+    "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported",
+    "tools.3.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'",
+    (
+        "Invalid schema for function 'ops_mcp_fs_read_file_of_a_share_4bd7947a64': In context=('properties', 'values'), "
+        "array schema missing items"
+    ),
+]
+
+
+def test_the_excerpt_has_the_provider_s_words_whole() -> None:
+    """A refusal of a tool or a setting is shown word for word, with the names that it quotes."""
+    for message in REFUSALS:
+        error = http(raised.ModelRequestRejectedError, 400, body={"error": {"message": f"{message}."}})
+        assert error_excerpt(error, {"ops_mcp_fs_read_file_of_a_share_4bd7947a64"}) == message
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
+    """The cause of a template's error is its last line."""
+    trace = "Unable to generate parser for this template:\n" + "at line 1, column 2\n" * 90
+    error = http(
+        None,
+        400,
+        body={"message": f"{trace}{{{{ fail('System\nError: System message must be at the beginning."},
+    )
+    text = error_excerpt(error)
+    assert text.startswith("Unable to generate parser for this template: at line 1")
+    assert text.endswith("Error: System message must be at the beginning")
+    assert len(text) <= 600
 
 
 @pytest.mark.parametrize(
@@ -314,6 +354,23 @@ def test_each_provider_has_its_title(provider, title, repair):
     """An unknown provider's title is its own name, made printable."""
     assert provider_title(provider) == title
     assert repair in application_error_of(http(raised.ModelAuthenticationError, 401), provider).message
+
+
+def test_a_foreign_server_is_named_by_its_host() -> None:
+    """A server that speaks the API of OpenAI or Anthropic is not called by their names, unless it is theirs."""
+    rows = [
+        ("openai-chat", "http://llm.example.org:8080/v1", "llm.example.org"),
+        ("openai-responses", "https://eu.api.openai.com/v1", None),
+        ("openai-responses", "https://notopenai.com/v1", "notopenai.com"),
+        ("anthropic", "https://api.anthropic.com", None),
+        ("anthropic", "http://127.0.0.1:9", "127.0.0.1"),
+    ]
+    for protocol, url, host in rows:
+        model, _ = model_of(protocol, url)
+        assert foreign_host(model) == foreign_host(FallbackModel(model)) == host
+    error = http(raised.ModelRequestRejectedError, 400, body={"message": "No such template"})
+    known = application_error_of(error, "openai", host="llm.example.org")
+    assert known.message == "llm.example.org refused the request (HTTP 400 Bad Request): No such template."
 
 
 # Over HTTP.
