@@ -1,6 +1,6 @@
 """Conversation: what a model reads of a run, kept from turn to turn, so that a turn converts only what is new."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_ai.messages import ModelMessage
@@ -11,7 +11,8 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.wire import size_of
 from sojourn.models.compacted import ResultRead, compacted, compaction_of
 from sojourn.models.messages import Converter, is_prefix
-from sojourn.models.names import Names
+from sojourn.models.names import NO_KEYS, Names
+from sojourn.models.projection import Keys
 from sojourn.serving.kept import Kept
 
 __all__ = ["Conversation", "Conversations", "ResultText"]
@@ -51,6 +52,8 @@ class Conversation:
         self._recorded: CompactionPart | None = None
         self._source: list[Message] = []
         self._tools: list[str] = []
+        self._keys: Mapping[str, Keys] = NO_KEYS
+        self._deferred: Collection[str] = ()
         self._called: set[str] = set()
         self._converter = Converter(self.names, self.text_of)
 
@@ -59,8 +62,21 @@ class Conversation:
         """The last compaction, recorded or not."""
         return self.unrecorded[0] if self.unrecorded else self._recorded
 
-    def update(self, transcript: Sequence[Message], tools: Iterable[str]) -> None:
-        """Take in the transcript, of which only new messages are read, and the tools that are offered."""
+    def update(
+        self,
+        transcript: Sequence[Message],
+        tools: Iterable[str],
+        keys: Mapping[str, Keys] = NO_KEYS,
+        deferred: Collection[str] = (),
+    ) -> None:
+        """Take in the transcript, of which only new messages are read, and the tools that are offered.
+
+        Args:
+            transcript: The transcript.
+            tools: The ids of the tools.
+            keys: The fields of tools that have another name for the model, by tool id.
+            deferred: The ids of tools that the model finds by search.
+        """
         if not is_prefix(self._source, transcript):
             same = self.unrecorded and self._source == [*transcript[: len(self._source)]]
             unrecorded = self.unrecorded if same else None
@@ -74,8 +90,8 @@ class Conversation:
         is_other = recorded is not None and recorded != self.compaction
         if recorded:
             self._recorded, self.unrecorded = recorded, None
-        self._tools = [*tools]
-        names = Names([*self._tools, *sorted(self._called)])
+        self._tools, self._keys, self._deferred = [*tools], keys, deferred
+        names = Names([*self._tools, *sorted(self._called)], keys, deferred)
         if is_other or not self.messages or names != self.names:
             self.names = names
             self._read_anew()
@@ -90,7 +106,7 @@ class Conversation:
             part: The compaction.
             used: What its summary has used of a model.
         """
-        self.update(transcript, self._tools)
+        self.update(transcript, self._tools, self._keys, self._deferred)
         self.unrecorded = part, used
         self._read_anew()
 
@@ -100,7 +116,9 @@ class Conversation:
 
     def text_of(self, result: ToolResult) -> Any:
         """The content of a result as the model reads it."""
-        return result.text if isinstance(result, ResultRead) else self._text(result, self.names)
+        if isinstance(result, ResultRead):
+            return result.text
+        return self._text(self.names.in_result(result), self.names)
 
     def _read_anew(self) -> None:
         self.messages = compacted(self._source, self.compaction, self.text_of)
@@ -114,10 +132,17 @@ class Conversations:
         self._text = text
         self._kept: Kept[Conversation] = Kept(MAX_RUNS, MAX_BYTES)
 
-    def read(self, run_id: str, transcript: Sequence[Message], tools: Iterable[str]) -> Conversation:
-        """The conversation of a run with this transcript and these tools."""
+    def read(
+        self,
+        run_id: str,
+        transcript: Sequence[Message],
+        tools: Iterable[str],
+        keys: Mapping[str, Keys] = NO_KEYS,
+        deferred: Collection[str] = (),
+    ) -> Conversation:
+        """The conversation of a run with this transcript and these tools; see `Conversation.update`."""
         conversation = self._kept.get(run_id) or Conversation(self._text)
-        conversation.update(transcript, tools)
+        conversation.update(transcript, tools, keys, deferred)
         self._kept.keep(run_id, conversation, conversation.size)
         return conversation
 

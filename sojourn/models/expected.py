@@ -13,6 +13,7 @@ from sojourn.core.schema.validate import Validator
 from sojourn.core.values.text import clip
 from sojourn.errors import DefinitionError
 from sojourn.models.offered import FINAL_RESULT
+from sojourn.models.projection import Projection, project
 
 __all__ = ["Expected"]
 
@@ -59,6 +60,11 @@ class Expected:
         outer = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
         return {**outer, "$defs": self.answer["$defs"]} if "$defs" in self.answer else outer
 
+    @property
+    def projection(self) -> Projection:
+        """The arguments of `final_result` as a model is offered them."""
+        return project(self.arguments)
+
     def value(self, arguments: dict[str, Any]) -> Any:
         """Return the answer that arguments of `final_result` hold."""
         return arguments if self._is_object else arguments.get(_WRAPPED)
@@ -69,7 +75,8 @@ class Expected:
         issues = self._type_issues(arguments) if is_valid else self._validator.issues(arguments)
         if not issues:
             return None
-        listed = "; ".join(sentence(issue) for issue in issues[:MAX_ISSUES])
+        keys = self.projection.keys
+        listed = "; ".join(keys.in_text(sentence(issue)) for issue in issues[:MAX_ISSUES])
         more = f"; and {len(issues) - MAX_ISSUES} more" if len(issues) > MAX_ISSUES else ""
         return clip(f"Correct your answer and call `{FINAL_RESULT}` again: {listed}{more}", 1_500)
 

@@ -202,12 +202,11 @@ class _Calls:
 
     def pair(self, part: ToolCallPart) -> tuple[theirs.ToolCallPart, theirs.ToolReturnPart]:
         """Return the call and its answer, with the same name and id."""
-        name = self._names.name_of(part.name)
+        name, arguments = self._names.sent(part.name, part.payload if part.raw is None else part.raw)
         own = part.tool_call_id
         ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
         id = next(id for id in ids if id and id not in self._taken and id not in self._taken_before)
         self._taken.add(id)
-        arguments = part.payload if part.raw is None else part.raw
         call = theirs.ToolCallPart(name, arguments, id, **origin_of(part))
         results = self._results.get(own)
         if not results:
@@ -314,16 +313,16 @@ def _kept(part: theirs.ModelResponsePart, names: Names) -> Part:
 
 
 def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) -> ToolCallPart:
-    payload: dict[str, Any] | None = None if isinstance(part.args, str) else plain_json(part.args or {})
-    raw = None
-    if payload is None:
-        raw = encodable(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
+    sent = None if isinstance(part.args, str) else plain_json(part.args or {})
+    if sent is None:
+        sent = encodable(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
+    id, arguments = names.received(encodable(part.tool_name), sent)
     return ToolCallPart(
         type="tool_call",
         tool_call_id=encodable(part.tool_call_id),
-        name=names.id_of(encodable(part.tool_name)),
-        payload=payload or {},
-        raw=raw,
+        name=id,
+        payload={} if isinstance(arguments, str) else arguments,
+        raw=arguments if isinstance(arguments, str) else None,
         provider_metadata=kept,
     )
 

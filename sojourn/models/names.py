@@ -9,16 +9,34 @@ must not depend on the other tools of a request, since prompt caches and old tra
 | an id whose `_` would be read as dots, or that is too long, or has `.` or `/` in the tool's part | its readable beginning, `_` and 10 hex digits of its SHA-256 |
 
 A name that is not a tool id (`ask_user`, or a tool that a model invented) is kept where providers accept it.
+
+A tool that the model finds by search is not defined in the request. It is called by `call_tool`, with its name and its
+arguments, and in the transcript such a call is one of the tool itself.
 """
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Any, Final
 
 from sojourn.contracts.ids import ToolId
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.values.json_value import is_object
+from sojourn.models.projection import Keys
 
-__all__ = ["Names", "wire_name"]
+__all__ = ["CALL_TOOL", "NO_KEYS", "Arguments", "Names", "wire_name"]
+
+CALL_TOOL = "call_tool"
+"""The tool by which a model calls a tool that it has found by search."""
+
+Arguments = dict[str, Any] | str
+"""The arguments of a call: an object, or the text that a model wrote."""
+
+NO_KEYS: Final[Mapping[str, Keys]] = MappingProxyType({})
 
 MAX_NAME = 64
 """Longest name that every provider accepts, in characters."""
@@ -52,17 +70,31 @@ def wire_name(name: str) -> str:
 
 
 class Names:
-    """The names of a request's tools: those that it offers, and those in its transcript."""
+    """The names of a request's tools and of their fields: those that it offers, and those in its transcript.
 
-    def __init__(self, names: Iterable[str]) -> None:
-        """Take the tool ids; if two had the same name, the first would get it."""
+    Args:
+        names: The tool ids; if two had the same name, the first would get it.
+        keys: The fields of tools that have another name for the model, by tool id.
+        deferred: The ids of tools that the model finds by search.
+    """
+
+    def __init__(
+        self, names: Iterable[str], keys: Mapping[str, Keys] = NO_KEYS, deferred: Collection[str] = ()
+    ) -> None:
         self._ids: dict[str, str] = {}
         for name in names:
             self._ids.setdefault(wire_name(name), name)
+        self._keys = {id: each for id, each in keys.items() if each}
+        self._deferred = frozenset(deferred)
 
     def __eq__(self, other: object) -> bool:
-        """Whether these are the names of the same tools."""
-        return isinstance(other, Names) and self._ids == other._ids
+        """Whether these are the same names of the same tools."""
+        return (
+            isinstance(other, Names)
+            and self._ids == other._ids
+            and self._keys == other._keys
+            and self._deferred == other._deferred
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -82,6 +114,36 @@ class Names:
             return known
         return _inverse(name) or name[:MAX_UNKNOWN]
 
+    def sent(self, id: str, arguments: Arguments) -> tuple[str, Arguments]:
+        """Return a call of the transcript as the model made it: the name and the arguments."""
+        if keys := self._keys.get(id):
+            arguments = _changed(arguments, keys.to_model)
+        if id not in self._deferred:
+            return self.name_of(id), arguments
+        return CALL_TOOL, {"name": self.name_of(id), "arguments": arguments}
+
+    def received(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
+        """Return a call of the model as it is judged: the tool's id, and the arguments with the tool's own keys.
+
+        Args:
+            name: As the model wrote it, which may be any text.
+            arguments: As the model wrote them, which may be no JSON.
+        """
+        if name == CALL_TOOL and self._deferred:
+            name, arguments = _unwrapped(name, arguments)
+        id = self.id_of(name)
+        keys = self._keys.get(id)
+        return id, _changed(arguments, keys.to_tool) if keys else arguments
+
+    def in_result(self, result: ToolResult) -> ToolResult:
+        """Return a result whose error and hint have the model's names of fields."""
+        keys = self._keys.get(result.name)
+        if keys is None or result.error is None:
+            return result
+        error = result.error.model_copy(update={"message": keys.in_text(result.error.message)})
+        hint = result.retry_hint and keys.in_hint(result.retry_hint)
+        return result.model_copy(update={"error": error, "retry_hint": hint})
+
     def replace_ids(self, text: str) -> str:
         """Return a text for the model, in which the ids of known tools are replaced by their names."""
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
@@ -90,6 +152,33 @@ class Names:
     def _known(self) -> re.Pattern[str]:
         ids = sorted(self._ids.values(), key=len, reverse=True)
         return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, ids))})(?![\w/-]|\.\w)")
+
+
+def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Arguments:
+    """Return arguments with other keys; a text that is not one JSON object stays as it is, for the boundary to refuse."""
+    if not isinstance(arguments, str):
+        return change(arguments)
+    read = parse_arguments(arguments)
+    if isinstance(read, ParseFault):
+        return arguments
+    changed = change(read.payload)
+    return arguments if changed == read.payload else json.dumps(changed)
+
+
+def _unwrapped(name: str, arguments: Arguments) -> tuple[str, Arguments]:
+    """Return the call that a call of `call_tool` is for; itself, if it names no tool."""
+    if isinstance(arguments, str):
+        read = parse_arguments(arguments)
+        if isinstance(read, ParseFault):
+            return name, arguments
+        given = dict(read.payload)
+    else:
+        given = dict(arguments)
+    tool = given.pop("name", None)
+    if not isinstance(tool, str):
+        return name, arguments
+    inner = given.get("arguments", given)
+    return tool, inner if is_object(inner) or isinstance(inner, str) else given
 
 
 def _inverse(name: str) -> str | None:

@@ -1,22 +1,44 @@
-"""The tools that a model is offered: the agent's tools, a question to a person, and the typed answer."""
+"""The tools that a model is offered: the agent's tools, a question to a person, and the typed answer.
+
+The definitions are the front of every request, and a prompt cache holds it only as long as it stays the same. So they are
+sorted by name, and nothing is withdrawn from them within a run: neither when a call has to be corrected, nor in the last turn.
+"""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pydantic_ai.tools import ToolDefinition
 
-from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.values.text import clip
+from sojourn.models.names import CALL_TOOL, wire_name
+from sojourn.models.projection import Keys, Projection, ProviderLimits, project
+from sojourn.models.tool_search import SEARCH_TOOLS, search_definitions
 
-__all__ = ["ASK_USER", "FINAL_RESULT", "answer_tool", "definitions"]
+__all__ = [
+    "ASK_USER",
+    "FINAL_RESULT",
+    "OWN_TOOLS",
+    "Offer",
+    "answer_tool",
+    "definition",
+    "last_offer",
+    "offer",
+]
 
 ASK_USER = "ask_user"
 """The tool by which a model asks a person; offered where the run's policy has `interrupts_allowed`."""
 
 FINAL_RESULT = "final_result"
 """The tool by which a model gives a typed answer."""
+
+OWN_TOOLS = frozenset({ASK_USER, FINAL_RESULT, SEARCH_TOOLS, CALL_TOOL})
+"""The names of tools that are Sojourn's own."""
 
 MAX_EXAMPLE = 500
 """Longest example of an author that a description repeats, in characters."""
@@ -44,61 +66,124 @@ _ASK = ToolDefinition(
 )
 
 
-def definitions(turn: PlanInput, wire_name: Callable[[str], str], *, asks: bool) -> list[ToolDefinition]:
-    """Return the tools of a request: those that the run offers, as far as hints allow, and `ask_user`.
+@dataclass(frozen=True)
+class Offer:
+    """The tools of a request."""
 
-    When each hint of the last step restricts to its tool, only those tools are offered (SR-124). In the last
-    turn no tool may be called; the tools of the transcript are still defined, since providers refuse a
-    transcript with calls of tools that the request does not define.
+    tools: list[ToolDefinition]
+    """The definitions, sorted by name; Sojourn's own are the last."""
+    deferred: Sequence[ToolSpec] = ()
+    """Tools that the request does not define, and that the model finds by search."""
+    keys: Mapping[str, Keys] = field(default_factory=dict[str, Keys])
+    """The fields of tools that have another name for the model, by tool id."""
+
+    @property
+    def deferred_ids(self) -> frozenset[str]:
+        """The ids of the tools that the model finds by search."""
+        return frozenset(spec.id for spec in self.deferred)
+
+
+def offer(
+    turn: PlanInput,
+    limits: ProviderLimits,
+    *,
+    asks: bool,
+    refused: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+) -> Offer:
+    """Return the tools of a request: those that the run offers, as far as the provider takes them, and `ask_user`.
 
     Args:
         turn: The planner's input; its schemas have no injected fields.
-        wire_name: Returns a tool's name for providers.
+        limits: The limits of the providers that may be asked.
         asks: Whether the planner allows its model to ask.
+        refused: Schemas that a provider has refused, by the name of the tool, which is not offered with this schema.
     """
-    if turn.finalize:
-        return [_known(wire_name(name)) for name in _called(turn.messages)]
-    tools = _restricted(turn)
-    offered = [_definition(spec, wire_name(spec.id)) for spec in tools]
-    return [*offered, _ASK] if asks and turn.run.interrupts_allowed else offered
+    every: dict[str, ToolDefinition] = {spec.id: definition(spec, limits) for spec in turn.tools}
+    made = {id: tool for id, tool in every.items() if refused.get(tool.name) != tool.parameters_json_schema}
+    specs = [spec for spec in turn.tools if spec.id in made]
+    direct = _direct(specs, {id: _size(each) for id, each in made.items()}, limits)
+    tools = sorted((made[id] for id in direct), key=lambda tool: tool.name)
+    deferred = sorted((spec for spec in specs if spec.id not in direct), key=lambda spec: spec.id)
+    tools += search_definitions(deferred) if deferred else []
+    tools += [_ASK] if asks and turn.run.interrupts_allowed else []
+    keys: dict[str, Keys] = {spec.id: project(spec.payload.json_schema).keys for spec in turn.tools}
+    return Offer(tools, deferred, keys)
 
 
-def answer_tool(schema: dict[str, Any]) -> ToolDefinition:
+def last_offer(turn: PlanInput, before: Offer | None) -> Offer:
+    """Return the tools of the last turn, in which none may be called: those of the turn before.
+
+    Where they are not known, the tools of the transcript are defined, since providers refuse a transcript with calls of
+    tools that the request does not define.
+    """
+    if before is not None:
+        return before
+    names = dict.fromkeys(wire_name(call.name) for message in turn.messages for call in message.tool_calls)
+    return Offer([ToolDefinition(name=name, description="Not available any more.") for name in sorted(names)])
+
+
+def answer_tool(projection: Projection) -> ToolDefinition:
     """Return the tool by which a model gives a typed answer.
 
     Args:
-        schema: JSON Schema of an object.
+        projection: The projection of the answer's schema.
     """
+    text = "Give your answer, when you have it. It ends the work."
     return ToolDefinition(
         name=FINAL_RESULT,
-        description="Give your answer, when you have it. It ends the work.",
-        parameters_json_schema=schema,
+        description=f"{text} {projection.rules}" if projection.rules else text,
+        parameters_json_schema=projection.schema,
         kind="output",
     )
 
 
-def _restricted(turn: PlanInput) -> Sequence[ToolSpec]:
-    if not turn.hints or not all(hint.restrict_to_tool for hint in turn.hints):
-        return turn.tools
-    wanted = {hint.tool for hint in turn.hints}
-    return [spec for spec in turn.tools if spec.id in wanted] or turn.tools
+def definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
+    """Return a tool's definition.
 
-
-def _definition(spec: ToolSpec, name: str) -> ToolDefinition:
-    lines = [spec.description or spec.title]
-    if spec.payload.example:
-        example = json.dumps(spec.payload.example, ensure_ascii=False)
-        lines += [f"Arguments such as {example}"] if len(example) <= MAX_EXAMPLE else []
+    A foreign schema is not sent as `strict`, which promises a provider more than it may keep.
+    """
+    projection = project(spec.payload.json_schema)
     return ToolDefinition(
-        name=name,
-        description="\n".join(lines),
-        parameters_json_schema=spec.payload.json_schema,
+        name=wire_name(spec.id),
+        description=_description(spec, projection, limits.description),
+        parameters_json_schema=projection.schema,
+        strict=False if spec.kind == "mcp" else None,
     )
 
 
-def _called(messages: Sequence[Message]) -> Collection[str]:
-    return dict.fromkeys(call.name for message in messages for call in message.tool_calls)
+def _description(spec: ToolSpec, projection: Projection, limit: int) -> str:
+    """Return what the tool does, with its rules and its example, as far as the limit allows."""
+    text = spec.description or spec.title
+    rules = f"\n{clip(projection.rules, limit // 2)}" if projection.rules else ""
+    example = _example(spec, projection)
+    if example and len(text) + len(rules) + len(example) <= limit:
+        return f"{text}{rules}{example}"
+    return f"{clip(text, limit - len(rules))}{rules}"
 
 
-def _known(name: str) -> ToolDefinition:
-    return ToolDefinition(name=name, description="Not available any more.")
+def _example(spec: ToolSpec, projection: Projection) -> str:
+    if not spec.payload.example:
+        return ""
+    example = json.dumps(projection.keys.to_model(spec.payload.example), ensure_ascii=False)
+    return f"\nArguments such as {example}" if len(example) <= MAX_EXAMPLE else ""
+
+
+def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: ProviderLimits) -> set[str]:
+    """Return the ids of the tools that a request defines: all, or the author's own first and then small toolsets."""
+    most = limits.tools - len({ASK_USER, FINAL_RESULT})
+    if len(specs) <= most and sum(sizes.values()) <= limits.definitions:
+        return {spec.id for spec in specs}
+    most, room = most - len({SEARCH_TOOLS, CALL_TOOL}), limits.definitions
+    toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
+    count = Counter(toolset.values())
+    direct: set[str] = set()
+    for spec in sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id)):
+        if len(direct) < most and sizes[spec.id] <= room:
+            direct.add(spec.id)
+            room -= sizes[spec.id]
+    return direct
+
+
+def _size(tool: ToolDefinition) -> int:
+    schema: dict[str, Any] = tool.parameters_json_schema
+    return len(json.dumps(schema, default=str)) + len(tool.description or "") + len(tool.name)

@@ -35,16 +35,27 @@ from sojourn.models.expected import Expected
 from sojourn.models.guarded import guarded
 from sojourn.models.messages import from_response
 from sojourn.models.model_name import model_name_fault
-from sojourn.models.names import Names, wire_name
-from sojourn.models.offered import ASK_USER, answer_tool, definitions
+from sojourn.models.names import Names
+from sojourn.models.offered import ASK_USER, FINAL_RESULT, Offer, answer_tool
 from sojourn.models.outcome import Correction, Reply, plan_of
-from sojourn.models.provider_errors import translate_provider_errors
+from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RateLimits
 from sojourn.models.reading import Reading
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
+from sojourn.models.tool_offers import RefusedTools, ToolOffers
+from sojourn.models.tool_search import ToolSearch
 
 __all__ = ["Instructions", "ModelPlanner"]
+
+_CACHED: Any = {
+    "anthropic_cache_tool_definitions": True,
+    "anthropic_cache_instructions": True,
+    "anthropic_cache_messages": True,
+}
+"""Marks for Anthropic's prompt cache, unless the settings have their own; other providers ignore them, and cache by themselves.
+
+The marks are on blocks, which servers that only speak Anthropic's API know too."""
 
 SCARCE = 4_000
 """Tokens left in a run below which they are sent as `max_tokens`; providers refuse more than a model can generate."""
@@ -90,6 +101,8 @@ class ModelPlanner:
         result_text: Makes the text of a tool's answer for the model; `sojourn.models.result_text` when left out.
         compaction: How the transcript is kept within the model's context window: True for the defaults of `Compaction`, False
             to fail with `ContextWindowExceeded`.
+        max_tools: Most tools that a request defines, Sojourn's own included, at least 8; the model finds the others by search. When left
+            out, 128, and fewer where their definitions are very long.
         max_concurrency: Most requests to one provider that this worker has in flight; when left out,
             `SOJOURN_MODEL_CONCURRENCY`.
         tokens_per_minute: Most tokens that this worker uses of one provider; when left out, `SOJOURN_MODEL_TPM`.
@@ -113,6 +126,7 @@ class ModelPlanner:
         asks: bool = True,
         result_text: Callable[[ToolResult], str] | None = None,
         compaction: Compaction | bool = True,
+        max_tools: int | None = None,
         max_concurrency: int | None = None,
         tokens_per_minute: int | None = None,
     ) -> None:
@@ -133,6 +147,7 @@ class ModelPlanner:
             (lambda result, _: result_text(result)) if result_text else text_for_model
         )
         self._compaction = Compaction.of(compaction)
+        self._offers = ToolOffers(self._sources, max_tools)
         self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
 
     @property
@@ -179,23 +194,32 @@ class ModelPlanner:
     async def _plan(self, turn: PlanInput) -> PlanResult:
         turn = turn.model_copy(update={"messages": without_refused(turn.messages)})
         expected = Expected(turn.run.answer) if turn.run.answer else self._expected
-        parameters = await self._parameters(turn, expected)
+        offer = self._offer(turn, expected)
+        parameters = await self._parameters(turn, expected, offer)
         settings = self._settings_of(turn, typed=expected is not None)
-        reading = Reading(self._conversations, turn, self._compactor())
+        reading = Reading(self._conversations, turn, self._compactor(), offer)
         await reading.fit(parameters)
         names = reading.names
         messages, used = reading.messages(), Usage()
+        search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers, reading.note)
         correction: Correction | None = None
         while correction is None or _has_left(turn, used):
             try:
                 response = await self._response(messages, parameters, settings, names)
             except ApplicationError as error:
+                if less := refused.without(error.__context__, parameters):
+                    parameters = less
+                    continue
                 if error.type != "ContextWindowExceeded" or not await reading.shrink(parameters):
                     raise
                 messages = reading.messages()
                 continue
             this = usage_of(response)
             used = add_usage(used, this)
+            if found := search.answered(response, may_search=_has_left(turn, used)):
+                messages = [*messages, *found]
+                _begin_anew()
+                continue
             refusal = (response.provider_details or {}).get("refusal")
             message = from_response(response, names, reading.told(this))
             reply = Reply(message, response.finish_reason, refusal)
@@ -206,8 +230,7 @@ class ModelPlanner:
             if correction:
                 break
             correction = outcome
-            if deltas := current_deltas():
-                deltas.begin()
+            _begin_anew()
             messages = [*messages, response, _correction_request(response, outcome)]
         assert correction
         raise correction.error()
@@ -231,6 +254,8 @@ class ModelPlanner:
     ) -> ModelResponse:
         with translate_provider_errors(self._provider):
             model = self._model
+        names_sent = {tool.name for tool in parameters.function_tools}
+        with translate_provider_errors(self._provider, host=foreign_host(model), names=names_sent):
             if not isinstance(model, FallbackModel):  # a FallbackModel prepares them for each of its models
                 messages = model.prepare_messages(messages, parameters)
             return await response_of(model, messages, parameters, settings, id_of=names.id_of)
@@ -251,29 +276,45 @@ class ModelPlanner:
         first = self._sources[0]
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
-    async def _parameters(self, turn: PlanInput, expected: Expected | None) -> ModelRequestParameters:
+    def _offer(self, turn: PlanInput, expected: Expected | None) -> Offer:
+        made = self._offers.offer(turn, asks=self._asks)
+        if expected is None:
+            return made
+        return replace(made, keys={**made.keys, FINAL_RESULT: expected.projection.keys})
+
+    async def _parameters(
+        self, turn: PlanInput, expected: Expected | None, offer: Offer
+    ) -> ModelRequestParameters:
         made = self._instructions(turn.run) if callable(self._instructions) else self._instructions
         text = await made if inspect.isawaitable(made) else made
         parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
-        tools = definitions(turn, wire_name, asks=self._asks)
         if expected is None:
-            return ModelRequestParameters(function_tools=tools, instruction_parts=parts)
+            return ModelRequestParameters(function_tools=offer.tools, instruction_parts=parts)
         return ModelRequestParameters(
-            function_tools=tools,
+            function_tools=offer.tools,
             instruction_parts=parts,
             output_mode="tool",
-            output_tools=[answer_tool(expected.arguments)],
+            output_tools=[answer_tool(expected.projection)],
             allow_text_output=False,
         )
 
     def _settings_of(self, turn: PlanInput, *, typed: bool) -> ModelSettings:
         settings = ModelSettings(**(self._settings or {}))
+        own = [settings, *(source.settings or {} for source in self._sources if isinstance(source, Model))]
+        if not any(name == "cache" or name.startswith("anthropic_cache") for each in own for name in each):
+            settings = ModelSettings(**_CACHED, **settings)
         left, limit = turn.caps.tokens, settings.get("max_tokens")
         if left is not None and turn.finalize is None and (limit is not None or left < SCARCE):
             settings["max_tokens"] = max(1, min(left, limit or left))
         if turn.finalize and not typed:
             settings["tool_choice"] = "none"
         return settings
+
+
+def _begin_anew() -> None:
+    """Tell those who follow the run that the model's response is begun anew."""
+    if deltas := current_deltas():
+        deltas.begin()
 
 
 def _has_left(turn: PlanInput, used: Usage) -> bool:

@@ -11,6 +11,7 @@ from sojourn.models.compacted import with_compaction
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import Conversations
 from sojourn.models.names import Names, wire_name
+from sojourn.models.offered import Offer
 from sojourn.models.result_text import reminders
 
 __all__ = ["Reading"]
@@ -23,16 +24,28 @@ class Reading:
         conversations: The runs that the planner has read.
         turn: The turn.
         compactor: Keeps the transcript within the model's window; None to leave it as it is.
+        offer: The tools of the request.
     """
 
-    def __init__(self, conversations: Conversations, turn: PlanInput, compactor: Compactor | None) -> None:
+    def __init__(
+        self,
+        conversations: Conversations,
+        turn: PlanInput,
+        compactor: Compactor | None,
+        offer: Offer | None = None,
+    ) -> None:
         self._conversations = conversations
         self._turn = turn
         self._compactor = compactor
         self._notes: list[str] = []
         self._is_shrunk = False
+        offer = offer or Offer([])
         self._conversation = conversations.read(
-            turn.run.run_id, turn.messages, [spec.id for spec in turn.tools]
+            turn.run.run_id,
+            turn.messages,
+            [spec.id for spec in turn.tools],
+            offer.keys,
+            offer.deferred_ids,
         )
 
     @property
@@ -49,7 +62,7 @@ class Reading:
     async def fit(self, parameters: ModelRequestParameters) -> None:
         """Compact the transcript where the request is near the window."""
         if self._compactor:
-            self._note(await self._compactor.fit(self._conversation, self._turn.messages, parameters))
+            self.note(await self._compactor.fit(self._conversation, self._turn.messages, parameters))
 
     async def shrink(self, parameters: ModelRequestParameters) -> bool:
         """Compact the transcript of a request that was refused as too long, once; whether it is shorter now."""
@@ -57,7 +70,7 @@ class Reading:
             return False
         self._is_shrunk = True
         note = await self._compactor.shrink(self._conversation, self._turn.messages, parameters)
-        self._note(note)
+        self.note(note)
         return note is not None
 
     def told(self, used: Usage) -> int | None:
@@ -90,6 +103,7 @@ class Reading:
             }
         )
 
-    def _note(self, note: str | None) -> None:
+    def note(self, note: str | None) -> None:
+        """Add a note for people to the plan."""
         if note:
             self._notes.append(note)

@@ -13,9 +13,12 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
+from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
+from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.models.names import wire_name
-from sojourn.models.offered import definitions
+from sojourn.models.offered import Offer, last_offer, offer
+from sojourn.models.projection import ProviderLimits
 from sojourn.models.result_text import reminders
 
 shop = Toolset("shop.orders")
@@ -33,14 +36,17 @@ async def cancel(order: str) -> str:
     return order
 
 
+LIMITS = ProviderLimits()
+
+
 def turn(cls=PlanResumeInput, *, asks: bool = False, **fields) -> PlanInput:
     run = RunContext(run_id="r", agent_id="shop.clerk", interrupts_allowed=asks)
     messages = [Message.user("go"), Message.calls([ToolRequest(name="shop.orders.place", tool_call_id="c1")])]
     return cls(**{"run": run, "messages": messages, "tools": [place.spec, cancel.spec], **fields})
 
 
-def names(given: PlanInput, *, asks: bool = True) -> list[str]:
-    return [tool.name for tool in definitions(given, wire_name, asks=asks)]
+def names(given: PlanInput, *, asks: bool = True, limits: ProviderLimits = LIMITS) -> list[str]:
+    return [tool.name for tool in offer(given, limits, asks=asks).tools]
 
 
 def hint(tool: str, *, restricts: bool) -> RetryHint:
@@ -49,7 +55,7 @@ def hint(tool: str, *, restricts: bool) -> RetryHint:
 
 def test_tools_are_offered_with_their_schema_and_an_example():
     """A tool's schema has no injected fields, and its description has the author's example."""
-    first, _ = definitions(turn(), wire_name, asks=True)
+    _, first = offer(turn(), LIMITS, asks=True).tools
     assert first.name == "shop__orders__place"
     assert first.description == 'Place an order for one article.\nArguments such as {"sku": "ABC"}'
     assert set(first.parameters_json_schema["properties"]) == {"sku"}
@@ -63,28 +69,85 @@ def test_ask_user_is_offered_only_where_run_and_planner_allow_it():
 
 
 @pytest.mark.parametrize(
-    ("hints", "offered"),
+    "hints",
     [
-        ([hint("shop.orders.place", restricts=True)], ["shop__orders__place"]),
-        ([hint("shop.orders.place", restricts=True), hint("shop.orders.cancel", restricts=True)], None),
-        ([hint("shop.orders.place", restricts=True), hint("shop.orders.cancel", restricts=False)], None),
-        ([hint("shop.orders.plaice", restricts=True)], None),
+        [],
+        [hint("shop.orders.place", restricts=True)],
+        [hint("shop.orders.place", restricts=True), hint("shop.orders.cancel", restricts=False)],
+        [hint("shop.orders.plaice", restricts=True)],
     ],
-    ids=["one", "both", "not all restrict", "none is left"],
 )
-def test_hints_restrict_the_tools(hints, offered):
-    """Hints restrict the tools only when all of them do, and never to none (SR-124)."""
-    assert names(turn(hints=hints)) == (offered or ["shop__orders__place", "shop__orders__cancel"])
+def test_the_front_of_the_request_stays_the_same(hints):
+    """Tools are sorted by name, in whatever order they come, and a hint withdraws none of them: it has a notice (SR-124)."""
+    first = offer(turn(), LIMITS, asks=True).tools
+    later = turn(hints=hints, tools=[cancel.spec, place.spec])
+    assert [tool.name for tool in first] == ["shop__orders__cancel", "shop__orders__place"]
+    assert offer(later, LIMITS, asks=True).tools == first
+
+
+def test_the_last_turn_has_the_tools_of_the_turn_before():
+    """In the last turn the definitions stay, so that a prompt cache still holds them."""
+    before = offer(turn(asks=True), LIMITS, asks=True)
+    last = turn(tools=[], finalize=Finalize(reason="max_tool_calls", message="Answer now."))
+    assert last_offer(last, before) is before
 
 
 def test_the_last_turn_defines_the_tools_that_were_called():
-    """In the last turn the tools of the transcript are defined as unavailable, since providers refuse calls of undefined tools."""
-    (only,) = definitions(
-        turn(asks=True, tools=[], finalize=Finalize(reason="max_tool_calls", message="Answer now.")),
-        wire_name,
-        asks=True,
-    )
+    """Where the turn before is not known, the tools of the transcript are defined, since providers refuse calls of undefined tools."""
+    last = turn(tools=[], finalize=Finalize(reason="max_tool_calls", message="Answer now."))
+    (only,) = last_offer(last, None).tools
     assert (only.name, only.description) == ("shop__orders__place", "Not available any more.")
+
+
+def test_a_description_is_cut_to_the_provider_s_limit():
+    """A long description loses its example first and then its end, never the rules of its schema."""
+    payload = place.spec.payload
+    rule = {"oneOf": [{"required": ["sku"]}, {"required": ["order"]}]}
+    odd = payload.model_copy(update={"json_schema": {**payload.json_schema, **rule}})
+    spec = place.spec.model_copy(update={"description": "word " * 300, "payload": odd})
+    (made,) = offer(turn(tools=[spec]), LIMITS, asks=False).tools
+    assert len(made.description) <= 1_024
+    assert made.description.endswith("…\nGive exactly one of these: `sku`; or `order`.")
+
+
+def many(count: int) -> list[ToolSpec]:
+    """Return the tools of a large foreign toolset."""
+    return [
+        cancel.spec.model_copy(
+            update={"id": ToolId(f"shop.mail.send_{number}"), "kind": "mcp", "description": f"Send {number}"}
+        )
+        for number in range(count)
+    ]
+
+
+def test_a_request_defines_no_more_tools_than_a_provider_takes():
+    """Beyond the limit the author's own tools stay, and the rest are found by search, the same in every request."""
+    given = turn(asks=True, tools=[place.spec, *many(150)])
+    assert len(names(turn(asks=True, tools=many(126)))) == 127
+    made = offer(given, LIMITS, asks=True)
+    assert len(made.tools) == 127  # with `final_result` 128
+    assert [tool.name for tool in made.tools[-3:]] == ["call_tool", "search_tools", "ask_user"]
+    assert "shop__orders__place" in names(given)
+    assert len(made.deferred) == 151 - 124
+    shuffled = turn(asks=True, tools=[*reversed(many(150)), place.spec])
+    assert offer(shuffled, LIMITS, asks=True) == made
+
+
+def test_definitions_leave_room_for_the_conversation():
+    """Long definitions are found by search too, however few they are."""
+    specs = [spec.model_copy(update={"description": "d" * 1_000}) for spec in many(20)]
+    made = offer(turn(tools=specs), ProviderLimits(definitions=10_000), asks=False)
+    assert 0 < len(made.tools) - 2 < 10
+    assert len(made.deferred) == 20 - (len(made.tools) - 2)
+
+
+def test_a_refused_tool_is_offered_again_with_another_schema():
+    """A tool that a provider refused is withheld until its schema is another one."""
+    (one,) = offer(turn(tools=[cancel.spec]), LIMITS, asks=False).tools
+    assert offer(turn(), LIMITS, asks=False, refused={one.name: one.parameters_json_schema}) == Offer(
+        offer(turn(tools=[place.spec]), LIMITS, asks=False).tools, [], offer(turn(), LIMITS, asks=False).keys
+    )
+    assert len(offer(turn(), LIMITS, asks=False, refused={one.name: {}}).tools) == 2
 
 
 def test_a_partial_result_has_a_notice():

@@ -20,6 +20,7 @@ from tests.models.standin.admin import administer
 from tests.models.standin.asgi import place, read_content, request_id, respond, start, watch
 from tests.models.standin.reply import Answer, Body, HttpError, Reply, as_answer
 from tests.models.standin.request import Protocol, Request
+from tests.models.standin.tool_refusals import tool_refusal_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -50,6 +51,8 @@ class Standin:
         """All requests, in order."""
         self.errors: list[Exception] = []
         """Exceptions of a script, or its missing answers, for which the client gets a 400; and other exceptions."""
+        self.refusals: list[str] = []
+        """Messages of the requests that were refused for their content, for which no answer of the script was used."""
         self.most_in_flight = 0
         """The most requests that were in flight at the same time."""
         self.script = script
@@ -175,7 +178,11 @@ class Standin:
             self._change()
 
     async def _answer(self, request: Request, send: Any) -> None:
-        answer = await self._next(request)
+        if refused := tool_refusal_of(request):
+            self.refusals.append(refused)
+            answer: Answer = Body(status=400, content=json.dumps(wire.refusal(refused, request)))
+        else:
+            answer = await self._next(request)
         await self._pause(request, answer.delay)
         if isinstance(answer, Reply) and answer.breaks is not None and not request.stream:
             answer = HttpError(error=answer.breaks, headers=answer.headers)

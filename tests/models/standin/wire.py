@@ -53,6 +53,14 @@ def error(kind: ErrorKind, request: Request) -> tuple[int, bytes]:
     return status, json.dumps(body).encode()
 
 
+def refusal(message: str, request: Request) -> dict[str, Any]:
+    """Return the body of a refusal, which has HTTP 400."""
+    error = {"type": "invalid_request_error", "message": message}
+    if request.protocol == "anthropic":
+        return {"type": "error", "error": error, "request_id": "req_standin"}
+    return {"error": {**error, "param": None, "code": None}}
+
+
 def encode_event(name: str | None, data: dict[str, Any] | str) -> bytes:
     """Return one event; only Chat Completions has events without names."""
     text = data if isinstance(data, str) else json.dumps(data)

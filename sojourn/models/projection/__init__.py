@@ -1,0 +1,18 @@
+"""Projections: tools as model providers accept them.
+
+The boundary judges every call by the tool's own schema. A model gets a projection of it, since providers refuse a whole
+request for one schema that they do not take: a root that is a union or a reference, an array without `items`, a keyword of
+an older draft, a key with a `$`. A projection may allow more than the schema, never less than a sensible call needs: what
+it cannot say becomes a sentence of the tool's description, and the boundary refuses the rest with a hint.
+
+One projection suits all providers, so that a transcript reads the same after a change of model.
+
+`root` merges what applies to the arguments as a whole, `subschemas` copies what is below, `patterns` spells regular
+expressions, `keys` renames fields, `projected` puts them together and caches them, and `provider_limits` has the limits of each provider.
+"""
+
+from sojourn.models.projection.keys import Keys
+from sojourn.models.projection.projected import Projection, project
+from sojourn.models.projection.provider_limits import ProviderLimits, limits_of
+
+__all__ = ["Keys", "Projection", "ProviderLimits", "limits_of", "project"]

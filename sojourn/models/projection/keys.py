@@ -1,0 +1,123 @@
+"""Keys: the fields of a tool by names that every provider accepts, and back.
+
+Anthropic refuses a request in which a field of a tool's arguments is named `$top`, `filter[id]` or with more than 64
+characters. Such a field gets another name for the model, and its own again before the call is judged. What the
+model reads of it, such as a hint, has the model's name.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.pointer import to_pointer, to_tokens
+from sojourn.core.values.text import MAX_NAME, plain
+
+__all__ = ["NO_KEYS", "Keys"]
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+_READABLE: Final = 48
+
+_DIGITS: Final = 8
+
+
+class Keys:
+    """The names of a tool's fields, and those of the model for the fields that need another one.
+
+    Args:
+        fields: The names of all fields.
+    """
+
+    def __init__(self, fields: Iterable[str] = ()) -> None:
+        known = list(fields)
+        taken = {name for name in known if _LEGAL.match(name)}
+        self._sent: dict[str, str] = {}
+        for name in known:
+            if not _LEGAL.match(name):
+                self._sent[name] = _new_name(name, taken)
+                taken.add(self._sent[name])
+        self._own = {sent: name for name, sent in self._sent.items()}
+
+    def __bool__(self) -> bool:
+        """Whether some field has another name for the model."""
+        return bool(self._sent)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same fields have the same other names."""
+        return isinstance(other, Keys) and self._sent == other._sent
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sent(self, name: str) -> str:
+        """Return the model's name of a field."""
+        return self._sent.get(name, name)
+
+    def to_model(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments with the model's names."""
+        return {self._sent.get(name, name): value for name, value in arguments.items()}
+
+    def to_tool(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments with the tool's names; a field that was sent under both keeps both, for the boundary to refuse."""
+        return {
+            name if (own := self._own.get(name)) is None or own in arguments else own: value
+            for name, value in arguments.items()
+        }
+
+    def in_text(self, text: str) -> str:
+        """Return a text in which the fields that are quoted in backticks have the model's names."""
+        return self._quoted.sub(lambda found: f"`{self._shown[found[1]]}", text) if self._shown else text
+
+    def in_hint(self, hint: RetryHint) -> RetryHint:
+        """Return a hint with the model's names."""
+        if not self._sent:
+            return hint
+        return hint.model_copy(
+            update={
+                "message": hint.message and self.in_text(hint.message),
+                "missing_fields": [self.sent(name) for name in hint.missing_fields],
+                "example_input": self._object(hint.example_input),
+                "prior_input": self._object(hint.prior_input),
+                "issues": [self._issue(issue) for issue in hint.issues],
+            }
+        )
+
+    def _object(self, value: Any) -> Any:
+        return self.to_model(value) if is_object(value) else value
+
+    def _issue(self, issue: FieldIssue) -> FieldIssue:
+        first, *rest = to_tokens(issue.field) or ("",)
+        return (
+            issue.model_copy(update={"field": to_pointer([self._sent[first], *rest])})
+            if issue.field and first in self._sent
+            else issue
+        )
+
+    @cached_property
+    def _shown(self) -> dict[str, str]:
+        """The model's name of a field by its own name as hints write it."""
+        shown = {plain(name, MAX_NAME): sent for name, sent in self._sent.items()}
+        return {name: sent for name, sent in shown.items() if name}
+
+    @cached_property
+    def _quoted(self) -> re.Pattern[str]:
+        names = sorted(self._shown, key=len, reverse=True)
+        return re.compile(rf"`({'|'.join(map(re.escape, names))})(?=[`.\[])")
+
+
+NO_KEYS: Final = Keys()
+"""The keys of a tool whose fields keep their names."""
+
+
+def _new_name(name: str, taken: set[str]) -> str:
+    """Return the legal characters of a name, with digits of its hash if they do not identify it."""
+    readable = _ILLEGAL.sub("_", name[: _READABLE * 4]).strip("_.-")
+    if readable and len(name) <= _READABLE and name.isascii() and readable not in taken:
+        return readable
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{readable[:_READABLE] or 'field'}_{digest}"

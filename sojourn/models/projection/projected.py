@@ -1,0 +1,70 @@
+"""Projection: a tool's schema for models, made once."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sojourn.core.schema.drafts import in_2020_12
+from sojourn.core.values.pointer import Schema
+from sojourn.core.values.text import MAX_NAME, plain
+from sojourn.models.projection.keys import Keys
+from sojourn.models.projection.root import merged_root
+from sojourn.models.projection.subschemas import Subschemas
+
+__all__ = ["Projection", "project"]
+
+_MAX_CACHED: Final = 4_000
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A tool's arguments as models are offered them."""
+
+    schema: Schema
+    """JSON Schema 2020-12 whose root is a plain object."""
+    rules: str
+    """What the schema cannot say, as sentences; empty where it says all."""
+    keys: Keys
+    """The fields that models know by another name."""
+
+
+_cached: OrderedDict[int, tuple[Schema, Projection]] = OrderedDict()
+"""Projections by the identity of the schema, which is kept so that the identity stays its own."""
+
+
+def project(schema: Schema) -> Projection:
+    """Return the projection of a schema, the same for the same schema.
+
+    Args:
+        schema: JSON Schema of a tool's arguments, in any draft.
+    """
+    key = id(schema)
+    if key not in _cached:
+        _cached[key] = schema, _projected(schema)
+        if len(_cached) > _MAX_CACHED:
+            _cached.popitem(last=False)
+    return _cached[key][1]
+
+
+def _projected(schema: Schema) -> Projection:
+    given = in_2020_12(schema)
+    root, rules = merged_root(given)
+    subschemas = Subschemas(given)
+    made = subschemas.copy(root)
+    keys = Keys(made["properties"])
+    made["properties"] = {
+        keys.sent(name): _described(child, name) if keys.sent(name) != name else child
+        for name, child in made["properties"].items()
+    }
+    if "required" in made:
+        made["required"] = [keys.sent(name) for name in made["required"]]
+    if definitions := subschemas.definitions():
+        made["$defs"] = definitions
+    return Projection(made, keys.in_text(rules), keys)
+
+
+def _described(child: Schema, name: str) -> Schema:
+    """Return a field's schema whose description begins with the field's own name."""
+    own = f"`{plain(name, MAX_NAME)}`" if plain(name, MAX_NAME) else "the field without a name"
+    text: Any = child.get("description")
+    return {**child, "description": f"{own}: {text}" if text else own}

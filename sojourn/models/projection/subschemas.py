@@ -1,0 +1,237 @@
+"""Copies of subschemas in JSON Schema 2020-12, as every provider takes it.
+
+A copy has no keyword of another draft, no value of a wrong type, no array without `items`, and no reference but to
+`#/$defs/NAME`, whose definition is copied too.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from sojourn.core.values.json_fault import MAX_DEPTH
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.pointer import ABSENT, Schema, resolve, to_tokens
+from sojourn.core.values.text import clip
+from sojourn.models.projection.patterns import portable_pattern
+
+__all__ = ["Subschemas"]
+
+_DROPPED: Final = {
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$id",
+    "$recursiveAnchor",
+    "$recursiveRef",
+    "$schema",
+    "$vocabulary",
+    "additionalItems",
+    "definitions",
+    "dependencies",
+    "nullable",
+}
+"""Keywords that a copy has no use for; what they say is in others."""
+
+_MAPS: Final = ("properties", "patternProperties", "dependentSchemas")
+_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_FLAGS: Final = ("additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties")
+"""Keywords whose boolean stays as it is, at first."""
+_SCHEMAS: Final = ("not", "if", "then", "else", "contains", "propertyNames", *_FLAGS)
+
+_TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+_MAX_NOTE: Final = 200
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_names(value: Any) -> bool:
+    return is_array(value) and all(isinstance(name, str) for name in value)
+
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("title", "description", "format", "pattern"), _is_text),
+    **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
+    **dict.fromkeys(("maxLength", "minLength", "maxItems", "minItems", "maxProperties"), _is_count),
+    **dict.fromkeys(("minProperties", "maxContains", "minContains"), _is_count),
+    **dict.fromkeys(("deprecated", "readOnly", "writeOnly", "uniqueItems"), _is_flag),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "enum": lambda value: is_array(value) and bool(value),
+    "examples": is_array,
+    "required": _is_names,
+    "dependentRequired": lambda value: is_object(value) and all(map(_is_names, value.values())),
+}
+"""What the value of a keyword has to be; else the copy is without it."""
+
+
+class Subschemas:
+    """Copies the subschemas of one schema.
+
+    Args:
+        root: The schema, from which its references lead.
+    """
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._names: dict[str, str] = {}
+        self._pending: deque[tuple[str, Any]] = deque()
+
+    def definitions(self) -> dict[str, Schema]:
+        """Return the definitions that the copies refer to, by name."""
+        made: dict[str, Schema] = {}
+        while self._pending:
+            name, target = self._pending.popleft()
+            made[name] = self.copy(target)
+        return made
+
+    def copy(self, node: Any, depth: int = 0) -> Schema:
+        """Return the copy of a subschema."""
+        if node is False:
+            return {"not": {}}
+        if not is_object(node) or depth > MAX_DEPTH:
+            return {}
+        node = _in_2020_12(node)
+        copied = {
+            word: self._copied(word, value, depth + 1) for word, value in node.items() if word not in _DROPPED
+        }
+        result: Schema = {word: value for word, value in copied.items() if value is not ABSENT}
+        _fit_required(result)
+        _fit_pattern(result)
+        _fit_array(result)
+        return _nullable(result) if node.get("nullable") is True else result
+
+    def _copied(self, word: str, value: Any, depth: int) -> Any:
+        """Return the value of a keyword in a copy; `ABSENT` for one that cannot be copied."""
+        if word == "$ref":
+            name = self._reference(value)
+            return f"#/$defs/{name}" if name else ABSENT
+        if word == "type":
+            return _type_of(value) or ABSENT
+        if word in _MAPS:
+            return self._fields(word, value, depth) if is_object(value) else ABSENT
+        if word in _LISTS:
+            return [self.copy(child, depth) for child in value] if is_array(value) and value else ABSENT
+        if word in _SCHEMAS:
+            return value if isinstance(value, bool) and word in _FLAGS else self.copy(value, depth)
+        check = _CHECKS.get(word)
+        return value if check is None or check(value) else ABSENT
+
+    def _fields(self, word: str, value: Schema, depth: int) -> Schema:
+        fields = value if word != "properties" else {k: v for k, v in value.items() if v is not False}
+        return {name: self.copy(child, depth) for name, child in fields.items()}
+
+    def _reference(self, pointer: Any) -> str | None:
+        """Return the name of the definition that a reference leads to; None if it leads to no schema."""
+        if not isinstance(pointer, str) or not pointer.startswith("#"):
+            return None
+        if pointer not in self._names:
+            target = resolve(self._root, pointer)
+            if target is None:
+                return None
+            last = (to_tokens(pointer.removeprefix("#")) or ("root",))[-1]
+            readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", last)[:64].strip("_") or "definition"
+            taken = self._names.values()
+            name = readable if readable not in taken else f"{readable}_{len(self._names)}"
+            self._names[pointer] = name
+            self._pending.append((name, target))
+        return self._names[pointer]
+
+
+def _in_2020_12(node: Schema) -> Schema:
+    """Return a subschema without the forms of older drafts that are written without naming a draft."""
+    if not any(word in node for word in ("items", "exclusiveMinimum", "exclusiveMaximum", "dependencies")):
+        return node
+    result = dict(node)
+    if is_array(result.get("items")):
+        prefix, rest = result.pop("items"), result.get("additionalItems", True)
+        result.setdefault("prefixItems", prefix)
+        result["items"] = rest
+    for word, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(result.get(word), bool) and result.pop(word) and bound in result:
+            result[word] = result.pop(bound)
+    if is_object(needs := result.get("dependencies")):
+        result.setdefault("dependentRequired", {k: v for k, v in needs.items() if is_array(v)})
+        result.setdefault("dependentSchemas", {k: v for k, v in needs.items() if is_object(v)})
+    return result
+
+
+def _type_of(value: Any) -> str | list[str] | None:
+    if isinstance(value, str):
+        return value if value in _TYPES else None
+    kinds = [kind for kind in dict.fromkeys(value) if kind in _TYPES] if _is_names(value) else []
+    return kinds if len(kinds) > 1 else kinds[0] if kinds else None
+
+
+def _fit_required(schema: Schema) -> None:
+    """Leave only known names in `required`; an open object gets a field for each of the others."""
+    if "required" not in schema:
+        return
+    names: list[str] = list(dict.fromkeys(schema["required"]))
+    fields: dict[str, Any] | None = schema.get("properties")
+    if fields is None and schema.get("type") != "object":
+        schema["required"] = names  # of a branch, whose fields are declared above it
+        return
+    known = dict(fields or {})
+    if schema.get("additionalProperties") is not False:
+        known.update({name: {} for name in names if name not in known})
+        schema["properties"] = known
+    schema["required"] = [name for name in names if name in known]
+
+
+def _fit_pattern(schema: Schema) -> None:
+    """Spell the pattern for every server, or put it into the description."""
+    pattern: str | None = schema.get("pattern")
+    if pattern is None:
+        return
+    if (portable := portable_pattern(pattern)) is not None:
+        schema["pattern"] = portable
+        return
+    del schema["pattern"]
+    note = clip(f"Must match the pattern {pattern}", _MAX_NOTE)
+    schema["description"] = f"{schema['description']} {note}" if schema.get("description") else note
+
+
+def _fit_array(schema: Schema) -> None:
+    """Give an array an object as its `items`, without which OpenAI refuses it."""
+    if schema.get("items") is False and is_array(prefix := schema.get("prefixItems")):
+        schema.setdefault("maxItems", len(prefix))
+        schema["items"] = {}
+    elif isinstance(items := schema.get("items"), bool):
+        schema["items"] = {} if items else {"not": {}}
+    kinds = schema.get("type")
+    if kinds == "array" or (is_array(kinds) and "array" in kinds):
+        schema.setdefault("items", {})
+
+
+def _nullable(schema: Schema) -> Schema:
+    """Return a subschema that allows null too, as OpenAPI's `nullable` says."""
+    kinds = schema.get("type")
+    if (
+        kinds is None
+        or "const" in schema
+        or any(word in schema for word in ("$ref", "allOf", "anyOf", "oneOf"))
+    ):
+        described = {"description": schema.pop("description")} if "description" in schema else {}
+        return {**described, "anyOf": [schema, {"type": "null"}]} if schema else described
+    if kinds != "null" and "null" not in kinds:
+        schema["type"] = [*(kinds if is_array(kinds) else [kinds]), "null"]
+    if "enum" in schema and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    return schema

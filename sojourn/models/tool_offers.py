@@ -1,0 +1,125 @@
+"""ToolOffers: what a planner offers its model in each turn, and the tools that a provider has refused."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from pydantic_ai import exceptions as raised
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.tools import ToolDefinition
+
+from sojourn.contracts.plan import PlanInput
+from sojourn.models.error_excerpt import error_excerpt, error_message
+from sojourn.models.offered import OWN_TOOLS, Offer, last_offer, offer
+from sojourn.models.projection import limits_of
+from sojourn.serving.kept import Kept
+
+__all__ = ["MAX_REFUSED", "RefusedTools", "ToolOffers"]
+
+MAX_REFUSED = 10
+"""Most tools that are withheld from one request because a provider refuses them."""
+
+_MAX_RUNS = 1_000
+
+_log = structlog.get_logger("sojourn.models")
+
+_INDEX = re.compile(r"\btools[.\[](\d+)")
+"""The place of a tool in the request, as in Anthropic's `tools.3.custom.input_schema` and OpenAI's `tools[3].function.name`."""
+
+_STATUSES = (400, 422)
+
+
+class ToolOffers:
+    """The tools that one planner offers.
+
+    Args:
+        sources: The models that may be asked, by name or as objects.
+        max_tools: Most tools of a request; None for the limit of the providers.
+    """
+
+    def __init__(self, sources: Sequence[str | Model], max_tools: int | None) -> None:
+        limits = limits_of(provider for source in sources for provider in _providers(source))
+        self._limits = limits if max_tools is None else replace(limits, tools=max_tools)
+        self._offers: Kept[Offer] = Kept(_MAX_RUNS, _MAX_RUNS)
+        self._refused: dict[str, dict[str, Any]] = {}
+
+    def offer(self, turn: PlanInput, *, asks: bool) -> Offer:
+        """Return the tools of a request: in the last turn those of the turn before."""
+        run_id = turn.run.run_id
+        if turn.finalize:
+            return last_offer(turn, self._offers.get(run_id))
+        made = offer(turn, self._limits, asks=asks, refused=self._refused)
+        self._offers.keep(run_id, made, 1)
+        return made
+
+    def refuse(self, tools: Iterable[ToolDefinition]) -> None:
+        """Offer these tools no more, until their schema is another one."""
+        self._refused |= {tool.name: tool.parameters_json_schema for tool in tools}
+
+
+class RefusedTools:
+    """The tools that a provider refuses in the requests of one plan.
+
+    Args:
+        offers: The planner's offers, which are without these tools from then on.
+        note: Takes a note for people.
+    """
+
+    def __init__(self, offers: ToolOffers, note: Callable[[str], None]) -> None:
+        self._offers = offers
+        self._note = note
+        self._left = MAX_REFUSED
+
+    def without(
+        self, error: BaseException | None, parameters: ModelRequestParameters
+    ) -> ModelRequestParameters | None:
+        """Return a request without the tools that a provider's refusal names; None if it names none.
+
+        Args:
+            error: The error of the request, as pydantic-ai raised it.
+            parameters: The request.
+        """
+        defined = [*parameters.function_tools, *parameters.output_tools]
+        rejections = _rejections(error)
+        named = {name for each in rejections for name in _named(each, defined)} - OWN_TOOLS
+        if not 0 < len(named) <= self._left:
+            return None
+        self._left -= len(named)
+        names = {tool.name for tool in defined}
+        reason = next((text for each in rejections if (text := error_excerpt(each, names))), "")
+        self._offers.refuse(tool for tool in defined if tool.name in named)
+        _log.warning("tool_withheld", tools=sorted(named), reason=reason)
+        listed = ", ".join(sorted(named))
+        self._note(f"the model's provider refuses the tool {listed}, which is not offered to it: {reason}")
+        kept = [tool for tool in parameters.function_tools if tool.name not in named]
+        return replace(parameters, function_tools=kept)
+
+
+def _providers(source: str | Model) -> Iterable[str]:
+    if isinstance(source, str):
+        yield source.partition(":")[0]
+    elif isinstance(source, FallbackModel):
+        yield from (model.system for model in source.models)
+    else:
+        yield source.system
+
+
+def _rejections(error: BaseException | None) -> list[raised.ModelHTTPError]:
+    """Return the refusals of a request among the errors of one model or of several."""
+    if isinstance(error, raised.FallbackExceptionGroup):
+        return [found for each in error.exceptions for found in _rejections(each)]
+    if isinstance(error, raised.ModelHTTPError) and error.status_code in _STATUSES:
+        return [error]
+    return []
+
+
+def _named(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> set[str]:
+    """Return the names of the tools that a refusal names, by name or by place."""
+    text = error_message(error)[:20_000]
+    words = set(re.findall(r"[\w-]+", text))
+    by_name = {tool.name for tool in defined if tool.name in words}
+    places = {int(place) for place in _INDEX.findall(text)} if not by_name else set[int]()
+    return by_name or {defined[place].name for place in places if place < len(defined)}

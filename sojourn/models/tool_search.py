@@ -1,0 +1,199 @@
+"""Tool search: tools beyond those that a request can define, which a model finds by words.
+
+The definitions of a request are its front, so a tool that was found is not added to them: the answer to `search_tools` has its
+schema, and `call_tool` calls it. All providers take both, and the cached front of the requests stays the same.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.tools import ToolDefinition
+
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.text import clip
+from sojourn.models.names import CALL_TOOL, wire_name
+from sojourn.models.projection import project
+
+__all__ = ["MAX_SEARCHES", "SEARCH_TOOLS", "ToolSearch", "found_tools", "search_definitions"]
+
+SEARCH_TOOLS = "search_tools"
+"""The tool by which a model finds tools."""
+
+MAX_SEARCHES = 5
+"""Most requests of one plan that are only searches."""
+
+MAX_FOUND = 8
+"""Most tools that a search finds."""
+
+MAX_ANSWER = 24_000
+"""Longest answer to a search, in characters."""
+
+_MAX_SCHEMA = 8_000
+
+_MAX_DESCRIPTION = 1_000
+
+_MAX_TOOLSETS = 20
+
+_MAX_QUERY = 500
+
+_WORD = re.compile(r"[a-z]+|\d+")
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_IN_NAME, _IN_TITLE, _IN_TEXT = 6, 3, 1
+"""What a word of the query counts where it stands."""
+
+_NO_MORE = "No more searches in this step: call a tool that was found, or answer."
+
+
+def search_definitions(deferred: Sequence[ToolSpec]) -> list[ToolDefinition]:
+    """Return the definitions of `search_tools` and `call_tool`.
+
+    Args:
+        deferred: The tools that can be found.
+    """
+    return [
+        ToolDefinition(
+            name=CALL_TOOL,
+            description=f"Call a tool that {SEARCH_TOOLS} has found. Other texts name the tool by its own name.",
+            parameters_json_schema={
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "The tool's name."},
+                    "arguments": {"type": "object", "description": "Its arguments, by its own schema."},
+                },
+                "required": ["name", "arguments"],
+            },
+            strict=False,
+        ),
+        ToolDefinition(
+            name=SEARCH_TOOLS,
+            description=clip(
+                f"Find tools that are not listed here, by words of what they do: {len(deferred)} more, of "
+                f"{_toolsets(deferred)}. Call what you find with {CALL_TOOL}.",
+                1_000,
+            ),
+            parameters_json_schema={
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "Words such as `send mail`, or a tool's name."}
+                },
+                "required": ["query"],
+                "additionalProperties": False,
+            },
+            strict=False,
+        ),
+    ]
+
+
+class ToolSearch:
+    """Answers the searches of one plan.
+
+    Args:
+        deferred: The tools that can be found.
+    """
+
+    def __init__(self, deferred: Sequence[ToolSpec]) -> None:
+        self._deferred = deferred
+        self._count = 0
+
+    def answered(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
+        """Return a response whose calls are all searches, and their answers; empty for any other response.
+
+        After the last search a model is told once that there are no more. Then its search is an unknown call.
+
+        Args:
+            response: The response.
+            may_search: Whether the run may make another request for this plan.
+        """
+        calls = response.tool_calls
+        if not self._deferred or not calls or any(call.tool_name != SEARCH_TOOLS for call in calls):
+            return []
+        self._count += 1
+        if self._count > MAX_SEARCHES + 1 or not may_search:
+            return []
+        is_last = self._count > MAX_SEARCHES
+        answers = [
+            ToolReturnPart(
+                SEARCH_TOOLS,
+                _NO_MORE if is_last else found_tools(_query(call), self._deferred),
+                call.tool_call_id,
+            )
+            for call in calls
+        ]
+        return [response, ModelRequest(answers)]
+
+
+def found_tools(query: str, deferred: Sequence[ToolSpec]) -> str:
+    """Return the tools that fit a query best, with their schemas, as a text.
+
+    Args:
+        query: Words, or a tool's name.
+        deferred: The tools that can be found.
+    """
+    words = set(_words(query[:_MAX_QUERY]))
+    scored = [(-_score(spec, query, words), spec.id, spec) for spec in deferred]
+    found = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2])[:MAX_FOUND] if score]
+    if not found:
+        return f"No further tool fits. There are tools of {_toolsets(deferred)}; search with other words."
+    text = ""
+    for spec in found:
+        shown = _shown(spec)
+        if text and len(text) + len(shown) > MAX_ANSWER:
+            break
+        text += f"\n\n{shown}" if text else shown
+    return text
+
+
+def _score(spec: ToolSpec, query: str, words: set[str]) -> int:
+    if query.strip() in (spec.id, wire_name(spec.id)):
+        return 1_000
+    name, title = set(_words(spec.id)), set(_words(spec.title))
+    text = {*_words(spec.description[:_MAX_DESCRIPTION]), *_words(" ".join(_fields(spec)))}
+    return sum(
+        _IN_NAME * _holds(name, word) + _IN_TITLE * _holds(title, word) + _IN_TEXT * _holds(text, word)
+        for word in words
+    )
+
+
+def _holds(words: set[str], word: str) -> bool:
+    """Whether a word is among others, in the singular or in the plural."""
+    return word in words or f"{word}s" in words or (word.endswith("s") and word[:-1] in words)
+
+
+def _words(text: str) -> Iterable[str]:
+    return _WORD.findall(_HUMP.sub(" ", text).casefold())
+
+
+def _fields(spec: ToolSpec) -> Iterable[str]:
+    return project(spec.payload.json_schema).schema["properties"]
+
+
+def _shown(spec: ToolSpec) -> str:
+    projection = project(spec.payload.json_schema)
+    schema = json.dumps(projection.schema, ensure_ascii=False, separators=(",", ":"))
+    lines = [f"name: {wire_name(spec.id)}", clip(spec.description or spec.title, _MAX_DESCRIPTION)]
+    lines += [projection.rules] if projection.rules else []
+    return "\n".join([*lines, f"arguments, by JSON Schema: {clip(schema, _MAX_SCHEMA)}"])
+
+
+def _toolsets(deferred: Sequence[ToolSpec]) -> str:
+    counted = Counter(spec.id.rpartition(".")[0] for spec in deferred)
+    listed = [f"{toolset} ({count})" for toolset, count in sorted(counted.items())]
+    more = len(listed) - _MAX_TOOLSETS
+    return ", ".join([*listed[:_MAX_TOOLSETS], f"and {more} more toolsets"] if more > 0 else listed)
+
+
+def _query(call: ToolCallPart) -> str:
+    arguments: Any = call.args
+    if isinstance(arguments, str):
+        read = parse_arguments(arguments)
+        arguments = arguments if isinstance(read, ParseFault) else read.payload
+    query = arguments.get("query") if is_object(arguments) else arguments
+    return query if isinstance(query, str) else ""

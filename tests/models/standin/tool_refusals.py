@@ -1,0 +1,101 @@
+"""The tools that providers refuse, each with the whole request: schemas, keys, names, descriptions and their number.
+
+The texts are those of the providers, as their users report them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from tests.models.standin.request import Request, ToolOffer
+
+ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+MAX_TOOLS, MAX_DESCRIPTION = 128, 1_024
+COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "not")
+
+
+def tool_refusal_of(request: Request) -> str | None:
+    """Return the message with which a provider refuses the tools of a request; None if it does not."""
+    faults = anthropic if request.protocol == "anthropic" else openai
+    return next(faults(request.tools), None)
+
+
+def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
+    """Yield what Anthropic refuses."""
+    for at, tool in enumerate(tools):
+        where = f"tools.{at}.custom"
+        if not NAME.match(tool.name):
+            yield f"{where}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
+        if "type" not in tool.schema:
+            yield f"{where}.input_schema.type: Field required"
+        if tool.schema["type"] != "object":
+            yield f"{where}.input_schema.type: Input should be 'object'"
+        if {"oneOf", "allOf", "anyOf"} & tool.schema.keys():
+            yield f"{where}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+        if not all(map(ANTHROPIC_KEY.match, tool.schema.get("properties", {}))):
+            yield f"{where}.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'"
+        try:
+            Draft202012Validator.check_schema(tool.schema)
+        except SchemaError:
+            yield (
+                f"{where}.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 "
+                "(https://json-schema.org/draft/2020-12)."
+            )
+
+
+def openai(tools: list[ToolOffer]) -> Iterator[str]:
+    """Yield what OpenAI refuses."""
+    if len(tools) > MAX_TOOLS:
+        yield (
+            f"Invalid 'tools': array too long. Expected an array with maximum length {MAX_TOOLS}, "
+            f"but got an array with length {len(tools)} instead."
+        )
+    for at, tool in enumerate(tools):
+        if not NAME.match(tool.name):
+            yield (
+                f"Invalid 'tools[{at}].function.name': string does not match pattern. "
+                "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+            )
+        if len(tool.description) > MAX_DESCRIPTION:
+            yield (
+                f"Invalid 'tools[{at}].function.description': string too long. Expected a string with maximum length "
+                f"{MAX_DESCRIPTION}, but got a string with length {len(tool.description)} instead."
+            )
+        yield from (f"Invalid schema for function '{tool.name}': {fault}" for fault in openai_schema(tool))
+
+
+def openai_schema(tool: ToolOffer) -> Iterator[str]:
+    """Yield what OpenAI refuses of a tool's schema."""
+    if tool.schema.get("type") != "object":
+        yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{tool.schema.get('type')}\"'."
+    if any(word in tool.schema for word in COMBINATORS):
+        yield "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+    yield from arrays(tool.schema, ())
+    if tool.strict:
+        missing = tool.schema.get("properties", {}).keys() ^ set(tool.schema.get("required", []))
+        if missing:
+            yield "In context=(), 'required' is required to be supplied and to be an array including every key in properties."
+
+
+def arrays(schema: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the arrays without `items`."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from arrays(each, path)
+    if not isinstance(schema, dict):
+        return
+    kind = schema.get("type")
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and not isinstance(
+        schema.get("items"), dict
+    ):
+        yield f"In context={path}, array schema missing items."
+    for word, value in schema.items():
+        if word in ("properties", "$defs", "definitions") and isinstance(value, dict):
+            for name, child in value.items():
+                yield from arrays(child, (*path, word, name))
+        elif word not in ("enum", "const", "default", "examples"):
+            yield from arrays(value, (*path, word))

@@ -1,0 +1,328 @@
+"""Tools of foreign servers, sent to providers that refuse what the real ones refuse: no list of tools fails a run."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field, RootModel
+from structlog.testing import capture_logs
+from temporalio.exceptions import ApplicationError
+
+from sojourn import (
+    Message,
+    ModelPlanner,
+    PlanInput,
+    PlanResumeInput,
+    RetryHint,
+    RunContext,
+    ToolError,
+    ToolResult,
+)
+from sojourn.contracts.ids import ToolId
+from sojourn.contracts.plan import Finalize
+from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+from tests.models.standin import Body, Protocol, Standin, ToolCall, calls, says
+
+ANY = TypeSpec(name="any", json_schema={})
+
+CIRCLE = {"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]}
+SQUARE = {"properties": {"kind": {"const": "square"}, "a": {"type": "number"}}, "required": ["kind", "a"]}
+
+ODD: dict[str, dict[str, Any]] = {
+    "one_of": {"type": "object", "oneOf": [CIRCLE, SQUARE]},
+    "any_of": {"type": "object", "anyOf": [CIRCLE, SQUARE]},
+    "all_of": {"type": "object", "allOf": [CIRCLE]},
+    "no": {"type": "object", "properties": {"a": {}}, "not": {"required": ["a", "b"]}},
+    "keys": {
+        "type": "object",
+        "properties": {"$top": {"type": "integer"}, "filter[id]": {}, "x" * 65: {}, "名前": {}, "": {}},
+    },
+    "reference": {
+        "type": "object",
+        "$ref": "#/$defs/N",
+        "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}},
+    },
+    "untyped": {"properties": {"a": {}}},
+    "array": {"type": "object", "properties": {"values": {"type": "array"}}, "required": ["values"]},
+    "tuple": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"pair": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}},
+    },
+    "bounds": {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}},
+    },
+    "required": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]},
+    "closed": {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    },
+}
+
+
+def tool(name: str, schema: dict[str, Any] | None = None, description: str = "Do it.") -> ToolSpec:
+    return ToolSpec(
+        id=ToolId(f"far.server.{name}"),
+        title=name,
+        description=description,
+        payload=TypeSpec(name=name, json_schema=schema or {"type": "object"}),
+        result=ANY,
+        kind="mcp",
+    )
+
+
+def turn(tools: Sequence[ToolSpec], kind: type[PlanInput] = PlanInput, **fields: Any) -> PlanInput:
+    run = RunContext(run_id="r", agent_id="test.agent", interrupts_allowed=True)
+    return kind(**{"run": run, "messages": [Message.user("go")], "tools": list(tools), **fields})
+
+
+def planner(standin: Standin, protocol: Protocol, **options: Any) -> ModelPlanner:
+    return ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}, **options)
+
+
+async def test_no_schema_is_refused(standin: Standin, protocol: Protocol) -> None:
+    """Unions, conditions, references, odd keys, arrays without items and old drafts are offered in a form that providers take."""
+    standin.script = [says("Done.")]
+    plan = await planner(standin, protocol).plan_start(
+        turn([*(tool(name, schema) for name, schema in ODD.items()), tool("long", description="d" * 4_000)])
+    )
+    assert plan.final_response.text == "Done."
+    assert standin.refusals == []
+    offered = [each.name for each in standin.requests[0].tools]
+    assert len(offered) == len(ODD) + 2
+    assert offered == [*sorted(offered[:-1]), "ask_user"]
+
+
+async def test_the_model_s_keys_are_the_tool_s_in_the_run(standin: Standin, protocol: Protocol) -> None:
+    """A call has the tool's own keys; the transcript and hints that the model reads have the names that it knows."""
+    spec = tool("keys", ODD["keys"])
+    standin.script = [
+        calls(ToolCall(id="c1", name="far__server__keys", arguments='{"top": "5", "filter_id": 7}')),
+        says("Done."),
+    ]
+    model = planner(standin, protocol)
+    plan = await model.plan_start(turn([spec]))
+    (call,) = plan.tool_calls
+    assert json.loads(call.raw or json.dumps(call.payload)) == {"$top": "5", "filter[id]": 7}
+    hint = RetryHint(
+        reason="invalid_arguments",
+        tool=spec.id,
+        message="`$top` must be an integer",
+        example_input={"$top": 5},
+    )
+    result = ToolResult(
+        name=spec.id, tool_call_id="c1", error=ToolError(message="`$top` is wrong"), retry_hint=hint
+    )
+    messages = [Message.user("go"), plan.message, Message.results([result])]
+    await model.plan_resume(
+        turn([spec], PlanResumeInput, messages=messages, tool_results=[result], hints=[hint])
+    )
+    second = standin.requests[1]
+    assert json.loads(second.tool_calls[0].arguments) == {"top": "5", "filter_id": 7}
+    assert "`top` must be an integer" in second.tool_results[0].text
+    assert "$top" not in second.tool_results[0].text
+
+
+class Circle(BaseModel):
+    r: int
+
+
+class Square(BaseModel):
+    a: int
+    top: int = Field(alias="$top")
+
+
+async def test_a_typed_answer_may_be_a_union_with_odd_keys(standin: Standin, protocol: Protocol) -> None:
+    """The type of an answer may be any, and the answer has the type's own keys."""
+    standin.script = [
+        calls(ToolCall(name="final_result", arguments='{"a": 1, "top": "x"}')),
+        calls(ToolCall(name="final_result", arguments='{"a": 1, "top": 2}')),
+        calls(ToolCall(name="final_result", arguments='{"answer": {"r": 1}}')),
+    ]
+    plan = await planner(standin, protocol, result=Square).plan_start(turn([]))
+    assert plan.result == {"a": 1, "$top": 2}
+    assert "`top` must be an integer" in standin.requests[1].tool_results[0].text
+    either = await planner(standin, protocol, result=RootModel[Circle | Square]).plan_start(turn([]))
+    assert either.result == {"r": 1}
+
+
+# Many tools.
+
+
+def many(count: int) -> list[ToolSpec]:
+    return [tool(f"tool_{number}", description=f"Count to {number}.") for number in range(count)]
+
+
+MAIL = tool(
+    "write_mail", {"type": "object", "properties": {"$to": {"type": "string"}}}, "Send a letter to someone."
+)
+
+
+async def test_more_tools_than_a_provider_takes_are_found_by_search(
+    standin: Standin, protocol: Protocol
+) -> None:
+    """A model searches, calls what it found, and reads its calls again as it made them; the front of the requests stays the same."""
+    standin.script = [
+        calls(ToolCall(id="s1", name="search_tools", arguments='{"query": "send a letter"}')),
+        calls(
+            ToolCall(
+                id="c1",
+                name="call_tool",
+                arguments='{"name": "far__server__write_mail", "arguments": {"to": "ann"}}',
+            )
+        ),
+        says("Done."),
+    ]
+    tools = [*many(150), MAIL]
+    model = planner(standin, protocol, max_tools=20)
+    plan = await model.plan_start(turn(tools))
+    (call,) = plan.tool_calls
+    assert (call.name, json.loads(call.raw or json.dumps(call.payload))) == (
+        "far.server.write_mail",
+        {"$to": "ann"},
+    )
+    found = standin.requests[1].tool_results[0].text
+    assert found.startswith("name: far__server__write_mail\nSend a letter to someone.\n")
+    assert '"to"' in found
+    assert plan.usage.input_tokens > 0
+    result = ToolResult(name=call.name, tool_call_id="c1", result="sent")
+    messages = [Message.user("go"), plan.message, Message.results([result])]
+    await model.plan_resume(turn(tools, PlanResumeInput, messages=messages, tool_results=[result]))
+    first, _, last = standin.requests
+    assert len(first.tools) == 19
+    assert last.tool_calls[-1].name == "call_tool"
+    assert json.loads(last.tool_calls[-1].arguments) == {
+        "name": "far__server__write_mail",
+        "arguments": {"to": "ann"},
+    }
+    assert first.body["tools"] == last.body["tools"]
+    assert standin.refusals == []
+
+
+async def test_searches_of_one_plan_are_bounded(standin: Standin) -> None:
+    """A model that only searches is told that there are no more searches, and then its search is a call like any other."""
+    standin.script = lambda request: calls(
+        ToolCall(name="search_tools", arguments='{"query": "nothing such"}')
+    )
+    plan = await planner(standin, "openai-chat").plan_start(turn(many(150)))
+    assert [call.name for call in plan.tool_calls] == ["search_tools"]
+    texts = [result.text for result in standin.requests[-1].tool_results]
+    assert len(standin.requests) == 7
+    assert texts[0].startswith("No further tool fits. There are tools of far.server (")
+    assert texts[-1].startswith("No more searches in this step")
+
+
+async def test_a_tool_that_is_not_defined_can_be_called_by_its_name(standin: Standin) -> None:
+    """A model that calls a tool which it has to search for, without a search, calls it."""
+    standin.script = [calls(ToolCall(name="far__server__tool_99", arguments="{}"))]
+    plan = await planner(standin, "openai-chat", max_tools=10).plan_start(turn(many(150)))
+    assert [call.name for call in plan.tool_calls] == ["far.server.tool_99"]
+
+
+# The front of the requests.
+
+
+async def test_the_front_stays_the_same_to_the_last_turn(standin: Standin, protocol: Protocol) -> None:
+    """The definitions are the same bytes after a call that has to be corrected, in another order of tools, and in the last turn."""
+    standin.script = [
+        calls(ToolCall(id="c1", name="far__server__tool_1", arguments="{}")),
+        says("1"),
+        says("2"),
+    ]
+    model, tools = planner(standin, protocol), many(5)
+    plan = await model.plan_start(turn(tools))
+    hint = RetryHint(
+        reason="invalid_arguments", tool="far.server.tool_1", restrict_to_tool=True, message="no"
+    )
+    result = ToolResult(name=hint.tool, tool_call_id="c1", error=ToolError(message="no"), retry_hint=hint)
+    later: dict[str, Any] = {
+        "messages": [Message.user("go"), plan.message, Message.results([result])],
+        "tool_results": [result],
+        "hints": [hint],
+    }
+    await model.plan_resume(turn(tools[::-1], PlanResumeInput, **later))
+    last = Finalize(reason="max_tool_calls", message="Answer now.")
+    await model.plan_resume(turn([], PlanResumeInput, finalize=last, **later))
+    first, *rest = [json.dumps(request.body["tools"]) for request in standin.requests]
+    assert [each == first for each in rest] == [True, True]
+
+
+async def test_anthropic_is_asked_to_cache(standin: Standin) -> None:
+    """The definitions, the instructions and the last message have a mark, unless the author's settings say otherwise."""
+    standin.script = [says("1"), says("2"), says("3")]
+    await planner(standin, "anthropic", instructions="Be brief.").plan_start(turn(many(2)))
+    own = {"max_tokens": 1000, "anthropic_cache_instructions": "1h"}
+    model = standin.model("anthropic")
+    await ModelPlanner(model, instructions="Be brief.", settings=own).plan_start(turn(many(2)))
+    await ModelPlanner(model, settings={"max_tokens": 1000, "cache": False}).plan_start(turn(many(2)))
+    bodies = [request.body for request in standin.requests]
+    assert [each["tools"][-1].get("cache_control") for each in bodies] == [
+        {"type": "ephemeral", "ttl": "5m"},
+        None,
+        None,
+    ]
+    assert [each["system"][-1].get("cache_control", {}).get("ttl") for each in bodies[:2]] == ["5m", "1h"]
+    assert json.dumps(bodies[0]["messages"]).count("cache_control") == 1
+    assert "cache_control" not in json.dumps(bodies[1]["messages"]) + json.dumps(bodies[2])
+
+
+# The net.
+
+
+def refusal(message: str) -> Body:
+    return Body(
+        status=400, content=json.dumps({"error": {"type": "invalid_request_error", "message": message}})
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid schema for function 'far__server__tool_1': In context=(), 'x' is not permitted.",
+        "tools.1.custom.input_schema: something new",
+        "Invalid 'tools[1].function.parameters': something new",
+    ],
+)
+async def test_a_refused_tool_is_withheld(
+    standin: Standin, protocol: Protocol, streamed: bool, message: str
+) -> None:
+    """If a provider refuses a request for one tool, the request is made again without it, and so are later ones."""
+    standin.script = [refusal(message), says("Done."), says("Done.")]
+    model = planner(standin, protocol)
+    with capture_logs() as logs:
+        plan = await model.plan_start(turn(many(3)))
+    assert plan.final_response.text == "Done."
+    (note,) = plan.notes
+    assert "far__server__tool_1" in note
+    assert message[:20] in note
+    assert [(log["event"], log["tools"]) for log in logs if log["event"] == "tool_withheld"] == [
+        ("tool_withheld", ["far__server__tool_1"])
+    ]
+    await model.plan_start(turn(many(3)))
+    left = [[each.name[-1] for each in request.tools[:-1]] for request in standin.requests]
+    assert left == [["0", "1", "2"], ["0", "2"], ["0", "2"]]
+
+
+async def test_refusals_are_bounded(standin: Standin) -> None:
+    """A provider that refuses one tool after the other ends the plan, with its own words and what to do."""
+    standin.script = lambda request: refusal(f"Invalid schema for function '{request.tools[0].name}': no.")
+    with pytest.raises(ApplicationError) as caught:
+        await planner(standin, "openai-chat").plan_start(turn(many(20)))
+    assert len(standin.requests) == 11
+    assert caught.value.type == "ModelRejected"
+    assert "Invalid schema for function 'far__server__tool_" in caught.value.message
+    assert "127.0.0.1 refused the request" in caught.value.message
+    assert "leave the tool" in caught.value.message
+
+
+async def test_a_refusal_that_names_no_tool_is_not_asked_again(standin: Standin, protocol: Protocol) -> None:
+    """A refusal of anything else fails the plan at once."""
+    standin.script = [refusal("Unsupported value: 'temperature' does not support 0.2.")]
+    with pytest.raises(ApplicationError) as caught:
+        await planner(standin, protocol).plan_start(turn(many(3)))
+    assert "'temperature' does not support 0.2" in caught.value.message
