@@ -1,6 +1,6 @@
 """A stand-in for model providers, with scripted answers over HTTP.
 
-The SDKs of OpenAI and Anthropic send requests to it, so that in tests its messages, streams and faults pass through the
+The SDKs of OpenAI, Anthropic and Google send requests to it, so that in tests its messages, streams and faults pass through the
 same code as those of a provider. A script holds the answers, for every protocol:
 
     standin.script = [calls(ToolCall(name="orders__find", arguments='{"id": 7}')), says("Order 7 is on its way.")]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tests.models.standin.reply import ToolCall
 
-Protocol = Literal["openai-chat", "openai-responses", "anthropic"]
+Protocol = Literal["openai-chat", "openai-responses", "anthropic", "google"]
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,19 @@ class Request:
     """`cut` when the script closed the connection, `left` when the client did before the end; None until then."""
     left: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     """Set when the client has disconnected."""
+    model: str = ""
+    """The model that the request names."""
+    stream: bool = False
+    """Whether the request asks for a streamed response."""
+
+    def __post_init__(self) -> None:
+        """Take model and stream from the body, where the protocol has them there."""
+        self.model = self.model or self.body.get("model", "")
+        self.stream = self.stream or bool(self.body.get("stream"))
 
     def finish(self, end: Literal["answered", "cut", "left"]) -> None:
         """Record how the answer ended, and when."""
         self.end, self.ended_at = end, time.monotonic()
-
-    @property
-    def model(self) -> str:
-        """The model that the request names."""
-        return self.body["model"]
-
-    @property
-    def stream(self) -> bool:
-        """Whether the request asks for a streamed response."""
-        return bool(self.body.get("stream"))
 
     @property
     def instructions(self) -> str:

@@ -39,6 +39,8 @@ def model_of(
         return AnthropicModel(
             name, provider=AnthropicProvider(anthropic_client=anthropic), settings=settings
         ), anthropic
+    if protocol == "google":
+        return _google(name, url, settings, options)
     import openai as openai_sdk
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -47,6 +49,19 @@ def model_of(
     openai = openai_sdk.AsyncOpenAI(base_url=f"{url}/v1", http_client=http_client, **options)
     kind = OpenAIChatModel if protocol == "openai-chat" else OpenAIResponsesModel
     return kind(name, provider=OpenAIProvider(openai_client=openai), settings=settings), openai
+
+
+def _google(
+    name: str, url: str, settings: ModelSettings | None, options: dict[str, Any]
+) -> tuple[Model, Any]:
+    import httpx2
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    client = httpx2.AsyncClient(verify=_certificates(), timeout=options.get("timeout", 600))
+    client.close = client.aclose  # type: ignore[attr-defined] - as the clients of the other SDKs are closed
+    provider = GoogleProvider(api_key=options["api_key"], http_client=client, base_url=url)
+    return GoogleModel(name, provider=provider, settings=settings), client
 
 
 @cache

@@ -151,14 +151,14 @@ class Standin:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request (ASGI)."""
         content = await read_content(receive)
-        protocol = wire.BY_PATH.get(scope["path"])
+        protocol = wire.protocol_at(scope["path"])
         if protocol is None:
             status, found = administer(self, scope["path"], content)
             await respond(send, status, [("content-type", "application/json")], json.dumps(found).encode())
             return
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         try:
-            request = wire.read(protocol, json.loads(content), headers, len(self.requests))
+            request = wire.read(protocol, json.loads(content), headers, len(self.requests), scope["path"])
         except Exception as error:
             self.errors.append(error)
             raise

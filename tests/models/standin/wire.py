@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from tests.models.standin import anthropic_messages, openai_chat, openai_responses
+from tests.models.standin import anthropic_messages, google_gemini, openai_chat, openai_responses
 from tests.models.standin.reply import ErrorKind, Reply
 from tests.models.standin.request import Protocol, Request
 
@@ -13,23 +13,39 @@ WIRES: dict[Protocol, ModuleType] = {
     "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "anthropic": anthropic_messages,
+    "google": google_gemini,
 }
 MODELS: dict[Protocol, str] = {
     "openai-chat": "gpt-5-mini",
     "openai-responses": "gpt-5-mini",
     "anthropic": "claude-sonnet-4-6",
+    "google": "gemini-3.8-flash",
 }
 """The default model of each protocol: one with a known price, which can think."""
 
 KEY = "sk-standin"
-PROTOCOLS: Sequence[Protocol] = tuple(WIRES)
-BY_PATH: dict[str, Protocol] = {wire.PATH: protocol for protocol, wire in WIRES.items()}
+PROTOCOLS: Sequence[Protocol] = tuple(protocol for protocol in WIRES if protocol != "google")
+"""Those whose calls have ids, and texts of arguments, on the wire."""
+_BY_PATH: dict[str, Protocol] = {
+    wire.PATH: protocol for protocol, wire in WIRES.items() if isinstance(wire.PATH, str)
+}
 
 
-def read(protocol: Protocol, body: dict[str, Any], headers: dict[str, str], number: int) -> Request:
-    """Read a request."""
+def protocol_at(path: str) -> Protocol | None:
+    """Return the protocol of a path; None where the stand-in has nothing there."""
+    return "google" if google_gemini.PATH.match(path) else _BY_PATH.get(path)
+
+
+def read(
+    protocol: Protocol, body: dict[str, Any], headers: dict[str, str], number: int, path: str = ""
+) -> Request:
+    """Read a request; in Google's, the path says which model is asked, and whether for a stream."""
     messages, tools = WIRES[protocol].read(body)
-    return Request(protocol, body, headers, messages, tools, body.get("tool_choice"), number)
+    choice = body.get("toolConfig" if protocol == "google" else "tool_choice")
+    request = Request(protocol, body, headers, messages, tools, choice, number)
+    if found := google_gemini.PATH.match(path):
+        request.model, request.stream = found[1], ":stream" in path
+    return request
 
 
 def plain(reply: Reply, request: Request) -> bytes:
@@ -74,4 +90,6 @@ def environment(url: str) -> dict[str, str]:
         "OPENAI_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": KEY,
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GOOGLE_API_KEY": KEY,
     }
