@@ -58,6 +58,7 @@ def told(
             problem = problem_of(error)
             note(code=problem.code)
             code = INTERNAL_ERROR if problem.status >= 500 else INVALID_PARAMS
-            raise MCPError(code, problem.detail, {"code": problem.code, "then": problem.then}) from error
+            data = {"code": problem.code, "then": problem.then, **problem.more}
+            raise MCPError(code, problem.detail, data) from error
 
     return handled

@@ -165,7 +165,7 @@ class _Answers:
         require(asking, "viewer")
         if ref is None or "#" not in ref:
             then = "Results of tools link to artifacts."
-            raise Problem(404, "artifact_not_found", "there is no such resource", then=then)
+            raise Problem(404, "artifact_not_found", "there is no such resource", then=then, uri=params.uri)
         run = await self._service.run(asking, ref.partition("#")[0])
         text = json.dumps((await run.artifact(ref)).data, ensure_ascii=False)
         contents = TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
