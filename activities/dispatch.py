@@ -19,10 +19,12 @@ from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import Answer, issues_of, refusal, refused
 from sojourn.core.payload.unknown_outcome import changes_nothing
+from sojourn.core.repair.copied import copied_values
 from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
@@ -50,6 +52,8 @@ class Dispatcher:
     """The policy engine's decision."""
     external: AwaitExternalTools | None = None
     """Set where the planner has a program outside the run execute the calls."""
+    messages: Sequence[Message] = ()
+    """The transcript before the plan, in which a call's values are looked up; empty for a step that was judged before."""
     key_run_id: str = ""
     """In a fork: the run by whose id the keys of calls are made."""
     also_asked_by: Sequence[Principal] = ()
@@ -96,10 +100,21 @@ class Dispatcher:
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=denied(call, verdict.why))
         call = read
+        if copied := await self._copied(call, spec):
+            return Dispatch(kind="answered", result=copied)
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # the program that executes an external call decides about it
         return await self.asking(call, made, tool, is_always=verdict.is_always)
+
+    async def _copied(self, call: ToolRequest, spec: ToolSpec) -> ToolResult | None:
+        """The answer to a call with values that are known only from an example; None for any other call."""
+        if not self.messages or changes_nothing(spec):
+            return None
+        found = await run_in_thread(
+            lambda: copied_values(call, spec, self.messages, self.run.memory), on=call.payload
+        )
+        return refusal(call, hints.example_values(spec, call.payload, found)) if found else None
 
     @property
     def may_ask(self) -> bool:

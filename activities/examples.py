@@ -32,4 +32,5 @@ def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
         return result
     if tool.validator.is_valid(example) and tool.takes(example):
         return result
-    return result.model_copy(update={"retry_hint": hint.model_copy(update={"example_input": None})})
+    blank: dict[str, Any] = {"example_input": None, "invented": [], "template": None}
+    return result.model_copy(update={"retry_hint": hint.model_copy(update=blank)})

@@ -31,6 +31,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.awaits.opened import placed, question_for
 from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.repair.advice import advised
 from sojourn.core.run import retry
 from sojourn.core.run.admission import admit, not_executed
 from sojourn.core.run.child_budget import lacking_in, share_of
@@ -199,6 +200,8 @@ class Planning:
             return await planner.plan_start(
                 PlanInput(run=run, messages=self.messages, turn_start=task.turn_start, tools=tools, caps=caps)
             )
+        turn = self.messages[task.turn_start :]
+        results = advised(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
         later: dict[str, Any] = {
             "run": run,
             "messages": self.messages,
@@ -206,8 +209,8 @@ class Planning:
             "tools": tools,
             "caps": caps,
             "reminders": [message.text for message in self._fresh if message.role == "system"],
-            "tool_results": self._results,
-            "hints": [result.retry_hint for result in self._results if result.retry_hint],
+            "tool_results": results,
+            "hints": [result.retry_hint for result in results if result.retry_hint],
             "finalize": task.finalize,
         }
         if task.opens:
@@ -423,6 +426,7 @@ class Planning:
             self.limits,
             decision,
             external,
+            messages=() if self.task.forked else self.messages,
             key_run_id=self.task.key_run_id,
             also_asked_by=self.task.also_asked_by,
         )

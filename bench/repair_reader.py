@@ -30,7 +30,7 @@ from sojourn.models.names import wire_name
 
 __all__ = ["reader"]
 
-_UNREAD = ("arguments that fit: ", "you sent: ")
+_UNREAD = ("arguments that fit: ", "arguments to complete: ", "you sent: ")
 
 _GRAMMAR = re.compile(r"JSON|Expecting|Unterminated|delimiter|Extra data")
 

@@ -64,7 +64,11 @@ class RetryHint(Record):
     missing_fields: list[str] = []
     """Names of required fields that are missing, without their path; `issues` has the pointer of a nested one."""
     example_input: dict[str, Any] | None = None
-    """A payload that fits type and schema: the prior input repaired, the author's example, or one derived from the schema."""
+    """A payload that fits type and schema: the prior input repaired, the author's example, or one derived from the schema.
+
+    It may hold values that nobody gave; `invented` names them. To send it as it is, use `mended()`; to show it to a
+    model, use `template`.
+    """
     prior_input: dict[str, Any] | None = None
     """The payload of the failed call."""
     clarifying_question: str | None = None
@@ -77,6 +81,20 @@ class RetryHint(Record):
     """How long to wait before the same call can succeed."""
     outcome_unknown: bool = False
     """Whether the call, or an earlier attempt of it, may have taken effect although it failed."""
+    invented: list[str] = []
+    """JSON pointers to the values of `example_input` that do not follow from the call, at most 100.
+
+    A value follows from the call if it was sent, in this form or in another one with the same meaning, or if it is a
+    default of the schema. All others come from the author's example or were made to fit: a person never gave them.
+    """
+    template: dict[str, Any] | None = None
+    """`example_input` for a model, which copies examples: with a placeholder such as `<order_id>` for each invented value.
+
+    It cannot pass as it is: where the tool would accept the placeholder, the field is left out. None if nothing is
+    invented, or if no such payload exists.
+    """
+    advice: str | None = None
+    """What to try now, in view of the agent's other tools and of earlier failures; Sojourn fills it in for a planner's turn."""
 
     def question(self) -> AwaitClarification:
         """The question whose answer repairs the call; nested fields are named by JSON pointer (SR-94)."""
@@ -101,5 +119,10 @@ class RetryHint(Record):
         return [*own, *nested] if nested else self.missing_fields
 
     def mended(self) -> ToolRequest | None:
-        """The repaired call, or None when there is no example."""
-        return None if self.example_input is None else ToolRequest(name=self.tool, payload=self.example_input)
+        """The repaired call; None without an example, and for one with invented values.
+
+        An invented value may name the wrong order: ask for it (`question()`).
+        """
+        if self.example_input is None or self.invented:
+            return None
+        return ToolRequest(name=self.tool, payload=self.example_input)

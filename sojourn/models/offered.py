@@ -15,6 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.values.text import clip
 from sojourn.models.names import CALL_TOOL, wire_name
 from sojourn.models.projection import Keys, Projection, ProviderLimits, project
@@ -162,7 +163,7 @@ def _description(spec: ToolSpec, projection: Projection, limit: int) -> str:
 
 
 def _example(spec: ToolSpec, projection: Projection) -> str:
-    if not spec.payload.example:
+    if not spec.payload.example or not changes_nothing(spec):  # of another tool a copy would be an effect
         return ""
     example = json.dumps(projection.keys.to_model(spec.payload.example), ensure_ascii=False)
     return f"\nArguments such as {example}" if len(example) <= MAX_EXAMPLE else ""

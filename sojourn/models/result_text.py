@@ -11,6 +11,12 @@ that would be empty:
 
 The second line is the hint's message, which names every fault and what would be valid (SR-124, SR-128).
 Tools have their names for the model.
+
+A model copies an example. So where a value of it does not follow from the call, the text has the hint's template,
+which the tool refuses until it is completed:
+
+    arguments to complete: {"order_id":"<order_id>","amount":12.5}
+    Put values that you were given in place of <...>, and for what is required and absent. Ask for those that you lack.
 """
 
 import json
@@ -32,8 +38,17 @@ MAX_JSON = 1_500
 MAX_ISSUES = 40
 """Most faults that are listed."""
 
+_COMPLETE = (
+    "Put values that you were given in place of <...>, and for what is required and absent. "
+    "Ask for those that you lack."
+)
+_GIVE = "Use values that you were given, and ask for those that you lack."
+
 MAX_REMINDER = 500
 """Most characters of one notice."""
+
+MAX_ADVICE = 5_000
+"""Most characters of the notice that a hint's advice makes, which may have a schema."""
 
 
 def result_text(result: ToolResult, names: Names) -> str:
@@ -57,7 +72,11 @@ def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
         notices.append(
             f"Correct the call of {' and of '.join(restricted)} as its answer says, or answer without it."
         )
-    return [clip(text, MAX_REMINDER) for text in notices]
+    notices = [clip(text, MAX_REMINDER) for text in notices]
+    if turn.finalize is None and any(hint.advice for hint in turn.hints):
+        names = Names([spec.id for spec in turn.tools])
+        notices += [clip(names.replace_ids(hint.advice), MAX_ADVICE) for hint in turn.hints if hint.advice]
+    return notices
 
 
 def _success(result: ToolResult) -> str:
@@ -80,11 +99,20 @@ def _failure(result: ToolResult) -> str:
         lines.append(f"{fact}Check what happened before you make it again, and then with the same arguments.")
     if hint:
         lines += _more_issues(hint)
-        if hint.example_input is not None:
-            lines.append(f"arguments that fit: {clip(_json(hint.example_input), MAX_JSON)}")
+        lines += _example(hint)
         if hint.prior_input is not None and hint.issues:
             lines.append(f"you sent: {clip(_json(hint.prior_input), MAX_JSON)}")
     return "\n".join(lines)
+
+
+def _example(hint: RetryHint) -> list[str]:
+    """Return the lines that show arguments: such as fit, or a template to complete."""
+    if hint.example_input is not None and not hint.invented:
+        return [f"arguments that fit: {clip(_json(hint.example_input), MAX_JSON)}"]
+    if not hint.invented:
+        return []
+    shown = [f"arguments to complete: {clip(_json(hint.template), MAX_JSON)}"] if hint.template else []
+    return [*shown, _COMPLETE if shown else _GIVE]
 
 
 def _more_issues(hint: RetryHint) -> list[str]:

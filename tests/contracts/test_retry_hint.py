@@ -25,6 +25,16 @@ def test_the_set_of_reasons_is_open() -> None:
     assert RetryHint.model_validate_json(encode(hint)) == hint
 
 
+def test_an_example_with_invented_values_is_no_call() -> None:
+    """`mended()` sends no value that nobody gave; on the wire the new fields are left out where nothing is invented."""
+    hint = RetryHint(
+        reason="missing_fields", tool="a.b.c", example_input={"n": 1}, invented=["/n"], template={}
+    )
+    assert hint.mended() is None
+    assert encode(hint).endswith(b'"example_input":{"n":1},"invented":["/n"],"template":{}}')
+    assert RetryHint.model_validate_json(encode(hint)) == hint
+
+
 def test_the_fields_have_their_wire_names() -> None:
     """On the wire the eight fields of SR-89 and Sojourn's own two, `issues` and `retry_after`, are in snake case."""
     hint = RetryHint(

@@ -75,7 +75,7 @@ async def test_the_planner_answers_if_it_may_not_ask(serve, mill):
     client = await serve(mill.app)
     override = RunPolicyOverride(interrupts_allowed=False)
     output = await client.execute("mill.clerk", "s-1", policy=override)
-    expected = 'Nothing is booked: invalid arguments for mill.visits.book: `day` is required (a date, such as "2024-01-31").'
+    expected = "Nothing is booked: invalid arguments for mill.visits.book: `day` is required (a date like YYYY-MM-DD)."
     assert output.text == expected
 
 

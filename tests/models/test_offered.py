@@ -53,11 +53,18 @@ def hint(tool: str, *, restricts: bool) -> RetryHint:
     return RetryHint(reason="invalid_arguments", tool=tool, restrict_to_tool=restricts)
 
 
+@shop.tool(read_only=True, examples=[{"sku": "ABC"}])
+async def find(sku: str) -> str:
+    """Find an article."""
+    return sku
+
+
 def test_tools_are_offered_with_their_schema_and_an_example():
-    """A tool's schema has no injected fields, and its description has the author's example."""
-    _, first = offer(turn(), LIMITS, asks=True).tools
+    """A tool's schema has no injected fields; only that of a tool that changes nothing has the author's example, which models copy."""
+    _, third, first = offer(turn(tools=[place.spec, cancel.spec, find.spec]), LIMITS, asks=True).tools
     assert first.name == "shop__orders__place"
-    assert first.description == 'Place an order for one article.\nArguments such as {"sku": "ABC"}'
+    assert first.description == "Place an order for one article."
+    assert third.description == 'Find an article.\nArguments such as {"sku": "ABC"}'
     assert set(first.parameters_json_schema["properties"]) == {"sku"}
 
 

@@ -173,7 +173,7 @@ async def test_wrong_types_are_repaired_by_the_hint(decided, standin):
         "`a`",
         "integer",
         "one",
-        "arguments that fit: ",
+        "arguments to complete: ",
     ):
         assert fact in answered.text.replace('\\"', '"')
     assert [tool.name for tool in standin.requests[1].tools] == [ADD]

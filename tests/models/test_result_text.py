@@ -69,9 +69,9 @@ def test_an_artifact_of_one_byte():
 
 
 def test_a_refusal_says_all_that_a_repair_needs():
-    """A refusal has the reason, each fault with what would be valid, valid arguments, and the arguments sent."""
+    """A refusal has the reason, each fault with what would be valid, arguments to complete, and the arguments sent."""
     sent = {"customer": 7, "speed": "fats", "lines": [{"sku": "abc", "count": 100}]}
-    first, second, example, prior = read(sent).splitlines()
+    first, second, template, advice, prior = read(sent).splitlines()
     assert first == "failed: invalid_arguments"
     assert "call shop__orders__place again" in second
     for fact in (
@@ -84,7 +84,12 @@ def test_a_refusal_says_all_that_a_repair_needs():
         "99",
     ):
         assert fact in second
-    assert json.loads(example.removeprefix("arguments that fit: "))["speed"] in ("slow", "fast")
+    assert json.loads(template.removeprefix("arguments to complete: ")) == {
+        "customer": "7",
+        "speed": "<speed>",
+        "lines": [{"sku": "ABC", "count": "<count>"}],
+    }
+    assert advice.startswith("Put values that you were given in place of <...>")
     assert json.loads(prior.removeprefix("you sent: ")) == sent
 
 
@@ -105,6 +110,12 @@ def test_many_faults_are_listed_one_by_one():
     assert faults[0].startswith("- `lines[0].")
     assert "and 10 more" in lines
     assert max(map(len, lines)) <= MAX_JSON + 30
+
+
+def test_arguments_that_follow_from_the_call_are_shown_as_they_are():
+    """An example without invented values is the arguments to send."""
+    *_, example, _ = read({"customer": 7, "speed": "FAST", "lines": []}).splitlines()
+    assert example == 'arguments that fit: {"customer":"7","speed":"fast","lines":[]}'
 
 
 @pytest.mark.parametrize(

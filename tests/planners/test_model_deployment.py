@@ -167,9 +167,10 @@ def look(request: Request) -> Answer:
         case 2:
             return calls(call("ops.devices.get_time_series", device_id=json.loads(texts[0])["gateway_id"]))
         case 3:
-            example = re.search(r"^arguments that fit: (.*)$", texts[2], re.MULTILINE)
-            assert example, texts[2]
-            return calls(call("ops.devices.get_time_series", **json.loads(example[1])))
+            template = re.search(r"^arguments to complete: (.*)$", texts[2], re.MULTILINE)
+            assert template, texts[2]
+            span = {"start_time": "2027-03-01T00:00:00Z", "end_time": "2027-03-02T00:00:00Z"}
+            return calls(call("ops.devices.get_time_series", **{**json.loads(template[1]), **span}))
         case 4:
             return calls(call("ops.work_orders.list_work_orders", site_id="s-7", status="open"))
         case 5:

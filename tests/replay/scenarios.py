@@ -263,8 +263,9 @@ def _used(plan: PlanResult) -> PlanResult:
 
 
 def mend(turn: Any) -> PlanResult:
-    """Call again, as the hint says."""
-    return calls(turn.hints[0].mended())
+    """Call again, with the example of the hint."""
+    hint = turn.hints[0]
+    return calls(ToolRequest(name=hint.tool, payload=hint.example_input))
 
 
 def correct(turn: Any) -> PlanResult:

@@ -159,7 +159,7 @@ def to(tool: str, **payload: Any) -> ToolRequest:
 
 
 async def test_an_example_is_accepted(serve):
-    """Calls refused for digits, a pattern, the order of two dates or cut-off JSON run when mended, with an injected field too."""
+    """Calls refused for digits, a pattern, the order of two dates or cut-off JSON run with their examples, with an injected field too."""
     refused = await results_of(
         serve,
         to("fit.tools.offer", price="1.234", plate="AB-1"),  # the number of digits is in no JSON Schema
@@ -172,9 +172,10 @@ async def test_an_example_is_accepted(serve):
         ToolRequest(name="fit.tools.offer", raw="{"),
     )
     RAN.clear()
-    mended = [result.retry_hint and result.retry_hint.mended() for result in refused]
+    hints = [result.retry_hint for result in refused if result.retry_hint]
+    mended = [to(hint.tool, **hint.example_input) for hint in hints if hint.example_input]
     assert all(result.error for result in refused)
-    assert [call.payload if call else None for call in mended] == [
+    assert [call.payload for call in mended] == [
         {"price": 1, "plate": "AB-1"},
         {"price": "12", "plate": "AA-0"},
         {"price": "12", "plate": "AA-0"},
@@ -184,7 +185,7 @@ async def test_an_example_is_accepted(serve):
         {"first": "2027-01-01", "last": "2027-01-02"},
         {"price": 1, "plate": "AA-0"},
     ]
-    taken = await results_of(serve, *filter(None, mended))
+    taken = await results_of(serve, *mended)
     assert [result.error for result in taken] == [None] * 8
     assert sorted(RAN) == ["book", "book", "hold", "offer", "offer", "offer", "offer", "place"]
 

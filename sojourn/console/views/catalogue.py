@@ -194,7 +194,8 @@ def _tool(spec: ToolSpec, approval: str | None, *, is_one_of_many: bool) -> Tool
 
 
 def _made(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    return example_for(Validator(dict(schema))) or None
+    made = example_for(Validator(dict(schema)))
+    return (made and made.payload) or None
 
 
 def _takes(schema: Mapping[str, Any]) -> str:

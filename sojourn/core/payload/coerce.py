@@ -1,12 +1,14 @@
 """Readings of a value of the wrong form: values that its author most likely meant.
 
-Each reading is a proposal: the caller takes the first that fits the schema.
+Each reading is a proposal: the caller takes the first that fits the schema. `keeps_meaning` tells the readings that only
+change the form, such as `"5"` for 5, from those that guess, such as the nearest bound. A time zone is never guessed.
 """
 
 import json
 import math
+import re
 from collections.abc import Iterator
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
@@ -14,11 +16,23 @@ from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.core.values.json_fault import MAX_DIGITS, json_fault
 from sojourn.core.values.json_value import is_array, json_type
 
-__all__ = ["meanings"]
+__all__ = ["keeps_meaning", "lacks_zone", "letters", "meanings"]
 
 _CLOSE = 0.6
 _MAX_TEXT = 8_192
 _MAX_WHOLE = 2**53
+_SPELLING = 0.9
+"""How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
+
+_DAY = r"(?P<day>\d{4}-\d\d-\d\d)"
+_CLOCK = r"(?P<clock>\d\d:\d\d)(?P<seconds>:\d\d(?:\.\d{1,9})?)?"
+_ZONE = r"\s?(?P<zone>Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?)"
+_MOMENT = re.compile(rf"{_DAY}[T\s]\s?{_CLOCK}{_ZONE}", re.ASCII | re.IGNORECASE)
+_TIME = re.compile(rf"(?:{_DAY}[T\s]\s?)?{_CLOCK}{_ZONE}", re.ASCII | re.IGNORECASE)
+_WITHOUT_ZONE = {
+    "date-time": re.compile(rf"{_DAY}[T\s]\s?{_CLOCK}", re.ASCII | re.IGNORECASE),
+    "time": re.compile(_CLOCK, re.ASCII),
+}
 
 
 def meanings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
@@ -104,15 +118,56 @@ def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:
 def _formatted(text: str, format_: str | None) -> Iterator[str]:
     """The date, time or address that a text nearly is, where the schema states that format; elsewhere it would be a guess."""
     match format_:
-        case "date-time":
-            moment = text.replace(" ", "T", 1)
-            yield from (f"{moment}Z", f"{moment}:00Z", f"{text}T00:00:00Z")
+        case "date-time" if moment := _MOMENT.fullmatch(text):
+            yield f"{moment['day']}T{_clock(moment)}"
         case "date" if text[10:11] in ("T", "t", " "):
             yield text[:10]
-        case "time":
-            time = text.replace(" ", "T", 1).split("T")[-1]
-            yield from (f"{time}Z", f"{time}:00Z")
+        case "time" if moment := _TIME.fullmatch(text):
+            yield _clock(moment)
         case "uri" if "." in text and not any(each.isspace() or each == ":" for each in text):
             yield f"https://{text}"
         case _:
             return
+
+
+def _clock(moment: re.Match[str]) -> str:
+    """The time of day of a moment with its zone, as RFC 3339 writes it: `+0100` becomes `+01:00`."""
+    zone = f"{moment['sign']}{moment['hours']}:{moment['minutes'] or '00'}" if moment["sign"] else "Z"
+    return f"{moment['clock']}{moment['seconds'] or ':00'}{zone}"
+
+
+def lacks_zone(format_: str | None, value: Any) -> bool:
+    """Whether a value would be a date-time or a time, if it said its time zone."""
+    lacking = _WITHOUT_ZONE.get(format_ or "")
+    return lacking is not None and isinstance(value, str) and lacking.fullmatch(value.strip()) is not None
+
+
+def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) -> bool:
+    """Whether a reading is the value that was sent, in another form.
+
+    Args:
+        issue: The constraint that the value broke.
+        sent: The value.
+        reading: One of its `meanings`.
+        reads: Whether the tool changes nothing, so that a likely guess costs one call: a misspelt word, the nearest bound.
+    """
+    before, after = letters(sent), letters(reading)
+    match issue.constraint:
+        case "invalid_field_type":
+            return True
+        case "invalid_range":
+            return reads
+        case "invalid_format" if issue.format == "date":
+            return before.startswith(after)
+        case "invalid_format" if issue.format in ("date-time", "time"):
+            return True  # only its zone as it is written
+        case "invalid_enum_value" if reads:
+            return SequenceMatcher(None, before, after).ratio() > _SPELLING
+        case _:
+            return before == after
+
+
+def letters(value: Any) -> str:
+    """The letters and digits of a value, without case."""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return "".join(each for each in text.casefold() if each.isalnum())

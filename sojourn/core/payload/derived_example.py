@@ -1,9 +1,9 @@
 """Derive an example from a refused payload: repair its issues, and change nothing else.
 
-Values are tried in this order of trust: the value sent, in a likely reading (a misspelt name, `"5"`
-for 5, JSON inside a string, a value just outside its bounds, an enum value in another case);
-then the tool author's example at the same place; then what the schema determines.
-A repair may uncover further issues, so the repairs run in rounds.
+Values are tried in this order of trust: the value sent, in another form with the same meaning (a misspelt name, `"5"`
+for 5, JSON inside a string, an enum value in another case); then, unless the field can be left out, a likely reading
+(a value just outside its bounds), the tool author's example at the same place, and what the schema determines.
+What only these last ones give is marked as invented. A repair may uncover further issues, so the repairs run in rounds.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from copy import deepcopy
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.payload.coerce import meanings
+from sojourn.core.payload.coerce import keeps_meaning, meanings
+from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object, json_type
@@ -25,103 +26,153 @@ _ROUNDS = 8
 
 
 def derive_example(
-    validator: Validator, payload: dict[str, Any], author_example: Any = None
-) -> dict[str, Any] | None:
+    validator: Validator, payload: dict[str, Any], author_example: Any = None, *, reads: bool = False
+) -> Example | None:
     """A copy of the payload that fits the schema, or None when some issue cannot be repaired.
 
     Args:
         validator: Validates against the schema to fit.
         payload: The payload as sent; not changed.
         author_example: A payload that fits, as a source of values.
+        reads: Whether the tool changes nothing: see `keeps_meaning`.
     """
-    repaired: dict[str, Any] = deepcopy(payload)
+    repair = _Repair(validator, deepcopy(payload), author_example, reads=reads)
     for _ in range(_ROUNDS):
-        issues = validator.issues(repaired)
+        issues = validator.issues(repair.payload)
         if not issues:
-            return repaired
-        before = deepcopy(repaired)
-        _rename(validator, repaired, issues)
+            return Example(repair.payload, frozenset(repair.invented))
+        before = deepcopy(repair.payload)
+        repair.rename(issues)
         for issue in issues:
-            _repair_one(validator, repaired, issue, author_example)
-        if repaired == before:
+            repair.settle(issue)
+        if repair.payload == before:
             return None
     return None
 
 
-def _rename(validator: Validator, payload: dict[str, Any], issues: list[FieldIssue]) -> None:
-    """Move the value of an unknown field to the field with the closest name: a missing one, else an absent one."""
-    missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
-    for issue in issues:
-        *place, name = to_tokens(issue.field) or ("",)
-        parent = value_at(payload, place)
-        if issue.constraint == "unknown_field" and is_object(parent) and name in parent:
-            wanted = [
-                tokens[-1] for tokens in missing if list(tokens[:-1]) == place and tokens[-1] not in parent
-            ]
-            intended = closest_name(name, wanted) or closest_name(name, _absent(validator, place, parent))
+class _Repair:
+    """A payload under repair, and which of its values are invented."""
+
+    def __init__(
+        self, validator: Validator, payload: dict[str, Any], author_example: Any, *, reads: bool
+    ) -> None:
+        self.payload = payload
+        self.invented: set[Tokens] = set()
+        self._validator = validator
+        self._author_example = author_example
+        self._reads = reads
+
+    def rename(self, issues: list[FieldIssue]) -> None:
+        """Move the value of an unknown field to the field that was meant.
+
+        That is the one with the closest name, a missing one before an absent one; else, where one field is unknown and one
+        is missing, the missing one if it takes the value.
+        """
+        missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
+        unknown = [to_tokens(issue.field) for issue in issues if issue.constraint == "unknown_field"]
+        for tokens in filter(None, unknown):
+            *place, name = tokens
+            parent = value_at(self.payload, place)
+            if not is_object(parent) or name not in parent:
+                continue
+            wanted = [each[-1] for each in missing if list(each[:-1]) == place and each[-1] not in parent]
+            intended = closest_name(name, wanted) or closest_name(name, self._absent(place, parent))
+            alone = len(wanted) == 1 and sum(list(each[:-1]) == place for each in unknown if each) == 1
+            if intended is None and alone and self._takes((*place, wanted[0]), parent[name]):
+                intended = wanted[0]
             if intended is not None:
                 parent[intended] = parent.pop(name)
 
-
-def _absent(validator: Validator, place: list[str], parent: dict[str, Any]) -> list[str]:
-    """The declared fields that are absent at a place."""
-    parts = (part for schema in locate(validator.schema, place) for part in expand(validator.schema, schema))
-    return [name for part in parts for name in part.get("properties", {}) if name not in parent]
-
-
-def _repair_one(
-    validator: Validator, payload: dict[str, Any], issue: FieldIssue, author_example: Any
-) -> None:
-    tokens = to_tokens(issue.field)
-    parent = value_at(payload, tokens[:-1])
-    if not tokens or not (is_object(parent) or is_array(parent)):
-        return
-    if issue.constraint == "unknown_field" and is_object(parent):
-        parent.pop(tokens[-1], None)
-        return
-    sent = value_at(payload, tokens)
-    if (sent is ABSENT) != (issue.constraint == "missing_field"):
-        return  # an earlier repair of this round settled the issue
-    if sent is None and is_object(parent) and not _is_required(validator, tokens):
-        del parent[tokens[-1]]
-        return
-    for value in _proposals(validator, issue, sent, value_at(author_example, tokens)):
-        put(parent, tokens[-1], deepcopy(value))
-        return
-    if not _drop_optional(validator, payload, tokens):
-        for value in _made(validator, tokens):
-            put(parent, tokens[-1], deepcopy(value))
+    def settle(self, issue: FieldIssue) -> None:
+        """Repair one issue, if an earlier repair of this round has not settled it."""
+        tokens = to_tokens(issue.field)
+        parent = value_at(self.payload, tokens[:-1])
+        if not tokens or not (is_object(parent) or is_array(parent)):
             return
+        if issue.constraint == "unknown_field" and is_object(parent):
+            self._remove(tokens)
+            return
+        sent = value_at(self.payload, tokens)
+        if (sent is ABSENT) != (issue.constraint == "missing_field"):
+            return
+        is_optional = is_object(parent) and sent is not ABSENT and not is_required(self._validator, tokens)
+        if sent is None and is_optional:
+            self._remove(tokens)
+            return
+        readings = list(self._readings(issue, sent))
+        same = [each for each in readings if keeps_meaning(issue, sent, each, reads=self._reads)]
+        if same:
+            self._put(tokens, same[0], follows=True)
+        elif is_optional:
+            self._remove(tokens)
+        else:
+            self._invent(issue, tokens, readings)
+
+    def _invent(self, issue: FieldIssue, tokens: Tokens, readings: list[Any]) -> None:
+        """Put the first value that fits; else leave out the optional field around it."""
+        for value in (*readings, *self._others(issue)):
+            self._put(tokens, value, follows=False)
+            return
+        if not self._drop_optional(tokens):
+            for value in _made(self._validator, tokens):
+                self._put(tokens, value, follows=False)
+                return
+
+    def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
+        put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
+        self._forget(tokens)
+        if not follows:
+            self.invented.update(made_up_in(self._validator.schema, value, tokens))
+
+    def _remove(self, tokens: Tokens) -> None:
+        value_at(self.payload, tokens[:-1]).pop(tokens[-1], None)
+        self._forget(tokens)
+
+    def _forget(self, tokens: Tokens) -> None:
+        self.invented = {each for each in self.invented if each[: len(tokens)] != tokens}
+
+    def _drop_optional(self, tokens: Tokens) -> bool:
+        """Remove the innermost optional field around an issue; returns whether there is one."""
+        for length in range(len(tokens), 0, -1):
+            parent = value_at(self.payload, tokens[: length - 1])
+            if is_object(parent) and not is_required(self._validator, tokens[:length]):
+                self._remove(tokens[:length])
+                return True
+        return False
+
+    def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
+        """The declared fields that are absent at a place."""
+        root = self._validator.schema
+        parts = (part for schema in locate(root, place) for part in expand(root, schema))
+        return [name for part in parts for name in part.get("properties", {}) if name not in parent]
+
+    def _takes(self, tokens: Tokens, value: Any) -> bool:
+        schemas = locate(self._validator.schema, tokens)
+        return bool(schemas) and _fits(self._validator, schemas, value)
+
+    def _readings(self, issue: FieldIssue, sent: Any) -> Iterator[Any]:
+        """Readings of the value sent, the best first.
+
+        A value of the right type is enough where the type was the issue: a later round repairs what is inside.
+        """
+        if sent is not ABSENT:
+            schemas = locate(self._validator.schema, to_tokens(issue.field))
+            for value in meanings(issue, sent):
+                if _is_expected(issue, value) or _fits(self._validator, schemas, value):
+                    yield value
+
+    def _others(self, issue: FieldIssue) -> Iterator[Any]:
+        """Values from elsewhere; for a broken pattern none is made from the schema alone, which would be a guess."""
+        tokens = to_tokens(issue.field)
+        schemas, example = locate(self._validator.schema, tokens), value_at(self._author_example, tokens)
+        others = [] if example is ABSENT else [example]
+        others += issue.allowed or []
+        yield from (value for value in others if _fits(self._validator, schemas, value))
+        if issue.constraint != "invalid_pattern":
+            yield from _made(self._validator, tokens)
 
 
-def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[str, ...]) -> bool:
-    """Remove the innermost optional field around an issue; returns whether there is one."""
-    for length in range(len(tokens), 0, -1):
-        parent = value_at(payload, tokens[: length - 1])
-        if is_object(parent) and not _is_required(validator, tokens[:length]):
-            parent.pop(tokens[length - 1], None)
-            return True
-    return False
-
-
-def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any) -> Iterator[Any]:
-    """Values for a place, the best first; for a broken pattern none is made from the schema alone, which would be a guess."""
-    tokens = to_tokens(issue.field)
-    schemas = locate(validator.schema, tokens)
-    if sent is not ABSENT:
-        for value in meanings(issue, sent):
-            # A value of the right type is enough where the type was the issue: a later round repairs what is
-            # inside.
-            if _is_expected(issue, value) or _fits(validator, schemas, value):
-                yield value
-    others = [] if example is ABSENT else [example]
-    others += issue.allowed or []
-    yield from (value for value in others if _fits(validator, schemas, value))
-    if issue.constraint != "invalid_pattern":
-        yield from _made(validator, tokens)
-
-
-def _made(validator: Validator, tokens: tuple[str, ...]) -> Iterator[Any]:
+def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:
     """Values made from the schemas of a place."""
     schemas = locate(validator.schema, tokens)
     for schema in schemas:
@@ -138,13 +189,6 @@ def _fits(validator: Validator, schemas: list[Schema], value: Any) -> bool:
 def _is_expected(issue: FieldIssue, value: Any) -> bool:
     expected = (issue.expected_type or "").split(" or ") if issue.constraint == "invalid_field_type" else []
     return json_type(value) in expected or ("number" in expected and json_type(value) == "integer")
-
-
-def _is_required(validator: Validator, tokens: tuple[str, ...]) -> bool:
-    parents = (
-        part for schema in locate(validator.schema, tokens[:-1]) for part in expand(validator.schema, schema)
-    )
-    return any(tokens[-1] in part.get("required", ()) for part in parents)
 
 
 def put(parent: Any, name: str, value: Any) -> None:

@@ -11,7 +11,8 @@ candidate too. A prior input that fits the schema, as sent or repaired, but is r
 with other values at its issues. After that only 2 is left for it: a payload of made-up values would not keep
 the caller's intent.
 
-No example is better than a wrong one: a returned example is valid, and small enough to be sent to a model.
+No example is better than a wrong one: a returned example is valid, and small enough to be sent to a model. It says which
+of its values do not follow from the call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.derived_example import derive_example, put
+from sojourn.core.payload.invented import Example, made_up_in
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
@@ -42,7 +44,8 @@ def example_for(
     *,
     issues: Sequence[FieldIssue] = (),
     fits: Judge | None = None,
-) -> dict[str, Any] | None:
+    reads: bool = False,
+) -> Example | None:
     """A valid payload of at most 8 KB; never random.
 
     Args:
@@ -51,48 +54,64 @@ def example_for(
         author_example: The tool author's own example.
         issues: Why the type refused a payload that the schema accepts.
         fits: Validates with the tool's type; None where only the schema is known.
+        reads: Whether the tool changes nothing, so that a likely reading of what was sent counts as meant.
     """
     with allowance():
-        for candidate in _candidates(validator, prior, author_example, issues if fits else ()):
-            if (
-                _is_small_object(candidate)
-                and validator.is_valid(candidate)
-                and (fits is None or fits(candidate))
-            ):
+        for candidate in _candidates(validator, prior, author_example, issues if fits else (), reads=reads):
+            payload = candidate.payload
+            if _is_small_object(payload) and validator.is_valid(payload) and (fits is None or fits(payload)):
                 return candidate
     return None
 
 
 def _candidates(
-    validator: Validator, prior: dict[str, Any] | None, author_example: Any, issues: Sequence[FieldIssue]
-) -> Iterator[Any]:
-    sent = prior if prior and _is_small_object(prior) else None
-    repaired = derive_example(validator, sent, author_example) if sent else None
+    validator: Validator,
+    prior: dict[str, Any] | None,
+    author_example: Any,
+    issues: Sequence[FieldIssue],
+    *,
+    reads: bool,
+) -> Iterator[Example]:
+    sent = prior if prior is not None and _is_small_object(prior) else None
+    repaired = None if sent is None else derive_example(validator, sent, author_example, reads=reads)
     if repaired:
-        if repaired != sent:
+        if repaired.payload != sent:
             yield repaired
-        yield _replaced(repaired, issues, lambda tokens: value_at(author_example, tokens))
-        yield _replaced(repaired, issues, lambda tokens: _made(validator, tokens))
-    yield author_example
+        yield from _replaced(validator, repaired, issues, lambda tokens: value_at(author_example, tokens))
+        yield from _replaced(validator, repaired, issues, lambda tokens: _made(validator, tokens))
+    if is_object(author_example):
+        yield _foreign(validator, author_example, sent)
     is_unexplained = prior is not None and not issues and validator.is_valid(prior)
-    if not repaired and not is_unexplained:
+    if not (repaired and repaired.payload) and not is_unexplained:
         with suppress(NoSampleError):
-            yield sample(validator.schema, validator.schema)
+            yield _foreign(validator, sample(validator.schema, validator.schema), sent)
+
+
+def _foreign(validator: Validator, payload: dict[str, Any], sent: Any) -> Example:
+    """An example that was not derived from the payload; what both have follows from the call."""
+    made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent)
+    return Example(payload, frozenset(made_up))
 
 
 def _replaced(
-    prior: dict[str, Any], issues: Sequence[FieldIssue], value_of: Callable[[tuple[str, ...]], Any]
-) -> dict[str, Any] | None:
-    """The payload with other values at its issues; None where an issue has no place or no other value."""
-    changed = deepcopy(prior)
+    validator: Validator,
+    prior: Example,
+    issues: Sequence[FieldIssue],
+    value_of: Callable[[tuple[str, ...]], Any],
+) -> Iterator[Example]:
+    """The payload with other values at its issues; nothing where an issue has no place or no other value."""
+    changed, invented = deepcopy(prior.payload), set(prior.invented)
     for issue in issues:
         tokens = to_tokens(issue.field)
         parent, value = value_at(changed, tokens[:-1]), value_at(changed, tokens)
         other = value_of(tokens) if tokens and value is not ABSENT else ABSENT
         if other is ABSENT or not (is_object(parent) or is_array(parent)):
-            return None
+            return
         put(parent, tokens[-1], deepcopy(other))
-    return changed if issues else None
+        invented = {each for each in invented if each[: len(tokens)] != tokens}
+        invented.update(made_up_in(validator.schema, other, tokens))
+    if issues:
+        yield Example(changed, frozenset(invented))
 
 
 def _made(validator: Validator, tokens: tuple[str, ...]) -> Any:

@@ -16,6 +16,7 @@ from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import Judge, example_for
+from sojourn.core.payload.invented import Example, template_of
 from sojourn.core.payload.missing_field import with_expected
 from sojourn.core.payload.question import question_about
 from sojourn.core.payload.unknown_outcome import changes_nothing
@@ -24,13 +25,15 @@ from sojourn.core.schema.secret_fields import is_secret
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_fault import ParseFault, json_fault
 from sojourn.core.values.json_value import is_object
-from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
+from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_pointer, to_tokens, value_at
 from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
-from sojourn.core.values.text import clip, closest_name, echo, plain
+from sojourn.core.values.text import CUT, clip, closest_name, echo, field_name, plain
 
 __all__ = [
+    "EXAMPLE_VALUE",
     "MAX_MESSAGE",
     "changed_since_shown",
+    "example_values",
     "hint_for_issues",
     "malformed_response",
     "oversized_result",
@@ -41,12 +44,16 @@ __all__ = [
     "unparsable",
 ]
 
+EXAMPLE_VALUE = "example_value"
+"""The constraint of a field that holds the value of an example, which nobody gave."""
+
 MAX_MESSAGE = 600
 """Longest message of a hint or error, in characters."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 240
 _MAX_SHOWN = 8
+_MAX_TOLD = 3
 _NARROWING = (
     "limit",
     "page_size",
@@ -89,16 +96,41 @@ def hint_for_issues(
         [_issue_text(issue, sent, validator) for issue in issues] or ["the payload does not fit the schema"]
     )
     reason = RetryReason.MISSING_FIELDS if only_missing else RetryReason.INVALID_ARGUMENTS
+    example = example_for(
+        validator, kept, spec.payload.example, issues=issues, fits=fits, reads=changes_nothing(spec)
+    )
+    # A message that ends in "more" is completed by a list of all issues.
+    more = (
+        ""
+        if faults.endswith((CUT, " more"))
+        else _authors_values(spec, example) + _left_out(sent, issues, example)
+    )
     return _failure(
         reason,
         spec.id,
         error=f"invalid arguments for {spec.id}: {faults}",
-        message=f"Correct the arguments and call {spec.id} again: {faults}",
+        message=f"Correct the arguments and call {spec.id} again: {faults}{more}",
         restrict_to_tool=True,
         missing_fields=list(dict.fromkeys(to_tokens(issue.field)[-1] for issue in missing if issue.field)),
-        example_input=example_for(validator, kept, spec.payload.example, issues=issues, fits=fits),
+        **_example_fields(validator, example, kept),
         prior_input=kept,
         clarifying_question=question_about(spec, issues, validator),
+        issues=issues,
+    )
+
+
+def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[str]) -> Failure:
+    """A payload whose formerly faulty fields hold values that are known only from an example, or placeholders."""
+    issues = [FieldIssue(field=each, constraint=EXAMPLE_VALUE) for each in pointers]
+    faults = _joined([sentence(issue, value_at(payload, to_tokens(issue.field))) for issue in issues])
+    return _failure(
+        RetryReason.INVALID_ARGUMENTS,
+        spec.id,
+        error=f"{spec.id} was not run, since nobody has given a value: {faults}",
+        message=f"{spec.id} was not run: {faults}. Use the values of the person you work for, or ask for them. "
+        "If these are theirs, make the same call again.",
+        prior_input=payload,
+        clarifying_question=question_about(spec, issues, Validator(spec.payload.json_schema)),
         issues=issues,
     )
 
@@ -107,13 +139,15 @@ def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> 
     """Arguments that are not a payload: cut off, not JSON, not an object, too large, too deep."""
     what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
     mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
+    validator = Validator(spec.payload.json_schema)
+    example = example_for(validator, None, spec.payload.example, fits=fits)
     return _failure(
         RetryReason.INVALID_ARGUMENTS,
         spec.id,
         error=f"the arguments for {spec.id} cannot be read: {what}",
         message=f"{mend}; {spec.id} was not run: {what}",
         restrict_to_tool=True,
-        example_input=example_for(Validator(spec.payload.json_schema), None, spec.payload.example, fits=fits),
+        **_example_fields(validator, example, None),
         issues=[FieldIssue(field="", constraint="invalid_format", format="json", expected_type="object")],
     )
 
@@ -257,6 +291,42 @@ def _unusable(spec: ToolSpec, *, error: str, message: str, **hint: Any) -> Failu
 def _failure(reason: str, tool: str, *, error: str, message: str, **hint: Any) -> Failure:
     retry_hint = RetryHint(reason=reason, tool=tool, message=clip(message, MAX_MESSAGE), **hint)
     return ToolError.new(clip(error, MAX_MESSAGE), code=reason), retry_hint
+
+
+def _example_fields(
+    validator: Validator, example: Example | None, sent: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The fields of a hint that hold its example, with what a model may read of it."""
+    if example is None:
+        return {}
+    return {
+        "example_input": example.payload,
+        "invented": example.pointers,
+        "template": template_of(validator, example, sent),
+    }
+
+
+def _authors_values(spec: ToolSpec, example: Example | None) -> str:
+    """The author's values for invented ones, of a tool that changes nothing: a copy of them costs one call."""
+    if example is None or not changes_nothing(spec):
+        return ""
+    found = ((each, value_at(spec.payload.example, each)) for each in sorted(example.invented))
+    told = [f"{field_name(to_pointer(each))} {echo(value)}" for each, value in found if value is not ABSENT]
+    return f" (for example {', '.join(told[:_MAX_TOLD])})" if told else ""
+
+
+def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:
+    """What to do with an optional field whose value does not fit: the example has none in its place."""
+    if example is None:
+        return ""
+    left = [
+        field_name(issue.field)
+        for issue in issues
+        if issue.constraint != "unknown_field"
+        and value_at(sent, to_tokens(issue.field)) is not ABSENT
+        and value_at(example.payload, to_tokens(issue.field)) is ABSENT
+    ]
+    return f"; or leave out {', '.join(dict.fromkeys(left[:_MAX_TOLD]))}" if left else ""
 
 
 def _joined(sentences: Sequence[str]) -> str:

@@ -79,8 +79,8 @@ def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
 
 
 def _repairable(hint: RetryHint, before: RetryHint) -> RetryHint:
-    kept = {"example_input": before.example_input, "prior_input": before.prior_input}
-    return hint.model_copy(update=kept)
+    kept = ("example_input", "prior_input", "template", "invented")
+    return hint.model_copy(update={name: getattr(before, name) for name in kept})
 
 
 class _Walk:

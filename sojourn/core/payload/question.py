@@ -22,12 +22,13 @@ def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Vali
     )
     if not pointers:
         return None
-    fields = [_described(spec, field, validator) for field in pointers[:_MAX_ASKED]]
+    zoned = {issue.field for issue in issues if issue.format in ("date-time", "time")}
+    fields = [_described(spec, field, validator, zoned=field in zoned) for field in pointers[:_MAX_ASKED]]
     listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
     return clip(f"What should {listed} be", _MAX_QUESTION - 1) + "?"
 
 
-def _described(spec: ToolSpec, pointer: str, validator: Validator) -> str:
+def _described(spec: ToolSpec, pointer: str, validator: Validator, *, zoned: bool) -> str:
     tokens = to_tokens(pointer)
     path = ".".join(tokens).replace(".0", "[]")
     parts = [part for each in locate(validator.schema, tokens) for part in expand(validator.schema, each)]
@@ -37,4 +38,5 @@ def _described(spec: ToolSpec, pointer: str, validator: Validator) -> str:
     choices = next((part["enum"] for part in parts if "enum" in part), None)
     about = [plain(str(described).split(". ")[0].rstrip("."), 80)] if described else []
     about += [f"one of: {one_of(choices)}"] if choices else []
+    about += ["with its time zone"] if zoned else []
     return f"{field_name(pointer)} ({'; '.join(about)})" if about else field_name(pointer)

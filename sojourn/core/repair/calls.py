@@ -91,7 +91,8 @@ class Repairs:
         """The turn for the inner planner: with the results of its own step, each after its last repair."""
         if self._state not in ("settled", "answered", "declined"):
             return turn
-        results = self._step.results
+        advised = {result.tool_call_id: result for result in turn.tool_results}
+        results = [advised.get(result.tool_call_id, result) for result in self._step.results]
         hints = [result.retry_hint for result in results if result.retry_hint]
         return turn.model_copy(update={"tool_results": results, "hints": hints})
 

@@ -10,21 +10,17 @@ import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.coerce import meanings
+from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
 from sojourn.core.payload.derived_example import put
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import ABSENT, expand, locate, to_tokens, value_at
 from sojourn.core.values.text import closest_name
 
 __all__ = ["RepairedPayload", "issues_in_hint", "name_of", "repair_payload"]
-
-_SPELLING = 0.9
-"""How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
 
 _LEFT_OUT: Any = object()
 
@@ -152,8 +148,8 @@ def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, rea
         if is_object(repaired)
         else []
     )
-    intended = closest_name(name, names)
-    if intended is not None and (reads or _letters(intended) == _letters(name)):
+    intended = closest_name(name, names) or (names[0] if reads and len(names) == 1 else None)
+    if intended is not None and (reads or letters(intended) == letters(name)):
         parent[intended] = parent.pop(name)
         return True
     if reads:
@@ -168,25 +164,7 @@ def _same_value(issue: FieldIssue, was: Any, example: Any, *, reads: bool) -> An
         return _LEFT_OUT if was is None and example is not None else ABSENT
     if not any(_json(offered) == _json(reading) for reading in meanings(issue, was)):
         return ABSENT
-    letters, others = _letters(was), _letters(offered)
-    match issue.constraint:
-        case "invalid_field_type":
-            is_same = True
-        case "invalid_range":
-            is_same = reads
-        case "invalid_format" if issue.format == "date":
-            is_same = letters.startswith(others)
-        case "invalid_format" if issue.format in ("date-time", "time"):
-            is_same = reads  # a zone or an hour is assumed
-        case "invalid_enum_value" if reads:
-            is_same = SequenceMatcher(None, letters, others).ratio() > _SPELLING
-        case _:
-            is_same = letters == others
-    return offered if is_same else ABSENT
-
-
-def _letters(value: Any) -> str:
-    return "".join(c for c in (value if isinstance(value, str) else _json(value)).casefold() if c.isalnum())
+    return offered if keeps_meaning(issue, was, offered, reads=reads) else ABSENT
 
 
 def _json(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import re2 as _re2
 from jsonschema import Draft202012Validator, FormatChecker
 
-__all__ = ["FORMATS", "FORMAT_EXAMPLES", "matches", "runs"]
+__all__ = ["FORMATS", "FORMAT_EXAMPLES", "FORMAT_SHAPES", "matches", "runs"]
 
 re2: Any = _re2  # has no types
 
@@ -39,6 +39,16 @@ FORMAT_EXAMPLES = {
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
 """The enforced formats, each with an example."""
+
+FORMAT_SHAPES = {
+    "date": "like YYYY-MM-DD",
+    "date-time": "like YYYY-MM-DDThh:mm:ss with its zone, Z or +hh:mm",
+    "duration": "like PnDTnHnMnS",
+    "time": "like hh:mm:ss with its zone, Z or +hh:mm",
+    "uri": "with its scheme",
+    "uuid": "like xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+}
+"""How texts of these formats look, in words that are no such text: a model may copy what it reads."""
 
 _LONG = ("uri", "uri-reference")
 _DURATION = re.compile(

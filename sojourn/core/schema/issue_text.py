@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.schema.formats import FORMAT_EXAMPLES
+from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT
 from sojourn.core.values.text import MAX_NAME, echo, field_name, one_of, plain, with_article
@@ -67,10 +67,11 @@ def _format(issue: FieldIssue, _value: Any) -> str:
 
 
 def _of_format(name: str) -> str:
-    example = FORMAT_EXAMPLES.get(name)
     shown = plain(name, MAX_NAME)
+    if name not in FORMAT_EXAMPLES:
+        return f"the format {shown}"
     article = "an" if shown[:1] in "aeio" else "a"  # "a uri", as it is spoken
-    return f"{article} {shown}, such as {echo(example)}" if example else f"the format {shown}"
+    return f"{article} {shown} {FORMAT_SHAPES.get(name, '')}".rstrip()
 
 
 def _pattern(issue: FieldIssue, _value: Any) -> str:
@@ -111,6 +112,10 @@ def _rejected(issue: FieldIssue, _value: Any) -> str:
     return f"was refused: {plain(issue.expected_type or 'it breaks a rule of the tool', 2 * MAX_NAME)}"
 
 
+def _example_value(_issue: FieldIssue, _value: Any) -> str:
+    return "holds the value of an example, not one that was given"
+
+
 def _other(issue: FieldIssue, _value: Any) -> str:
     expected = issue.expected_type
     return f"must be {_bounds(issue)}" if expected else f"breaks the rule {plain(issue.constraint, MAX_NAME)}"
@@ -130,5 +135,6 @@ _PHRASES: dict[str, Callable[[FieldIssue, Any], str]] = {
     "invalid_range": _range,
     "invalid_length": _length,
     "rejected": _rejected,
+    "example_value": _example_value,
 }
 _SELF_EVIDENT = ("missing_field", "unknown_field", "invalid_length")

@@ -9,14 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.payload.derived_example import derive_example
-from sojourn.core.payload.example import example_for
+from sojourn.core.payload import derived_example
+from sojourn.core.payload import example as examples
 from sojourn.core.schema.enforceable import check, forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES
 from sojourn.core.values.text import closest_name
+
+
+def derive_example(*given: Any, **options: Any) -> dict[str, Any] | None:
+    """The payload of the derived example."""
+    found = derived_example.derive_example(*given, **options)
+    return found and found.payload
+
+
+def example_for(*given: Any, **options: Any) -> dict[str, Any] | None:
+    """The payload of the example."""
+    found = examples.example_for(*given, **options)
+    return found and found.payload
 
 
 def validator_of(schema: dict[str, Any]) -> Validator:
@@ -88,11 +100,13 @@ def test_a_value_is_repaired_to_its_likely_meaning(subtests: pytest.Subtests) ->
         ({**STRINGS, "maxItems": 2}, ["a", "b", "c"], ["a", "b"]),
         ({**STRINGS, "minItems": 1}, [], ["example"]),
         ({**STRINGS, "uniqueItems": True}, ["a", "b", "a"], ["a", "b"]),
-        ({"type": "string", "format": "date-time"}, "2024-05-01 10:00:00", "2024-05-01T10:00:00Z"),
-        ({"type": "string", "format": "date-time"}, "2024-05-01T10:00", "2024-05-01T10:00:00Z"),
-        ({"type": "string", "format": "date-time"}, "2024-05-01", "2024-05-01T00:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2024-05-01 10:00:00Z", "2024-05-01T10:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2024-05-01 10:00:00 UTC", "2024-05-01T10:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2024-05-01T10:00z", "2024-05-01T10:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2026-12-01T10:00:00+0100", "2026-12-01T10:00:00+01:00"),
+        ({"type": "string", "format": "date-time"}, "2026-12-01T10:00:00.5-03", "2026-12-01T10:00:00.5-03:00"),
         ({"type": "string", "format": "date"}, "2024-05-01T10:00:00Z", "2024-05-01"),
-        ({"type": "string", "format": "time"}, "10:00:00", "10:00:00Z"),
+        ({"type": "string", "format": "time"}, "10:00+0200", "10:00:00+02:00"),
         ({"type": "string", "format": "uri"}, "example.org/a", "https://example.org/a"),
         ({"type": "string", "format": "uuid"}, "nonsense", FORMAT_EXAMPLES["uuid"]),
         ({"type": "string", "format": "date"}, "x" * 9_000, FORMAT_EXAMPLES["date"]),
@@ -120,7 +134,13 @@ def test_a_value_is_repaired_to_its_likely_meaning(subtests: pytest.Subtests) ->
     [
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"siteId": "s-1"}, {"site_id": "s-1"}),
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"site": "s-1"}, {"site_id": "s-1"}),
-        ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"zzz": "s-1"}, {"site_id": "example"}),
+        ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"zzz": "s-1"}, {"site_id": "s-1"}),
+        ({"properties": {"query": {"type": "string"}}, "required": ["query"]}, {"sql": "select 1"}, {"query": "select 1"}),
+        ({"properties": {"identifier": {"type": "string"}}, "required": ["identifier"]}, {"id": "T"}, {"identifier": "T"}),
+        ({"properties": {"status": {"enum": ["open"]}}, "required": ["status"]}, {"order_id": "SO-1"}, {"status": "open"}),
+        ({"properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"zzz": "s-1"}, {"n": 0}),
+        ({"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a", "b"]}, {"zzz": "s-1"}, {"a": "example", "b": "example"}),
+        ({"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"zzz": "s-1", "yyy": "s-2"}, {"a": "example"}),
         ({"properties": {"o": {"properties": {"max_age": {"type": "integer"}}, "required": ["max_age"]}}}, {"o": {"max-age": "7"}}, {"o": {"max_age": 7}}),
         ({"properties": {"a": {"type": "integer"}}}, {"a": None}, {}),
         ({"properties": {"a": {"type": "string", "pattern": "^s-[0-9]+$"}}}, {"a": "x"}, {}),
@@ -306,12 +326,10 @@ def test_a_text_is_read_in_the_required_format() -> None:
         ({"pattern": "^https://"}, "example.org", "https://"),
         ({"pattern": "^[A-Z]-[0-9]+$"}, "a-7", "A-7"),
         ({"format": "uuid", "pattern": "^0"}, "0 1", "00000000-0000-4000-8000-000000000000"),
-        ({"format": "date-time"}, "2024-03-01 10:00", "2024-03-01T10:00:00Z"),
-        ({"format": "date-time"}, "2024-03-01", "2024-03-01T00:00:00Z"),
+        ({"format": "date-time"}, "2024-03-01 10:00Z", "2024-03-01T10:00:00Z"),
         ({"format": "date"}, "2024-03-01T10:00:00Z", "2024-03-01"),
         ({"format": "date"}, "2024-03-0112", "2024-01-31"),
-        ({"format": "time"}, "2024-03-01 10:00", "10:00:00Z"),
-        ({"format": "time"}, "10:00:00", "10:00:00Z"),
+        ({"format": "time"}, "2024-03-01 10:00 +01", "10:00:00+01:00"),
     ]
     assert [
         (schema, sent, read, found)
@@ -404,7 +422,7 @@ def test_the_order_is_repaired_then_author_then_sample() -> None:
     validator, author = validator_of(schema), {"a": 5, "p": "s-1"}
     assert example_for(validator, {"a": "7"}, author) == {"a": 7}
     assert example_for(validator, None, author) == author
-    assert example_for(validator, {}, author) == author
+    assert example_for(validator, {}, author) == {"a": 5}  # only what the call lacks
     assert example_for(validator, {"a": "7"}, {"a": "bad"}) == {"a": 7}
     assert example_for(validator, None, {"a": "bad"}) == {"a": 0}
     assert example_for(validator, None, "no object") == {"a": 0}

@@ -71,6 +71,8 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
         missing_fields=["site_id", "kind"],
         prior_input={"limit": 3},
         example_input={"limit": 3, "site_id": "s-1", "kind": "router"},
+        invented=["/kind", "/site_id"],
+        template={"limit": 3, "kind": "<kind>"},
         clarifying_question='What should `site_id` (The site to list) and `kind` (Device kind; one of: "router", "switch") be?',
         message='Correct the arguments and call ops.devices.list again: `site_id` is required (at least 1 character); `kind` is required (one of: "router", "switch")',
         issues=[
@@ -92,7 +94,7 @@ def test_a_missing_field_is_described_with_its_schema(subtests: pytest.Subtests)
             {"type": "string", "pattern": "^a+$", "maxLength": 9},
             "is required (matching ^a+$, at most 9 characters)",
         ),
-        ({"type": "string", "format": "date"}, 'is required (a date, such as "2024-01-31")'),
+        ({"type": "string", "format": "date"}, "is required (a date like YYYY-MM-DD)"),
         ({"type": "string", "format": "iban"}, "is required (the format iban)"),
         ({"type": "integer", "minimum": 1, "maximum": 9}, "is required (integer, at least 1 and at most 9)"),
         (
@@ -133,14 +135,15 @@ def test_other_issues_are_invalid_arguments_and_missing_fields_are_still_named()
     for words in (
         "`limit` must be at most 500, got 501",
         '`kind` must be one of "router", "switch", got "Router"',
-        '`since` must be a date-time, such as "2024-01-31T09:30:00Z", got "now"',
+        '`since` must be a date-time like YYYY-MM-DDThh:mm:ss with its zone, Z or +hh:mm, got "now"',
         "`lines[0].sku` is required",
     ):
         assert words in error.message
         assert words in (hint.message or "")
-    call = hint.mended()
-    assert call is not None
-    assert call.payload == {
+    assert hint.mended() is None
+    assert hint.invented == ["/limit", "/lines/0/sku", "/since", "/site_id"]
+    assert hint.template == {"kind": "router", "limit": "<limit>", "since": "<since>", "lines": [{}]}
+    assert hint.example_input == {
         "site_id": "s-1",
         "kind": "router",
         "limit": 500,
@@ -444,9 +447,9 @@ def test_every_hint_is_bounded_printable_and_has_a_valid_example(payload: dict[s
     only_missing = all(issue.constraint == "missing_field" for issue in issues)
     assert hint.reason == ("missing_fields" if only_missing else "invalid_arguments")
     assert hint.prior_input == (payload if json_fault(payload, max_bytes=8_000) is None else None)
-    call = hint.mended()
-    assert call is not None
-    assert VALIDATOR.is_valid(call.payload)
+    assert hint.example_input is not None
+    assert VALIDATOR.is_valid(hint.example_input)
+    assert (hint.mended() is None) == bool(hint.invented)
     assert RetryHint.model_validate_json(hint.model_dump_json()) == hint
 
 

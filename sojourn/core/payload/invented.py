@@ -1,0 +1,141 @@
+"""Which values of an example are invented, and the example as a model may read it: with placeholders in their place.
+
+Models copy examples. An example that fits, with the author's order in place of a faulty one, was sent word for word,
+and refunded an order that nobody had named. So a model reads a text that the tool refuses until it is completed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.core.payload.coerce import lacks_zone
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_pointer, value_at
+from sojourn.core.values.text import plain
+
+__all__ = ["MAX_INVENTED", "Example", "Tokens", "is_required", "made_up_in", "placeholder", "template_of"]
+
+Tokens = tuple[str, ...]
+"""A path into a payload."""
+
+MAX_INVENTED = 100
+"""Most pointers that a hint names."""
+
+_MAX_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A payload that fits."""
+
+    payload: dict[str, Any]
+    invented: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
+    """The paths to its values that do not follow from the call."""
+
+    @property
+    def pointers(self) -> list[str]:
+        """The invented values by JSON pointer, in order."""
+        return sorted(map(to_pointer, self.invented))[:MAX_INVENTED]
+
+
+def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) -> Iterator[Tokens]:
+    """The paths to the values in a value that neither the schema determines nor a caller has sent.
+
+    Args:
+        root: The schema of the whole payload.
+        value: The value.
+        at: Its path.
+        sent: What was sent at this path.
+    """
+    if (sent is not ABSENT and _json(value) == _json(sent)) or (at and _is_determined(root, at, value)):
+        return
+    if is_object(value) and value:
+        for name, inner in value.items():
+            yield from made_up_in(root, inner, (*at, name), value_at(sent, (name,)))
+    elif is_array(value) and value:
+        for index, inner in enumerate(value):
+            yield from made_up_in(root, inner, (*at, str(index)), value_at(sent, (str(index),)))
+    elif at:
+        yield at
+
+
+def _is_determined(root: Schema, at: Tokens, value: Any) -> bool:
+    """Whether a value is the only one that the schema allows, or its default."""
+    parts = [part for found in locate(root, at) for part in expand(root, found)]
+    for word in ("const", "default"):
+        stated = {_json(part[word]) for part in parts if word in part}
+        if stated == {_json(value)}:
+            return True
+    return any(part.get("enum") == [value] for part in parts) and not isinstance(value, bool)
+
+
+def is_required(validator: Validator, tokens: Tokens) -> bool:
+    """Whether the object around a field requires it, in any of its alternatives."""
+    parents = (
+        part for schema in locate(validator.schema, tokens[:-1]) for part in expand(validator.schema, schema)
+    )
+    return any(tokens[-1] in part.get("required", ()) for part in parents)
+
+
+def template_of(
+    validator: Validator, example: Example, sent: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """The example with a placeholder for each invented value, which the tool refuses; None where there is none.
+
+    A field is left out where its placeholder would be accepted, and where it is optional.
+
+    Args:
+        validator: Validates against the tool's schema.
+        example: The example.
+        sent: The payload as sent, which may have a part of a value: a moment without its zone.
+    """
+    if not example.invented:
+        return None
+    made = deepcopy(example.payload)
+    for tokens in sorted(example.invented):
+        if value_at(made, tokens) is ABSENT:
+            continue
+        parent = value_at(made, tokens[:-1])
+        text = _placeholder(validator, tokens, value_at(sent, tokens))
+        is_optional = is_object(parent) and not is_required(validator, tokens)
+        if is_optional or not _refuses(validator, tokens, text):
+            _leave_out(made, tokens)
+        elif is_array(parent):
+            parent[int(tokens[-1])] = text
+        else:
+            parent[tokens[-1]] = text
+    return None if validator.is_valid(made) else made
+
+
+def placeholder(tokens: Tokens) -> str:
+    """The text that stands for an invented value: `<order_id>`."""
+    name = next((token for token in reversed(tokens) if not token.isdecimal()), "value")
+    return f"<{plain(name, _MAX_NAME)}>"
+
+
+def _placeholder(validator: Validator, tokens: Tokens, was: Any) -> str:
+    """The placeholder of a place: a moment without a zone is kept, and only its zone is left open."""
+    schemas = locate(validator.schema, tokens)
+    formats = {part.get("format") for found in schemas for part in expand(validator.schema, found)}
+    lacking = any(lacks_zone(each, was) for each in formats if isinstance(each, str))
+    return f"{was.strip().replace(' ', 'T', 1)}<zone>" if lacking else placeholder(tokens)
+
+
+def _refuses(validator: Validator, tokens: Tokens, text: str) -> bool:
+    schemas = locate(validator.schema, tokens)
+    return bool(schemas) and not any(validator.is_valid(text, schema=schema) for schema in schemas)
+
+
+def _leave_out(payload: dict[str, Any], tokens: Tokens) -> None:
+    """Remove a field; of an item of an array the whole array, which would be accepted without the item."""
+    while tokens and not is_object(value_at(payload, tokens[:-1])):
+        tokens = tokens[:-1]
+    if tokens:
+        del value_at(payload, tokens[:-1])[tokens[-1]]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,235 @@
+"""Invented values: a hint says which values of its example nobody gave, and a model reads none of them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
+from sojourn.core.payload.example import example_for
+from sojourn.core.payload.hints import hint_for_issues, unparsable
+from sojourn.core.payload.invented import template_of
+from sojourn.core.payload.parse import parse_arguments
+from sojourn.core.schema.enforceable import forbid_unknown_fields
+from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES, FORMATS
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_fault import ParseFault
+from sojourn.models.names import Names
+from sojourn.models.result_text import result_text
+
+TEXT = {"type": "string"}
+ORDER = {
+    "order_id": {"type": "string", "pattern": r"^SO-\d{5}$"},
+    "amount": {"type": "number"},
+    "reason": TEXT,
+}
+REFUND = {"order_id": "SO-10023", "amount": 12.5, "reason": "damaged"}
+MOVE = {"source": TEXT, "target": TEXT}
+MOMENT = {"at": {"type": "string", "format": "date-time"}}
+SEARCH = {
+    "q": TEXT,
+    "time_range": {"enum": ["day", "week"]},
+    "n": {"type": "integer", "minimum": 1},
+    "since": {"type": "string", "format": "date"},
+}
+SHAPE = {
+    "f": {
+        "oneOf": [
+            {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]},
+            {"type": "object", "properties": {"kind": {"const": "square"}, "s": {"type": "number"}}, "required": ["kind", "s"]},
+        ]
+    }
+}  # fmt: skip
+
+
+def refused(
+    properties: dict[str, Any],
+    sent: dict[str, Any],
+    *,
+    required: list[str] | None = None,
+    author: Any = None,
+    read_only: bool | None = None,
+) -> RetryHint:
+    """The hint for a payload of a tool whose fields are all required, unless said otherwise."""
+    needed = list(properties) if required is None else required
+    schema = forbid_unknown_fields({"type": "object", "properties": properties, "required": needed})
+    spec = ToolSpec(
+        id="shop.orders.act",
+        title="",
+        description="",
+        payload=TypeSpec(name="A", json_schema=schema, example=author),
+        result=TypeSpec(name="R", json_schema={}),
+        annotations=Annotations(read_only=read_only),
+    )
+    validator = Validator(schema)
+    _, hint = hint_for_issues(spec, sent, validator.issues(sent), validator)
+    assert hint.example_input is not None
+    assert validator.is_valid(hint.example_input)
+    assert hint.template is None or not validator.is_valid(hint.template)
+    return hint
+
+
+def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> None:
+    """What was sent, in any form, and what the schema determines follows from the call; all else is invented."""
+    rows: list[tuple[dict[str, Any], dict[str, Any], list[str], dict[str, Any] | None]] = [
+        # An order of the author's in place of a faulty one, and an exact repair.
+        (ORDER, {**REFUND, "order_id": "12"}, ["/order_id"], {**REFUND, "order_id": "<order_id>"}),
+        (ORDER, {**REFUND, "order_id": "so-20981"}, [], None),
+        # A free text would take its placeholder, so the field is left out.
+        (MOVE, {}, ["/source", "/target"], {}),
+        (MOVE, {"source": "a.txt"}, ["/target"], {"source": "a.txt"}),
+        # A zone is asked for; another way to write it is no question.
+        (MOMENT, {"at": "2026-12-01T10:00:00"}, ["/at"], {"at": "2026-12-01T10:00:00<zone>"}),
+        (MOMENT, {"at": "2026-12-01 10:00"}, ["/at"], {"at": "2026-12-01T10:00<zone>"}),
+        (MOMENT, {"at": "2026-12-01T10:00:00+0100"}, [], None),
+        (MOMENT, {"at": "tomorrow"}, ["/at"], {"at": "<at>"}),
+        # The value of the only unknown field belongs in the only missing one.
+        ({"query": TEXT}, {"sql": "select 1"}, [], None),
+        ({"identifier": TEXT}, {"id": "T"}, [], None),
+        # Enums: another case is the same word; a misspelt word, or none, is not.
+        ({"kind": {"enum": ["router", "switch"]}}, {"kind": "Router"}, [], None),
+        ({"kind": {"enum": ["router", "switch"]}}, {"kind": "swich"}, ["/kind"], {"kind": "<kind>"}),
+        ({"kind": {"enum": ["router", "switch"]}}, {}, ["/kind"], {"kind": "<kind>"}),
+        ({"n": {"type": "integer", "maximum": 500}}, {"n": 700}, ["/n"], {"n": "<n>"}),
+        # What the schema determines: a default, a constant, an enum of one value.
+        ({"n": {"type": "integer", "default": 3}}, {}, [], None),
+        ({"v": {"const": 1}, "w": {"enum": ["x"]}}, {}, [], None),
+        # The tag of a union is a choice, unless it was made; what its branch requires is not given by it.
+        (SHAPE, {"f": {}}, ["/f/kind", "/f/r"], {"f": {"kind": "<kind>", "r": "<r>"}}),
+        (SHAPE, {"f": {"kind": "square"}}, ["/f/s"], {"f": {"kind": "square", "s": "<s>"}}),
+        # Items of arrays, and arrays that would be accepted without an item.
+        ({"l": {"type": "array", "items": {"type": "integer"}}}, {"l": [1, "x"]}, ["/l/1"], {"l": [1, "<l>"]}),
+        ({"l": {"type": "array", "items": TEXT, "minItems": 1}}, {"l": []}, ["/l/0"], {}),
+        ({"l": {"type": "array", "items": TEXT}}, {}, ["/l"], {"l": "<l>"}),
+    ]  # fmt: skip
+    for properties, sent, invented, template in rows:
+        with subtests.test(str(sent)):
+            hint = refused(properties, sent, author=REFUND if properties is ORDER else None)
+            assert (hint.invented, hint.template) == (invented, template)
+            assert (hint.mended() is None) == bool(invented)
+
+
+def test_an_optional_bad_value_is_left_out() -> None:
+    """No filter that nobody chose is put in place of an optional value that does not fit."""
+    hint = refused(SEARCH, {"q": "x", "time_range": "", "n": 0, "since": "soon"}, required=["q"])
+    assert (hint.example_input, hint.invented) == ({"q": "x"}, [])
+    assert (hint.message or "").endswith("; or leave out `time_range`, `n`, `since`")
+
+
+def test_a_likely_guess_is_meant_only_where_it_changes_nothing() -> None:
+    """A number at its bound and a misspelt word follow from the call of a tool that only reads."""
+    properties = {"n": {"type": "integer", "maximum": 500}, "kind": {"enum": ["online", "offline"]}}
+    sent = {"n": 700, "kind": "offlne"}
+    reads, acts = (refused(properties, sent, read_only=each) for each in (True, None))
+    assert reads.example_input == acts.example_input == {"n": 500, "kind": "offline"}
+    assert (reads.invented, acts.invented) == ([], ["/kind", "/n"])
+
+
+def test_the_authors_values_are_told_only_where_they_change_nothing() -> None:
+    """A read-only tool's message has the author's value for an invented one; any other tool's has it nowhere."""
+    sent = {**REFUND, "order_id": "12"}
+    reads, acts = (refused(ORDER, sent, author=REFUND, read_only=each) for each in (True, False))
+    assert (reads.message or "").endswith('(for example `order_id` "SO-10023")')
+    assert "SO-10023" not in (acts.message or "")
+
+
+def test_a_model_reads_no_invented_value(subtests: pytest.Subtests) -> None:
+    """The text of a refusal has the arguments to complete, or none; the invented values are nowhere in it."""
+    rows = [
+        (ORDER, {**REFUND, "order_id": "12"}, REFUND, "SO-10023"),
+        (MOVE, {}, None, "example"),
+        (MOVE, {}, {"source": "a.txt", "target": "b.txt"}, "a.txt"),
+        (MOMENT, {"at": "2026-12-01T10:00:00"}, None, "2024"),
+        (MOMENT, {"at": "2026-12-01T10:00:00"}, None, "10:00:00Z"),
+        (MOMENT, {}, None, "2024"),
+    ]
+    for properties, sent, author, word in rows:
+        with subtests.test(str((sent, word))):
+            hint = refused(properties, sent, author=author)
+            text = result_text(ToolResult.model_validate(_failed(hint)), Names([hint.tool]))
+            assert word not in text
+            assert "arguments that fit" not in text
+            assert "Ask for those that you lack." in text or "ask for those that you lack." in text
+
+
+def _failed(hint: RetryHint) -> dict[str, Any]:
+    error = {"message": "invalid", "code": hint.reason}
+    return {"name": hint.tool, "tool_call_id": "c", "error": error, "retry_hint": hint.model_dump()}
+
+
+def test_an_example_for_arguments_that_cannot_be_read_is_invented() -> None:
+    """Of arguments that are no JSON nothing is known, so all values of the author's example are invented."""
+    schema = forbid_unknown_fields({"type": "object", "properties": ORDER, "required": list(ORDER)})
+    spec = ToolSpec(
+        id="a.b.c",
+        title="",
+        description="",
+        payload=TypeSpec(name="A", json_schema=schema, example=REFUND),
+        result=TypeSpec(name="R", json_schema={}),
+    )
+    fault = parse_arguments('{"order_id": ')
+    assert isinstance(fault, ParseFault)
+    _, hint = unparsable(spec, fault)
+    assert hint.invented == ["/amount", "/order_id", "/reason"]
+    assert hint.template == {"order_id": "<order_id>", "amount": "<amount>"}
+    assert hint.mended() is None
+
+
+def test_no_shape_of_a_format_is_a_text_of_that_format() -> None:
+    """A model that copies the words for a format is refused."""
+    assert FORMAT_SHAPES.keys() <= FORMAT_EXAMPLES.keys()
+    assert [
+        (name, word)
+        for name, shape in FORMAT_SHAPES.items()
+        for word in (shape, *shape.split())
+        if FORMATS.conforms(word, name) and word != "Z,"
+    ] == []
+
+
+FIELD = st.sampled_from(
+    [
+        {"type": "string"},
+        {"type": "string", "pattern": "^s-[0-9]$"},
+        {"type": "string", "format": "date-time"},
+        {"type": ["string", "integer"]},
+        {"type": "integer", "minimum": 1, "maximum": 9},
+        {"type": "boolean"},
+        {"enum": ["router", "<a>", 3]},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+        {"type": "object", "properties": {"a": {"type": "string"}, "b": {"const": "b"}}, "required": ["a"]},
+        {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]},
+        {"oneOf": [{"type": "integer"}, {"type": "array", "items": {"type": "string"}}]},
+    ]
+)
+NAMES = st.sampled_from(["a", "b", "c~/d"])
+SCHEMAS = st.builds(
+    lambda properties, required: {"type": "object", "properties": properties, "required": required},
+    st.dictionaries(NAMES, FIELD, min_size=1, max_size=3),
+    st.lists(NAMES, unique=True, max_size=3),
+)
+VALUES = st.none() | st.integers(0, 12) | st.sampled_from(["", "5", "s-1", "S-1", "2026-12-01T10:00"])
+SENT = st.dictionaries(NAMES | st.just("zzz"), VALUES | st.lists(VALUES, max_size=2), max_size=4)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SCHEMAS, st.none() | SENT, st.none() | SENT, st.booleans())
+def test_a_text_with_placeholders_never_validates(
+    schema: dict[str, Any], sent: dict[str, Any] | None, author: dict[str, Any] | None, reads: bool
+) -> None:
+    """Whatever the schema, a template is refused, an example is not, and every invented value is at its pointer."""
+    validator = Validator(forbid_unknown_fields(schema))
+    found = example_for(validator, sent, author, reads=reads)
+    if found is None:
+        return
+    assert validator.is_valid(found.payload)
+    template = template_of(validator, found, sent)
+    assert template is None or not validator.is_valid(template)
+    assert template is None or found.invented
+    for tokens in found.invented:
+        value: Any = found.payload
+        for token in tokens:
+            value = value[int(token) if isinstance(value, list) else token]
