@@ -28,6 +28,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.awaits.opened import placed, question_for
 from sojourn.core.payload.boundary import parsed_call
@@ -172,6 +173,11 @@ class Planning:
             return []
         return [result for message in self._fresh for result in message.tool_results]
 
+    def _advised(self, tools: Sequence[ToolSpec]) -> list[ToolResult]:
+        """The results of the last step, with advice in the hints of refused calls."""
+        turn = self.messages[self.task.turn_start :]
+        return advised(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
+
     def _run(self, decision: PolicyDecision | None) -> RunContext:
         task = self.task
         return RunContext(
@@ -200,8 +206,7 @@ class Planning:
             return await planner.plan_start(
                 PlanInput(run=run, messages=self.messages, turn_start=task.turn_start, tools=tools, caps=caps)
             )
-        turn = self.messages[task.turn_start :]
-        results = advised(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
+        results = self._advised(tools)
         later: dict[str, Any] = {
             "run": run,
             "messages": self.messages,
@@ -265,11 +270,12 @@ class Planning:
         if engine is None or self.task.finalize is not None:
             return before
         specs = self.app.tool_specs_for_agent(self.task.agent_id) or []
+        tools = offered(specs, self.limits, before)
         engine_input = PolicyInput(
             run=self._run(before),
-            specs=offered(specs, self.limits, before),
+            specs=tools,
             requested=requested,
-            hints=[result.retry_hint for result in self._results if result.retry_hint],
+            hints=[result.retry_hint for result in self._advised(tools) if result.retry_hint],
             bounds=[result.bounds for result in self._results if result.bounds],
             caps=stricter_caps(self.caps, before.caps if before else None),
         )

@@ -34,7 +34,7 @@ class FieldIssue(Record):
     """JSON pointer into the payload; empty for the payload itself."""
     constraint: str
     """`missing_field` `invalid_enum_value` `invalid_format` `invalid_pattern` `invalid_range` `invalid_length`
-    `invalid_field_type` `unknown_field`; an open set.
+    `invalid_field_type` `unknown_field` `example_value`; an open set.
     """
     allowed: list[Any] | None = None
     """The values that `enum` or `const` allows."""
