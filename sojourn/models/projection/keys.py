@@ -82,6 +82,7 @@ class Keys:
                 "message": hint.message and self.in_text(hint.message),
                 "missing_fields": [self.sent(name) for name in hint.missing_fields],
                 "example_input": self._object(hint.example_input),
+                "template": self._object(hint.template),
                 "prior_input": self._object(hint.prior_input),
                 "issues": [self._issue(issue) for issue in hint.issues],
             }
