@@ -28,6 +28,7 @@ from .external_result import check_external_result
 from .first_time import FirstTime
 from .lost_workers import MAX_LOST, Earlier, earlier_attempts
 from .overtime import is_cancellation
+from .pictures import PICTURES
 from .threads import SyncThreads
 from .tool_execution import ToolExecution
 from .wrong_worker import pass_on
@@ -78,6 +79,7 @@ class ExecuteToolActivity:
             result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
             result = masked(result, mask) if mask else result
             result = outcome_unknown(result)  # the tool may have run
+        PICTURES.keep(info.workflow_id or "", call.tool_call_id, result)
         # The history holds the call too, so its name and id are not repeated.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 

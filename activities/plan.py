@@ -23,6 +23,7 @@ from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import Attempt, telling
 from sojourn.live.transport import topic_of
+from sojourn.serving.artifact_reader import reading_artifacts
 
 from .failures import notices_of
 from .first_time import FirstTime
@@ -30,6 +31,7 @@ from .heartbeat import beating
 from .local_plan import check_local, is_quick, local_outcome, within_local_limit
 from .lost_workers import MAX_LOST, earlier_attempts
 from .own_run import memory_of
+from .pictures import PICTURES
 from .planning import Planning
 from .storage import storage_of
 from .transcripts import Transcripts
@@ -100,7 +102,8 @@ class PlanActivity:
             )
             began = time.monotonic()
             async with telling(self._app.live, _attempt(task)):
-                outcome = await planning.outcome()
+                with reading_artifacts(lambda ref: PICTURES.read(ref, partial(storage_of, self._app))):
+                    outcome = await planning.outcome()
             took = time.monotonic() - began
             is_local = agent.local and is_quick(agent.id, took)
             if info.is_local:

@@ -24,7 +24,7 @@ from sojourn.authoring.options import (
     shown,
 )
 from sojourn.authoring.policy_names import check_policy_names
-from sojourn.authoring.remote import RemoteToolset
+from sojourn.authoring.remote import RemoteToolset, left_out_of, why_left_out
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
@@ -299,11 +299,11 @@ class App:
         return None
 
     def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
-        """Why a tool of the agent is unknown now: its remote toolset is unavailable; None for another reason."""
+        """Why a tool of the agent is unknown now: its remote toolset is unavailable, or leaves it out; None for another reason."""
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
-                return toolset.unavailable
+                return toolset.unavailable or why_left_out(toolset, tool_id)
         return None
 
     def unavailable(self) -> list[str]:
@@ -314,6 +314,13 @@ class App:
             for toolset in remote
             if toolset.unavailable
         ]
+
+    def left_out(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
+        """The tools of remote toolsets, of all or of an agent's, that cannot be used: reasons by name, by the toolset's id."""
+        agent = self._agents.get(agent_id) if agent_id else None
+        toolsets = agent.uses if agent else self._toolsets.values()
+        remote = [toolset for toolset in toolsets if isinstance(toolset, RemoteToolset)]
+        return {toolset.id: left_out for toolset in remote if (left_out := left_out_of(toolset))}
 
     def _tools_in(self, toolset: Toolset | AgentToolset | RemoteToolset) -> Iterable[AnyTool]:
         if isinstance(toolset, Toolset):

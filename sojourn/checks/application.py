@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.authoring.app import App
 from sojourn.checks import Check
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.values.text import counted
+from sojourn.core.values.text import counted, plain
 
 __all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "models_of", "queues_of"]
 
@@ -42,16 +42,30 @@ def check_app(app: App, name: str) -> Check:
 
 
 async def check_toolsets(app: App) -> list[Check]:
-    """Connect to the app's MCP servers: one check for each that is unavailable, else one for all; none without servers."""
+    """Connect to the app's MCP servers: one check for each that is unavailable or whose tools are left out, else one for all.
+
+    None without servers.
+    """
     await app.open()
     try:
-        unavailable = app.unavailable()
+        unavailable, left_out = app.unavailable(), app.left_out()
         has_remote = any(spec.kind == "mcp" for spec in _specs(app))
     finally:
         await app.close()
-    if unavailable:
-        mend = "start it, or correct its transport; runs continue without its tools"
-        return [Check("MCP servers", False, reason, mend) for reason in unavailable]
+    mend = "start it, or correct its transport; runs continue without its tools"
+    wrong = [Check("MCP servers", False, reason, mend) for reason in unavailable]
+    wrong += [
+        Check(
+            "MCP servers",
+            False,
+            f"toolset {toolset_id}: {plain(name, 100)} is left out: {why}",
+            f"mend it at the server, or leave it out yourself: exclude=[{plain(name, 100)!r}]",
+        )
+        for toolset_id, reasons in left_out.items()
+        for name, why in reasons.items()
+    ]
+    if wrong:
+        return wrong
     return [Check("MCP servers", True, "all answer")] if has_remote else []
 
 

@@ -25,6 +25,8 @@ class Artifact(Record):
     """`<run id>#<tool_call_id>/<kind>`, for `run.artifact(ref)`."""
     run_link: RunLink | None = None
     """The child run whose tool made the artifact."""
+    media_type: str = ""
+    """The media type of a picture that models may see, such as `image/png`; empty for data for people only."""
     data: Any = None
     """The data as JSON; None where the artifact is carried by reference."""
     claim: dict[str, str] | None = None

@@ -43,6 +43,10 @@ class ToolResult(Record):
     """The call that the result answers."""
     result: Any = None
     """The tool's result as JSON; None on failure."""
+    remarks: list[str] = []
+    """Texts beside the result, which models read after it: what an MCP server's tool says beside its structured content, and why a
+    result does not fit its tool's own schema.
+    """
     error: ToolError | None = None
     """The error; None on success."""
     retry_hint: RetryHint | None = None

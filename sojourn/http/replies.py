@@ -63,12 +63,15 @@ class WholeAgent(AgentCard):
         may_ask=True,
         policy={},
         catalog=[],
+        left_out={},
     )
 
     policy: dict[str, Any]
     """Its limits."""
     catalog: list[dict[str, Any]]
     """An entry for each tool, with the schemas of its payload and its result."""
+    left_out: dict[str, dict[str, str]] = {}
+    """Tools of MCP servers that cannot be used: the reasons by the server's names, by toolset."""
 
 
 class Agents(_Reply):

@@ -1,7 +1,7 @@
 """Catalogue: the tools of a server by its last listing, replaced as a whole or not at all."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import structlog
 from sojourn.core.values.text import plain
 from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import Connection
+from sojourn.mcp.errors import ErrorResponse, ServerUnusable
 from sojourn.mcp.limits import LIST_TIMEOUT, MAX_PAGES, MAX_TOOLS
 from sojourn.mcp.spec_from_listing import Terms, matches_any, spec_from_listing
 from sojourn.mcp.text import masked
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 
     from sojourn.mcp.session import Session
 
-__all__ = ["Catalogue"]
+__all__ = ["LISTING", "Catalogue"]
 
 _log = structlog.get_logger("sojourn.mcp")
 
 _MAX_WARNINGS = 1_000
 """Most different warnings about a server's tools."""
+
+LISTING = "tools/list"
+"""Stands for the list itself among what is left out; MCP's name of the request."""
 
 _MAX_NAME = 100
 _MAX_REASON = 300
@@ -55,12 +59,15 @@ class Catalogue:
         self.tools: MappingProxyType[str, McpTool] = MappingProxyType({})
         self.is_known = False
         """Whether the server has listed its tools."""
+        self.left_out: Mapping[str, str] = MappingProxyType({})
+        """Tools of the last list that cannot be used, by the server's names, with the reasons; `LISTING` for the list itself."""
         self._toolset_id = toolset_id
         self._terms = terms
         self._connection = connection
         self._include = include
         self._exclude = exclude
-        self._warned: set[tuple[str, str]] = set()
+        self._leaving_out: dict[str, str] = {}
+        self._warned: set[tuple[str, str, str]] = set()
 
     async def refresh(self, session: "Session") -> None:
         """List the server's tools, and replace the old list; if listing fails, the old list stays.
@@ -68,6 +75,7 @@ class Catalogue:
         Raises:
             ToolUnavailable: The server cannot be reached, or listing failed and there is no old list.
         """
+        self._leaving_out = {}
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
                 listed, is_cut = await _list_tools(session)
@@ -75,45 +83,73 @@ class Catalogue:
             text = str(error) or "it does not answer in time"
             if isinstance(error, ToolUnavailable):
                 raise
+            if isinstance(error, ServerUnusable):
+                raise ToolUnavailable(text) from None
             if not self.is_known:
                 raise ToolUnavailable(f"its MCP server does not list its tools: {text}") from None
-            self.warn("tools/list", text)
+            why = self._log("mcp_tool_skipped", LISTING, text)
+            self.left_out = MappingProxyType({**self.left_out, LISTING: f"the list is an old one: {why}"})
         else:
             if is_cut:
-                self.warn("tools/list", f"only the first {len(listed)} tools are taken")
+                self.leave_out(LISTING, f"only the first {len(listed)} tools are taken")
             self.tools = MappingProxyType(await run_in_thread(lambda: self._tools_of(listed)))
+            self.left_out = MappingProxyType(self._leaving_out)
             self.is_known = True
 
     def _tools_of(self, listed: "Sequence[Tool]") -> dict[str, McpTool]:
+        """Return the tools in the order of their names, since the order of a server's list changes, and with it a model's request."""
         found: dict[str, McpTool] = {}
-        for tool in listed:
+        ids: set[str] = set()
+        for tool in sorted(listed, key=lambda tool: tool.name):
             if not self._is_wanted(tool.name):
                 continue
             try:
-                spec = spec_from_listing(self._toolset_id, tool, self._terms)
+                spec, why = spec_from_listing(self._toolset_id, tool, self._terms)
             except ValueError as error:
-                self.warn(tool.name, str(error))
+                self.leave_out(tool.name, str(error))
                 continue
+            if spec.id in ids:
+                self.leave_out(tool.name, f"another tool has the id {spec.id}")
+                continue
+            if why:
+                self._log("mcp_schema_unused", tool.name, why)
+            ids.add(spec.id)
             known = self.tools.get(tool.name)
             # A tool that has not changed keeps its compiled schema.
-            found[tool.name] = known if known and known.spec == spec else McpTool(spec, self._connection)
+            found[tool.name] = (
+                known
+                if known and known.spec == spec
+                else McpTool(spec, tool.name, self._terms, self._connection)
+            )
         return found
 
     def _is_wanted(self, name: str) -> bool:
         is_included = self._include is None or matches_any(name, self._include)
         return is_included and not matches_any(name, self._exclude)
 
-    def warn(self, name: str, why: str) -> None:
-        """Log once why a tool of the server is left out; both texts may be the server's."""
+    def leave_out(self, name: str, why: str) -> None:
+        """Note that a listed tool is left out, and log it once; both texts may be the server's."""
+        if not self._is_wanted(name) and name != LISTING:
+            return
+        why = self._log("mcp_tool_skipped", name, why)
+        if len(self._leaving_out) < MAX_TOOLS:
+            self._leaving_out.setdefault(name, why)
+
+    def _log(self, event: str, name: str, why: str) -> str:
+        """Log a fault of a tool once, and return its reason as it may be shown."""
         secrets = self._connection.secrets
-        name, why = plain(masked(name, secrets), _MAX_NAME), plain(masked(why, secrets), _MAX_REASON)
-        if (name, why) not in self._warned and len(self._warned) < _MAX_WARNINGS:
-            self._warned.add((name, why))
-            _log.warning("mcp_tool_skipped", toolset=self._toolset_id, tool=name, reason=why)
+        shown, why = plain(masked(name, secrets), _MAX_NAME), plain(masked(why, secrets), _MAX_REASON)
+        if (event, shown, why) not in self._warned and len(self._warned) < _MAX_WARNINGS:
+            self._warned.add((event, shown, why))
+            _log.warning(event, toolset=self._toolset_id, tool=shown, reason=why)
+        return why
 
 
 async def _list_tools(session: "Session") -> "tuple[list[Tool], bool]":
     """Return the tools that a server lists, each name once, and whether the list was cut at `MAX_TOOLS` or `MAX_PAGES`.
+
+    An empty cursor ends a list by the protocols before 2026-07-28. Since then a page may be behind it, and if the server refuses
+    to send it, the list ends too.
 
     Raises:
         SojournError: A page could not be read.
@@ -122,13 +158,18 @@ async def _list_tools(session: "Session") -> "tuple[list[Tool], bool]":
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
-        page = await session.page(cursor)
+        try:
+            page = await session.page(cursor)
+        except ErrorResponse:
+            if cursor == "":
+                return list(found.values()), False
+            raise
         for tool in page.tools:
             if len(found) == MAX_TOOLS and tool.name not in found:
                 return list(found.values()), True
             found.setdefault(tool.name, tool)
         cursor = page.next_cursor
-        if cursor is None or cursor in seen:
+        if cursor is None or cursor in seen or (cursor == "" and not session.is_modern):
             return list(found.values()), False
         seen.add(cursor)
     return list(found.values()), True

@@ -69,7 +69,7 @@ class Connection(Line):
     ) -> None:
         super().__init__()
         self.transport = transport
-        """How to reach the server; a new value takes effect with the next session."""
+        """How to reach the server; a new value takes effect with the next session, and HTTP 401 ends one."""
         self.unavailable: str | None = None
         """Why the server cannot be used now; None when it can."""
         self._toolset_id = toolset_id
@@ -160,7 +160,11 @@ class Connection(Line):
                 f"the MCP SDK is not installed here (no module {error.name!r}): pip install 'sojourn[mcp]'"
             ) from error
         session: Session = module.Session(
-            self._toolset_id, self.transport, on_change=self.refresh, on_drop=self._on_drop
+            self._toolset_id,
+            self.transport,
+            on_change=self.refresh,
+            on_drop=self._on_drop,
+            current_transport=lambda: self.transport,
         )
         try:
             await session.open(self._connect_timeout)

@@ -1,25 +1,50 @@
-"""Content: the answer of a server's tool, as a result and artifacts.
+"""Content: the answer of a server's tool, as a result, the texts beside it, and artifacts.
 
-The result only describes images, audio and files, which are of no use to a model as base64; their data
-become artifacts.
+Images, audio and files are of no use to a model as base64, in a content block or in structured content. The
+result describes them; their data become artifacts.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn.mcp.limits import MAX_INLINE_TEXT
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.mcp.blobs import Blobs, numbered, size_of
+from sojourn.mcp.limits import MAX_INLINE_TEXT, MAX_TEXT_BESIDE
 from sojourn.mcp.text import cleaned, masked
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock, TextResourceContents
 
-__all__ = ["ABSENT", "error_text", "to_parts", "to_result"]
+__all__ = ["ABSENT", "NOT_STRUCTURED", "Content", "error_code", "error_text", "to_parts", "to_result"]
 
 ABSENT: Any = object()
 """Stands for an answer without structured content; null is structured content."""
 
+NOT_STRUCTURED = "no structured content, and its text is not JSON"
+
 _MAX_ERROR = 2_000
+_MAX_STRUCTURE = 1_000
+"""Characters of an error's structure that its message repeats."""
+
+_CODES = ("code", "error_code", "errorCode")
+_WRAPPED = frozenset({"result"})
+"""The only key of a structure in which servers put a result that is no object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What an answer holds."""
+
+    result: Any
+    """The result: the structured content, or else the content."""
+    remarks: list[str] = field(default_factory=list[str])
+    """What the content says beside the structured content."""
+    artifacts: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Images, sound and files by kind; further ones of a kind are numbered: `image_2`."""
+    fault: str | None = None
+    """Why there is no structured content, of a tool with an `outputSchema`."""
 
 
 def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
@@ -30,48 +55,125 @@ def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
         `{"type", ...}`. And the artifacts: `image` and `audio` are `{"mime_type", "base64"}`, `resource` is
         `{"uri", "mime_type", "base64" or "text"}`; further ones of a kind are numbered: `image_2`.
     """
+    parts, artifacts = _parts(content)
+    return (parts[0] if len(parts) == 1 else parts or None), artifacts
+
+
+def to_result(content: "Sequence[ContentBlock]", structured: Any, *, is_structured: bool) -> Content:
+    """Return what an answer holds: its structured content and the texts beside it, or else its content.
+
+    Servers repeat a structure as a text, for older clients. Such a text is left out. A null without an `outputSchema`
+    is no structured content: some servers write all fields that they know.
+
+    Args:
+        content: The content blocks.
+        structured: The structured content, or `ABSENT`.
+        is_structured: Whether the tool has an `outputSchema`; then a single text is parsed as JSON.
+    """
+    parts, artifacts = _parts(content)
+    if structured is not ABSENT and (structured is not None or is_structured):
+        blobs = Blobs(artifacts)
+        result = blobs.described(structured)
+        remarks = [*_beside(parts, structured)]
+        if sum(map(len, remarks)) > MAX_TEXT_BESIDE:
+            remarks = [_cut("\n".join(remarks), blobs)]
+        return Content(result, remarks, blobs.artifacts)
+    result = parts[0] if len(parts) == 1 else parts or None
+    if is_structured and isinstance(result, str):
+        read = _read(result)
+        return (
+            Content(result, [], artifacts, NOT_STRUCTURED) if read is ABSENT else Content(read, [], artifacts)
+        )
+    return Content(result, [], artifacts)
+
+
+def error_text(
+    content: "Sequence[ContentBlock]", structured: Any = ABSENT, secrets: Sequence[str] = ()
+) -> str:
+    """Return the text of an answer with `isError`, of its blocks and of its structured content.
+
+    Secrets are masked before the text is cut to 2,000 characters.
+    """
+    parts, artifacts = _parts(content)
+    told = [text for part in parts if (text := _told(part)).strip()]
+    if structured is not ABSENT and structured not in (None, {}, []) and not _repeats(told, structured):
+        structure = _json(Blobs(artifacts).described(structured))
+        told.append(cleaned(masked(structure, secrets), _MAX_STRUCTURE))
+    return cleaned(masked("\n".join(told), secrets), _MAX_ERROR) or "the tool failed and did not say why"
+
+
+def error_code(structured: Any) -> str | None:
+    """Return the code of an error that its structure gives: `code`, or `error.code`, in capitals; another one after `mcp_`.
+
+    Sojourn's own codes are in lower case, and decide what follows; a server cannot use them.
+    """
+    if not is_object(structured):
+        return None
+    inner: Any = structured.get("error")
+    for part in (inner if is_object(inner) else {}, structured):
+        for name in _CODES:
+            given = part.get(name)
+            text = str(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else ""
+            if 0 < len(text) <= 60 and text.isascii() and text.isprintable() and " " not in text:
+                return text if text.isupper() else f"mcp_{text}"
+    return None
+
+
+def _parts(content: "Sequence[ContentBlock]") -> tuple[list[Any], dict[str, Any]]:
     parts: list[Any] = []
     artifacts: dict[str, Any] = {}
     for block in content:
         part, kind, data = _part(block)
         parts.append(part)
         if kind:
-            artifacts[_numbered(kind, artifacts)] = data
-    return (parts[0] if len(parts) == 1 else parts or None), artifacts
+            artifacts[numbered(kind, artifacts)] = data
+    return parts, artifacts
 
 
-def to_result(
-    content: "Sequence[ContentBlock]", structured: Any, *, is_structured: bool
-) -> tuple[Any, dict[str, Any]]:
-    """Return the result of an answer, which is its structured content or else its content, and its artifacts.
-
-    Args:
-        content: The content blocks.
-        structured: The structured content, or `ABSENT`.
-        is_structured: Whether the tool has an `outputSchema`; then a single text is parsed as JSON.
-
-    Raises:
-        ValueError: The tool has an `outputSchema`, and the answer is a single text that is not JSON.
-    """
-    result, artifacts = to_parts(content)
-    if structured is not ABSENT:
-        return structured, artifacts
-    if is_structured and isinstance(result, str):
-        return _read(result), artifacts
-    return result, artifacts
+def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
+    """Yield what the content says beside the structure; its images and files are artifacts."""
+    texts = [part for part in parts if isinstance(part, str)]
+    if not _repeats(texts, structured):
+        yield from (text for text in texts if text.strip() and not _repeats([text], structured))
+    yield from (_told(part) for part in parts if not isinstance(part, str) and "bytes" not in part)
 
 
-def error_text(content: "Sequence[ContentBlock]", secrets: Sequence[str] = ()) -> str:
-    """Return the text of an answer with `isError`; secrets are masked before it is cut to 2,000 characters."""
-    texts = [block.text for block in content if block.type == "text"]
-    return cleaned(masked("\n".join(texts), secrets), _MAX_ERROR) or "the tool failed and did not say why"
+def _repeats(texts: Sequence[str], structured: Any) -> bool:
+    """Whether texts are the JSON of a structure, or of the result in it: one text, or one for each of its items."""
+    wrapped = [structured["result"]] if is_object(structured) and structured.keys() == _WRAPPED else []
+    values = [structured, *wrapped]
+    if len(texts) == 1:
+        return any(texts[0] == value for value in values) or any(_read(texts[0]) == value for value in values)
+    items = [value for value in values if is_array(value)]
+    return bool(texts) and (
+        any(list(texts) == value for value in items) or any([*map(_read, texts)] == value for value in items)
+    )
+
+
+def _cut(text: str, blobs: Blobs) -> str:
+    kind = blobs.add("text", {"mime_type": "text/plain", "text": text})
+    more = f"{len(text) - MAX_TEXT_BESIDE:,} more characters are in artifact {kind}"
+    return f"{text[:MAX_TEXT_BESIDE]}\n[{more}]"
 
 
 def _read(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("no structured content, and its text is not JSON") from None
+        return ABSENT
+
+
+def _told(part: Any) -> str:
+    """Return a part as a text: a text itself, a description of anything else."""
+    if isinstance(part, str):
+        return part
+    if part["type"] == "resource" and "text" in part:
+        return cast("str", part["text"])
+    return _json(part)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
 def _part(block: "ContentBlock") -> tuple[Any, str | None, Any]:
@@ -80,7 +182,7 @@ def _part(block: "ContentBlock") -> tuple[Any, str | None, Any]:
         case "text":
             return block.text, None, None
         case "image" | "audio":
-            shown = {"type": block.type, "mime_type": block.mime_type, "bytes": _size(block.data)}
+            shown = {"type": block.type, "mime_type": block.mime_type, "bytes": size_of(block.data)}
             return shown, block.type, {"mime_type": block.mime_type, "base64": block.data}
         case "resource_link":
             shown = {
@@ -100,18 +202,8 @@ def _resource(contents: Any) -> tuple[Any, str | None, Any]:
     shown = {name: value for name, value in shown.items() if value is not None}
     named = {name: value for name, value in shown.items() if name != "type"}
     if hasattr(contents, "blob"):
-        return {**shown, "bytes": _size(contents.blob)}, "resource", {**named, "base64": contents.blob}
+        return {**shown, "bytes": size_of(contents.blob)}, "resource", {**named, "base64": contents.blob}
     text = cast("TextResourceContents", contents).text
     if len(text) <= MAX_INLINE_TEXT:
         return {**shown, "text": text}, None, None
     return {**shown, "bytes": len(text.encode("utf-8", "replace"))}, "resource", {**named, "text": text}
-
-
-def _size(base64: str) -> int:
-    """Return the number of bytes that a base64 text encodes."""
-    return len(base64.rstrip("=")) * 3 // 4
-
-
-def _numbered(kind: str, taken: dict[str, Any]) -> str:
-    count = sum(name.partition("_")[0] == kind for name in taken)
-    return kind if count == 0 else f"{kind}_{count + 1}"

@@ -30,6 +30,7 @@ __all__ = [
     "INVALID_PARAMS",
     "METHOD_NOT_FOUND",
     "OVERSIZED",
+    "UNAUTHORIZED",
     "ErrorResponse",
     "Exchange",
     "MalformedResponse",
@@ -48,6 +49,9 @@ INVALID_PARAMS = -32_602
 
 OVERSIZED = -32_091
 """JSON-RPC error code of the error that `sojourn.mcp.stdio` puts in place of an answer that is too large."""
+
+UNAUTHORIZED = 401
+"""HTTP status of a request without valid credentials."""
 
 _MAX_TEXT = 500
 _BUSY = (408, 425)
@@ -166,7 +170,7 @@ def _error_of_exchange(exchange: Exchange) -> SojournError | None:
     if exchange.fault:
         text = f"its MCP server cannot be reached: {exchange.fault}"
         return ToolUnavailable(text, outcome_unknown=not exchange.was_refused)
-    if status in (401, 403):
+    if status in (UNAUTHORIZED, 403):
         return ServerUnusable(f"its MCP server refuses the credentials (HTTP {status})")
     if status in _BUSY or status > 500 or (status == 500 and not exchange.is_json):
         return ToolUnavailable(

@@ -15,6 +15,7 @@ __all__ = [
     "MAX_PAGES",
     "MAX_SCHEMA_BYTES",
     "MAX_SESSIONS",
+    "MAX_TEXT_BESIDE",
     "MAX_TOOLS",
     "SESSION_IDLE",
     "TTL",
@@ -37,6 +38,9 @@ MAX_DESCRIPTION = 4_000
 
 MAX_INLINE_TEXT = 20_000
 """Characters of a resource's text that a result carries; a longer one is an artifact."""
+
+MAX_TEXT_BESIDE = 100_000
+"""Characters of the texts beside structured content that a result carries; longer ones are an artifact too."""
 
 MAX_FORM_FIELDS = 50
 """Fields of one form."""

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 import sojourn
 from sojourn.contracts.input_required import ToolInput
 from sojourn.errors import ToolUnavailable
-from sojourn.mcp.errors import EXCHANGE, Exchange, ServerUnusable, SessionRefused, translate
+from sojourn.mcp.errors import EXCHANGE, UNAUTHORIZED, Exchange, ServerUnusable, SessionRefused, translate
 from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
 from sojourn.mcp.transports import Transport
 
@@ -59,6 +59,7 @@ class Session:
         transport: How to reach the server.
         on_change: Called when the server's tools have, or may have, changed.
         on_drop: Called with the name of a listed tool that breaks the protocol, and the reason.
+        current_transport: Returns the transport of the next session: a request that is refused for its credentials is sent again by that.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Session:
         *,
         on_change: Callable[[], None],
         on_drop: Callable[[str, str], None],
+        current_transport: Callable[[], Transport],
     ) -> None:
         _silence_sdk_loggers()
         self.lost = asyncio.Event()
@@ -75,6 +77,7 @@ class Session:
         self._link = Link(toolset_id, transport.secrets, self.lost.set)
         self._on_change = on_change
         self._on_drop = on_drop
+        self._current_transport = current_transport
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._owner: asyncio.Task[None] | None = None
         self._client: Client | None = None
@@ -103,6 +106,11 @@ class Session:
         if not self._owner.done():
             self._owner.cancel()
             await asyncio.wait({self._owner}, timeout=_CLOSING)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the protocol is that of 2026-07-28 or a later one."""
+        return self._version() in MODERN_PROTOCOL_VERSIONS
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page of the tools; None is the first.
@@ -148,6 +156,11 @@ class Session:
                 self.lost.set()
             elif isinstance(fault, SessionRefused):
                 self.lost.set()
+            elif exchange.status == UNAUTHORIZED:
+                # The next session is opened with the credentials that the toolset has by then.
+                self.lost.set()
+                if self._current_transport() is not self._transport:
+                    fault = SessionRefused(f"{fault}")
             raise fault from None
         finally:
             EXCHANGE.reset(token)
@@ -232,7 +245,7 @@ class Session:
 
     def _must_subscribe(self) -> bool:
         """Whether the server announces changes of its tools only to subscribers, as since protocol 2026-07-28."""
-        if self._client is None or self._version() not in MODERN_PROTOCOL_VERSIONS:
+        if self._client is None or not self.is_modern:
             return False
         tools = self._client.server_capabilities.tools
         return bool(tools and tools.list_changed)

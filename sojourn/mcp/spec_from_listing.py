@@ -1,11 +1,13 @@
 """Specs from a listing: make the `ToolSpec` of a tool that a server lists, with the terms of its toolset."""
 
+import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from sojourn.authoring.approvers import ROLES
 from sojourn.authoring.options import check_kinds
@@ -13,17 +15,22 @@ from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.bounds import can_state_bounds
 from sojourn.core.run.approval import MAX_PROMPT
+from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.enforceable import check, field_descriptions
+from sojourn.core.schema.foreign import mended
+from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
 from sojourn.core.values.text import plain
 from sojourn.errors import DefinitionError
 from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES
+from sojourn.mcp.listed_tool import as_sent
 from sojourn.mcp.text import cleaned
 
 if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations
 
 __all__ = [
+    "Results",
     "Terms",
     "check_approvers",
     "check_terms",
@@ -31,13 +38,21 @@ __all__ = [
     "patterns",
     "spec_from_listing",
     "stand_in_spec",
+    "tool_id_of",
     "unmatched",
 ]
 
 T = TypeVar("T")
 
+Results = Literal["delivered", "checked"]
+"""What becomes of a result that does not fit the `outputSchema` of its tool."""
+
 _MAX_TITLE = 200
 _MAX_FIELD = 500
+_MAX_READABLE = 50
+_DIGITS = 8
+_UNDESCRIBED = "(Its server's schema of the arguments cannot be used here. The server itself checks them.)"
+_UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,10 @@ class Terms:
     """Roles that may decide on a call, by name or pattern of tools."""
     four_eyes: Sequence[str] = ()
     """Names or patterns of tools whose calls whoever asked may not approve."""
+    results: Results = "delivered"
+    """Whether a result that does not fit its schema is delivered with a note, or refused."""
+    pictures: bool = True
+    """Whether models see the pictures that the tools return."""
 
     def confirmation_of(self, name: str) -> str | None:
         """Return what a person is asked before a call, by the tool's name or else the first pattern that fits; None for nothing."""
@@ -139,36 +158,42 @@ def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
     return [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
 
 
-def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> ToolSpec:
-    """Return the spec of a tool that a server lists.
+def tool_id_of(toolset_id: str, name: str) -> ToolId:
+    """Return the id of a tool with any name at its server.
 
-    Raises:
-        ValueError: The name cannot be part of a tool id, or a schema is too large or cannot be enforced.
+    A name that cannot be part of an id becomes its readable letters and eight digits of its SHA-256, so that two names have two ids.
     """
-    if not TOOL_NAME.match(tool.name):
-        raise ValueError("a name is at most 100 letters, digits, '_', '-', '.', '/'")
-    _check_schema(tool.input_schema)
-    if tool.output_schema is not None:
-        _check_schema(tool.output_schema)
+    if TOOL_NAME.match(name):
+        return ToolId(f"{toolset_id}.{name}")
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    readable = _UNREADABLE.sub("_", name[:_MAX_READABLE]).strip("_.-/")
+    return ToolId(f"{toolset_id}.{readable or 'tool'}_{digest}")
+
+
+def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> tuple[ToolSpec, str]:
+    """Return the spec of a tool that a server lists, and why its schema of arguments cannot be used; empty if it can."""
     title = tool.title or (tool.annotations.title if tool.annotations else None) or tool.name
-    return _spec(
+    payload, why = _payload(as_sent(tool.input_schema))
+    description = cleaned(tool.description or "", MAX_DESCRIPTION)
+    if why:
+        description = f"{description}\n{_UNDESCRIBED}".strip()
+    # Of a result whose schema cannot be used, nothing is checked.
+    result, _ = _usable(as_sent(tool.output_schema or {}))
+    spec = _spec(
         toolset_id,
         tool.name,
         terms,
         title=title,
-        description=cleaned(tool.description or "", MAX_DESCRIPTION),
-        payload=_type_spec(tool.name, tool.input_schema),
-        result=_type_spec(tool.name, tool.output_schema or {}),
+        description=description,
+        payload=_type_spec(tool.name, payload),
+        result=_type_spec(tool.name, result or {}),
         annotations=_annotations(tool.annotations),
     )
+    return spec, why
 
 
 def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
-    """Return a spec for a tool that was not listed yet: any object as payload, any result.
-
-    Raises:
-        ValueError: The name cannot be part of a tool id.
-    """
+    """Return a spec for a tool that was not listed yet: any object as payload, any result."""
     payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
     return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
 
@@ -185,7 +210,7 @@ def _spec(
     annotations: Annotations | None = None,
 ) -> ToolSpec:
     return ToolSpec(
-        id=ToolId(f"{toolset_id}.{name}"),
+        id=tool_id_of(toolset_id, name),
         kind="mcp",
         title=plain(title, _MAX_TITLE),
         description=description,
@@ -204,14 +229,41 @@ def _spec(
     )
 
 
-def _check_schema(schema: Schema) -> None:
+def _payload(sent: object) -> tuple[Schema, str]:
+    """Return the schema of a tool's payload from what its server sent, and why that cannot be used; empty if it can.
+
+    A payload is an object in any case. A schema that cannot be enforced is replaced by that of any object, and the
+    server alone judges the arguments.
+    """
+    schema, why = _usable(sent)
+    if schema is None:
+        return {"type": "object"}, why
+    kind = schema.get("type")
+    if kind == "object":
+        return schema, ""
+    if kind is not None and not (is_array(kind) and "object" in kind):
+        return {"type": "object"}, f"at #/type: it is for {kind}, and arguments are an object"
+    return {**(in_2020_12(schema)), "type": "object"}, ""
+
+
+def _usable(sent: object) -> tuple[Schema | None, str]:
+    """Return a schema that can be enforced: the one that was sent, if possible, or a mended one; None, and why, if there is none."""
+    if not is_object(sent):
+        return None, f"it is a {type(sent).__name__}, not a JSON object"
     try:
-        size = len(json.dumps(schema))
-    except RecursionError:
-        raise ValueError("its schema is nested too deeply") from None
-    if size > MAX_SCHEMA_BYTES:
-        raise ValueError(f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed")
-    check(schema)
+        text = json.dumps(sent)
+    except (RecursionError, ValueError, TypeError):
+        return None, "it is nested too deeply"
+    if len(text) > MAX_SCHEMA_BYTES:
+        return None, f"it has {len(text):,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed"
+    why = ""
+    try:
+        check(sent)
+    except ValueError as error:
+        why = str(error)
+    if not why and '"nullable"' not in text:
+        return sent, ""
+    return mended(sent), why
 
 
 def _type_spec(name: str, schema: Schema) -> TypeSpec:

@@ -15,6 +15,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from sojourn.core.values.json_value import is_array, is_object
+from sojourn.mcp.listed_tool import readable
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
 
@@ -59,7 +60,7 @@ class _Stream:
 
 
 class ToolListFilter(_Stream):
-    """A read stream that removes from a listing the tools that break the protocol: the SDK would refuse the whole listing.
+    """A read stream that mends or removes the tools of a listing that break the protocol: the SDK would refuse the whole listing.
 
     Args:
         inner: The transport's read stream.
@@ -104,11 +105,12 @@ class ToolListFilter(_Stream):
             return
         kept: list[Any] = []
         for tool in cast("list[Any]", result["tools"]):
-            fault = _fault(version, {**result, "tools": [tool]})
-            if fault is None:
-                kept.append(tool)
+            forms = [tool, *([readable(tool), readable(tool, notes=False)] if is_object(tool) else [])]
+            faults = [_fault(version, {**result, "tools": [form]}) for form in forms]
+            if None in faults:
+                kept.append(forms[faults.index(None)])
             else:
-                self._on_drop(str(tool.get("name") if is_object(tool) else None), fault)
+                self._on_drop(str(tool.get("name") if is_object(tool) else None), faults[-1] or "")
         result["tools"] = kept
 
     def __aiter__(self) -> Self:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.authoring.progress import ProgressNote, reporter
 from sojourn.authoring.runnable import Filler
-from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
@@ -24,20 +24,19 @@ from sojourn.core.payload.arguments import same_arguments
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
 from sojourn.mcp.connection import Connection
-from sojourn.mcp.content import ABSENT, error_text, to_result
+from sojourn.mcp.content import ABSENT, error_code, error_text, to_parts, to_result
 from sojourn.mcp.elicitation import Rounds
 from sojourn.mcp.own_sessions import owner_of
+from sojourn.mcp.spec_from_listing import Terms
 from sojourn.mcp.text import masked, progress_line
 from sojourn.serving.off_loop import fits, run_in_thread
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, ContentBlock
 
     from sojourn.mcp.session import OnProgress
 
 __all__ = ["McpTool"]
-
-Outcome = ToolResult | WithArtifacts[Any]
 
 
 class McpTool:
@@ -45,6 +44,8 @@ class McpTool:
 
     Args:
         spec: The spec from the server's listing, or that of a stand-in.
+        name: The tool's name at the server.
+        terms: What the app declares for all tools of the toolset.
         connection: Sends the calls.
         known: Returns the listed tools by the server's names; only for a stand-in, which looks its tool up at each call.
     """
@@ -55,11 +56,16 @@ class McpTool:
     def __init__(
         self,
         spec: ToolSpec,
+        name: str,
+        terms: Terms,
         connection: Connection,
         *,
         known: "Callable[[], Mapping[str, McpTool]] | None" = None,
     ) -> None:
         self.spec = spec
+        self.name = name
+        """The tool's name at the server."""
+        self._terms = terms
         self._connection = connection
         self._known = known
 
@@ -113,7 +119,7 @@ class McpTool:
         payload: dict[str, Any],  # noqa: ARG002 - empty, because of `decode_in_executor`
         call: ToolRequest,
         meta: ToolCallMeta,
-    ) -> Callable[[], Awaitable[Outcome]]:
+    ) -> Callable[[], Awaitable[ToolResult]]:
         """Return the function that parses and validates the arguments, and sends the call if they are valid."""
         return functools.partial(self._checked, call, meta)
 
@@ -125,7 +131,7 @@ class McpTool:
         """Return the result of a call from an external value."""
         return self.deliver(call, value)
 
-    async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> Outcome:
+    async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         """Validate the arguments, in a thread where the untrusted schema may cost much work, and send the call."""
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
@@ -134,7 +140,7 @@ class McpTool:
             return arguments
         return await self._run(call, arguments, meta)
 
-    async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> Outcome:
+    async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> ToolResult:
         """Send a call, or the responses to the input that it asked for, and return its result.
 
         Raises:
@@ -144,16 +150,14 @@ class McpTool:
         if self._known is not None:
             await self._connection.session()
             known = self._known()
-            if self.id.tool not in known:
+            if self.name not in known:
                 return boundary.refusal(
                     call, hints.unknown_tool(call.name, [tool.id for tool in known.values()])
                 )
-            return await known[self.id.tool].prepare({}, call, meta)()
+            return await known[self.name].prepare({}, call, meta)()
         secrets = self._connection.secrets
         owner = owner_of(meta.principal, self._connection.sharing)
-        send = functools.partial(
-            self._connection.send_for, owner, self.spec.id.tool, arguments, _progress(secrets)
-        )
+        send = functools.partial(self._connection.send_for, owner, self.name, arguments, _progress(secrets))
         rounds = Rounds(send, secrets, meta.input)
         try:
             answer = await rounds.finish()
@@ -194,21 +198,51 @@ class McpTool:
             )
         return boundary.refusal(call, (ToolError.new(text, code=f"mcp_{code}"), None))
 
-    async def _answered(self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]) -> Outcome:
-        if answer.is_error:
-            text = error_text(answer.content, secrets)
-            return boundary.refusal(call, (ToolError.new(text, code="mcp_tool_error"), None))
+    async def _answered(
+        self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]
+    ) -> ToolResult:
         is_structured = "structured_content" in answer.model_fields_set
         structured = answer.structured_content if is_structured else ABSENT
+        if answer.is_error:
+            return await run_in_thread(lambda: self._error(call, answer.content, structured, secrets))
         validator = self.result_validator
-        try:
-            result, artifacts = to_result(answer.content, structured, is_structured=validator is not None)
-        except ValueError as error:
-            return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
-        if validator is not None and not await fits(validator, result):
-            issues = await run_in_thread(lambda: validator.issues(result))
-            return boundary.refusal(call, hints.malformed_response(self.spec, issues))
-        return WithArtifacts(result, **artifacts) if artifacts else ToolResult(result=result)
+        content = await run_in_thread(
+            lambda: to_result(answer.content, structured, is_structured=validator is not None),
+            on=[structured, [getattr(block, "text", None) for block in answer.content]],
+        )
+        faults: str | list[FieldIssue] | None = content.fault
+        sent = content.result if structured is ABSENT else structured
+        if faults is None and validator is not None and not await fits(validator, sent):
+            faults = await run_in_thread(lambda: validator.issues(sent))
+        remarks = content.remarks
+        if faults:
+            if self._terms.results == "checked":
+                return boundary.refusal(call, hints.malformed_response(self.spec, faults))
+            remarks = [*remarks, hints.misfit(faults)]
+        return ToolResult(
+            result=content.result, remarks=remarks, artifacts=self._artifacts(content.artifacts)
+        )
+
+    def _artifacts(self, data: Mapping[str, Any]) -> list[Artifact]:
+        """Return artifacts from their data by kind; of pictures that models may see, with the media type."""
+        return [
+            Artifact(
+                kind=kind,
+                media_type=boundary.picture_type(kind, each) if self._terms.pictures else "",
+                data=each,
+            )
+            for kind, each in data.items()
+        ]
+
+    def _error(
+        self, call: ToolRequest, content: "Sequence[ContentBlock]", structured: Any, secrets: Sequence[str]
+    ) -> ToolResult:
+        """Return the result of a call that its tool has failed, with its images and files."""
+        error = ToolError.new(
+            error_text(content, structured, secrets), code=error_code(structured) or "mcp_tool_error"
+        )
+        artifacts = self._artifacts(to_parts(content)[1])
+        return boundary.refusal(call, (error, None)).model_copy(update={"artifacts": artifacts})
 
     def __repr__(self) -> str:
         """The tool's id."""

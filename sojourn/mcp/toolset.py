@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import structlog
 
-from sojourn.authoring.options import DURATION, RETRY, TEXT, Kind, declares
+from sojourn.authoring.options import DURATION, FLAG, RETRY, TEXT, Kind, declares
 from sojourn.contracts.ids import TOOLSET_ID, ToolId
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
@@ -18,11 +18,13 @@ from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import CONNECT_TIMEOUT, MAX_SESSIONS, SESSION_IDLE, TTL
 from sojourn.mcp.own_sessions import OwnSessions, Sharing
 from sojourn.mcp.spec_from_listing import (
+    Results,
     Terms,
     check_approvers,
     check_terms,
     patterns,
     stand_in_spec,
+    tool_id_of,
     unmatched,
 )
 from sojourn.mcp.tool import McpTool
@@ -71,6 +73,8 @@ def _is_transport(given: Any) -> bool:
     session=Kind('"tenant", "principal" or "shared"', lambda value: value in get_args(Sharing)),
     max_sessions=Kind("a number above 0", lambda value: type(value) is int and value > 0),
     session_idle=DURATION,
+    pictures=FLAG,
+    results=Kind('"delivered" or "checked"', lambda value: value in get_args(Results)),
 )
 class McpToolset:
     """The tools of an MCP server (SR-12).
@@ -101,6 +105,9 @@ class McpToolset:
             is then asked before each call.
         bounded: Names or patterns of the tools whose structured results state their bounds, in
             `returned`, `total`, `truncated` (SR-22), or a single one.
+        results: A result that does not fit the server's own `outputSchema` is `delivered` with a note; with `checked` it is refused
+            as `malformed_response`.
+        pictures: Whether models that see get the pictures that the tools return; people get them in any case, as artifacts.
 
     Raises:
         DefinitionError: The id has another form, a duration is not above zero or is over 10 years, `trusted` is
@@ -129,6 +136,8 @@ class McpToolset:
         approvers: Mapping[str, Sequence[str]] | None = None,
         four_eyes: str | Iterable[str] = (),
         bounded: str | Iterable[str] = (),
+        results: Results = "delivered",
+        pictures: bool = True,
     ) -> None:
         if not isinstance(id, str) or not TOOLSET_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
@@ -155,6 +164,8 @@ class McpToolset:
             bounded=patterns(id, "bounded", bounded),
             approvers=dict(approvers or {}),
             four_eyes=patterns(id, "four_eyes", four_eyes),
+            results=results,
+            pictures=pictures,
         )
         self._connection = Connection(
             id,
@@ -162,7 +173,7 @@ class McpToolset:
             ttl=ttl,
             connect_timeout=connect_timeout,
             take_list=self._take_list,
-            on_drop=self._warn,
+            on_drop=self._leave_out,
             others=OwnSessions(id, max_sessions, session_idle),
             sharing=session,
         )
@@ -177,7 +188,7 @@ class McpToolset:
 
     @property
     def transport(self) -> Transport:
-        """How to reach the server; a new value, such as in a test, takes effect with the next session."""
+        """How to reach the server; a new value takes effect with the next session, or when the server answers HTTP 401."""
         return self._connection.transport
 
     @transport.setter
@@ -190,6 +201,11 @@ class McpToolset:
         return self._catalogue.tools
 
     @property
+    def left_out(self) -> Mapping[str, str]:
+        """Tools of the last list that cannot be used, by the server's names, with the reasons."""
+        return self._catalogue.left_out
+
+    @property
     def unavailable(self) -> str | None:
         """Why the server cannot be used now; None when it can."""
         return self._connection.unavailable
@@ -198,19 +214,20 @@ class McpToolset:
         """Return the tool with this name at the server; before the first listing, a stand-in for it.
 
         Raises:
-            KeyError: The server lists no such tool, or the name cannot be part of a tool id.
+            KeyError: The server lists no such tool.
         """
         if self._catalogue.is_known:
             return self.tools[name]
-        try:
-            spec = stand_in_spec(self.id, name, self._terms)
-        except ValueError:
-            raise KeyError(name) from None
-        return McpTool(spec, self._connection, known=lambda: self.tools)
+        spec = stand_in_spec(self.id, name, self._terms)
+        return McpTool(spec, name, self._terms, self._connection, known=lambda: self.tools)
 
     def call(self, name: str, /, **fields: Any) -> ToolRequest:
         """Return a request for a tool of this set, whether or not it was listed yet."""
-        return ToolRequest(name=f"{self.id}.{name}", payload=fields)
+        return ToolRequest(name=self.id_of(name), payload=fields)
+
+    def id_of(self, name: str) -> ToolId:
+        """Return the id of the tool with this name at the server."""
+        return tool_id_of(self.id, name)
 
     def ids(self) -> list[ToolId]:
         """Return the ids of the tools that were listed last."""
@@ -246,8 +263,8 @@ class McpToolset:
         self._warn_unused("mcp_bounded_unused", unmatched(self._terms.bounded, bounded))
         return len(self.tools)
 
-    def _warn(self, name: str, why: str) -> None:
-        self._catalogue.warn(name, why)
+    def _leave_out(self, name: str, why: str) -> None:
+        self._catalogue.leave_out(name, why)
 
     def _warn_unused(self, event: str, names: list[str]) -> None:
         if names and names != self._unused.get(event):

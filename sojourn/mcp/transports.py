@@ -5,15 +5,15 @@ secrets: of a process only the program, of an address only scheme, host and port
 """
 
 import os
-from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from sojourn.authoring.options import TEXT, Kind, declares
+from sojourn.authoring.options import TEXT, TEXTS, Kind, declares
 from sojourn.errors import DefinitionError
+from sojourn.mcp import secrets
 
 if TYPE_CHECKING:
     from sojourn.mcp.streams import Link
@@ -35,6 +35,7 @@ class Transport(Protocol):
 
 
 _SECRET = replace(TEXT, is_secret=True)
+_SECRETS = Kind(TEXTS.words, TEXTS.fits, is_secret=True)
 _TEXTS_BY_NAME = Kind(
     "a mapping of name to text",
     lambda given: (
@@ -53,6 +54,7 @@ _TEXTS_BY_NAME = Kind(
     command=_SECRET,
     env=_TEXTS_BY_NAME,
     cwd=TEXT,
+    secrets=_SECRETS,
 )
 class Stdio:
     """A server that runs as a child process of the worker and communicates over standard input and output.
@@ -65,13 +67,19 @@ class Stdio:
         *arguments: The program's arguments.
         env: The process's environment.
         cwd: The process's working directory; the worker's when left out.
+        secrets: Values that are masked in what the server says of errors, beside those that look like credentials.
 
     Raises:
         DefinitionError: The command is empty, or the command, an argument or `env` holds a NUL character.
     """
 
     def __init__(
-        self, command: str, *arguments: str, env: Mapping[str, str] | None = None, cwd: str | None = None
+        self,
+        command: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         if wrong := next((each for each in arguments if not isinstance(each, str)), None):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(
@@ -81,6 +89,7 @@ class Stdio:
         self.arguments = arguments
         self.env = dict(env or {})
         self.cwd = cwd
+        self._declared = tuple(secrets)
         if not command or any("\0" in part for part in (command, *arguments, *self.env, *self.env.values())):
             raise DefinitionError("mcp.Stdio: the command is empty, or a part of it holds a NUL character")
         if (
@@ -95,10 +104,10 @@ class Stdio:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The arguments and the values of `env`, except `PATH`; of `--key=value` also the value, of an address also its parts."""
-        given = [each for argument in self.arguments for each in (argument, argument.partition("=")[2])]
-        given += [value for name, value in self.env.items() if name != "PATH"]
-        return _distinct([part for value in given for part in (value, *_parts_of_address(value))])
+        """What looks like a credential in the arguments and `env`, and the declared `secrets`."""
+        return secrets.distinct(
+            [*self._declared, *secrets.of_arguments(self.arguments), *secrets.of_environment(self.env)]
+        )
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Start the process; closing the context ends it and its children."""
@@ -111,28 +120,33 @@ class Stdio:
         return f"Stdio({self.command!r})"
 
 
-@declares("mcp.Http", url=_SECRET, headers=_TEXTS_BY_NAME)
+@declares("mcp.Http", url=_SECRET, headers=_TEXTS_BY_NAME, secrets=_SECRETS)
 class Http:
     """A server at an address, over streamable HTTP.
 
     Args:
         url: `http://` or `https://`; only scheme, host and port are shown anywhere.
         headers: Headers of every request, such as `Authorization`.
+        secrets: Values that are masked in what the server says of errors, beside those that look like credentials.
 
     Raises:
         DefinitionError: The address or a header cannot be sent.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
+    ) -> None:
         self.url = url
         self.headers = dict(headers or {})
+        self._declared = tuple(secrets)
         _check(type(self).__name__, url, self.headers)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The header values, and the user, password, path and query of the address, each whole and in parts."""
-        values = [word for value in self.headers.values() for word in (value, value.rpartition(" ")[2])]
-        return _distinct([*values, *_parts_of_address(self.url)])
+        """What looks like a credential in the headers and the address, and the declared `secrets`."""
+        return secrets.distinct(
+            [*self._declared, *secrets.of_headers(self.headers), *secrets.of_address(self.url)]
+        )
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Open an HTTP client for the requests of a session."""
@@ -171,22 +185,3 @@ def _check(place: str, url: str, headers: Mapping[str, str]) -> None:
 def _origin(parts: SplitResult) -> str:
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}"
-
-
-def _parts_of_address(text: str) -> list[str]:
-    """Return user, password, path and query of an address, each as a server may repeat it; nothing of another text."""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return []
-    if not parts.netloc:
-        return []
-    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    found = [*user.split(":", 1), b64encode(user.encode()).decode() if parts.username else ""]
-    for path in (parts.path, unquote(parts.path)):
-        found += [path, *path.split("/")]
-    return [*found, parts.query, *(value for _, value in parse_qsl(parts.query))]
-
-
-def _distinct(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each for each in values if each))

@@ -87,7 +87,8 @@ def _read(
 ) -> ToolResult:
     made = text_of(result)
     text = made if isinstance(made, str) else str(made)
-    if is_cleared and len(text) > SHORTEST:
+    has_pictures = any(artifact.media_type for artifact in result.artifacts)
+    if is_cleared and (has_pictures or len(text) > SHORTEST):
         outcome = "result" if result.ok else "failure"
         text = f"[The {outcome}, of {len(text):,} characters, was cleared to save room; call the tool again if it is needed.]"
     elif most is not None and len(text) > most:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import BinaryImage, ModelMessage
 
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
@@ -12,6 +12,7 @@ from sojourn.core.values.wire import size_of
 from sojourn.models.compacted import ResultRead, compacted, compaction_of
 from sojourn.models.messages import Converter, is_prefix
 from sojourn.models.names import NO_KEYS, Names
+from sojourn.models.pictures import load_pictures, with_pictures
 from sojourn.models.projection import Keys
 from sojourn.serving.kept import Kept
 
@@ -55,7 +56,9 @@ class Conversation:
         self._keys: Mapping[str, Keys] = NO_KEYS
         self._deferred: Collection[str] = ()
         self._called: set[str] = set()
-        self._converter = Converter(self.names, self.text_of)
+        self.pictures: dict[str, BinaryImage | None] = {}
+        """The pictures that the model sees, by reference; None for one that cannot be sent."""
+        self._converter = Converter(self.names, self.content_of)
 
     @property
     def compaction(self) -> CompactionPart | None:
@@ -120,9 +123,33 @@ class Conversation:
             return result.text
         return self._text(self.names.in_result(result), self.names)
 
+    def content_of(self, result: ToolResult) -> Any:
+        """The content of a result as the model gets it: its text, and its pictures."""
+        return with_pictures(self.text_of(result), result, self.pictures)
+
+    @property
+    def picture_bytes(self) -> int:
+        """Bytes of the pictures that are kept."""
+        return sum(len(image.data) for image in self.pictures.values() if image)
+
+    async def load_pictures(self) -> None:
+        """Load the pictures of new results; older ones that are over the limit are not sent any more."""
+        shown = await load_pictures(self.messages, self.pictures)
+        is_same = shown.keys() >= self.pictures.keys()
+        self.pictures = shown
+        if not is_same:
+            self._converter = Converter(self.names, self.content_of)
+
+    def drop_pictures(self) -> bool:
+        """Send none of the pictures that are sent now; False if none is."""
+        had = any(self.pictures.values())
+        self.pictures = dict.fromkeys(self.pictures)
+        self._converter = Converter(self.names, self.content_of)
+        return had
+
     def _read_anew(self) -> None:
         self.messages = compacted(self._source, self.compaction, self.text_of)
-        self._converter = Converter(self.names, self.text_of)
+        self._converter = Converter(self.names, self.content_of)
 
 
 class Conversations:
@@ -143,8 +170,12 @@ class Conversations:
         """The conversation of a run with this transcript and these tools; see `Conversation.update`."""
         conversation = self._kept.get(run_id) or Conversation(self._text)
         conversation.update(transcript, tools, keys, deferred)
-        self._kept.keep(run_id, conversation, conversation.size)
+        self.keep(run_id, conversation)
         return conversation
+
+    def keep(self, run_id: str, conversation: Conversation) -> None:
+        """Keep a run's conversation, with its pictures."""
+        self._kept.keep(run_id, conversation, conversation.size + conversation.picture_bytes)
 
     def drop(self, run_id: str) -> None:
         """Remove a run, which has ended."""

@@ -198,6 +198,7 @@ class ModelPlanner:
         parameters = await self._parameters(turn, expected, offer)
         settings = self._settings_of(turn, typed=expected is not None)
         reading = Reading(self._conversations, turn, self._compactor(), offer)
+        await reading.look()
         await reading.fit(parameters)
         names = reading.names
         messages, used = reading.messages(), Usage()
@@ -209,6 +210,9 @@ class ModelPlanner:
             except ApplicationError as error:
                 if less := refused.without(error.__context__, parameters):
                     parameters = less
+                    continue
+                if error.type == "ModelRejected" and reading.drop_pictures():
+                    messages = reading.messages()
                     continue
                 if error.type != "ContextWindowExceeded" or not await reading.shrink(parameters):
                     raise

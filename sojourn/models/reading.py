@@ -59,6 +59,15 @@ class Reading:
         notices = [SystemPromptPart(text, scope="request") for text in reminders(self._turn, wire_name)]
         return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
 
+    async def look(self) -> None:
+        """Load the pictures that the model sees."""
+        await self._conversation.load_pictures()
+        self._conversations.keep(self._turn.run.run_id, self._conversation)
+
+    def drop_pictures(self) -> bool:
+        """Send no pictures, of which the provider may have refused one; False if there are none."""
+        return self._conversation.drop_pictures()
+
     async def fit(self, parameters: ModelRequestParameters) -> None:
         """Compact the transcript where the request is near the window."""
         if self._compactor:

@@ -1,6 +1,6 @@
 """Result text: the answers of tools as texts for a model, and the notices for one request.
 
-A success is its result as JSON, or the text that the tool returned. A failure is a text of these lines, without those
+A success is its result as JSON, or the text that the tool returned, then its remarks. A failure is a text of these lines, without those
 that would be empty:
 
     failed: missing_fields
@@ -23,6 +23,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_result import ToolResult
@@ -30,7 +31,7 @@ from sojourn.core.schema.issue_text import sentence
 from sojourn.core.values.text import CUT, clip, counted
 from sojourn.models.names import Names
 
-__all__ = ["reminders", "result_text"]
+__all__ = ["is_seen", "reminders", "result_text"]
 
 MAX_JSON = 1_500
 """Most characters of an example, and of the arguments sent."""
@@ -82,10 +83,17 @@ def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
 def _success(result: ToolResult) -> str:
     value = result.result
     text = value if isinstance(value, str) else _json(value)
-    if not result.artifacts:
+    text = "\n".join([text, *result.remarks])
+    kept = [artifact for artifact in result.artifacts if not is_seen(artifact)]
+    if not kept:
         return text
-    kinds = ", ".join(f"{artifact.kind} ({counted(artifact.size, 'byte')})" for artifact in result.artifacts)
+    kinds = ", ".join(f"{artifact.kind} ({counted(artifact.size, 'byte')})" for artifact in kept)
     return f"{text}\n[kept for the people who follow the run, and not shown to you: {kinds}]"
+
+
+def is_seen(artifact: Artifact) -> bool:
+    """Whether models see an artifact: a picture that a tool of this very run has made."""
+    return bool(artifact.media_type) and artifact.run_link is None
 
 
 def _failure(result: ToolResult) -> str:

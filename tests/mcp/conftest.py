@@ -240,6 +240,14 @@ def rogue(processes) -> Callable[..., mcp.Stdio]:
 
 
 @pytest.fixture
+def raw(processes) -> Callable[..., mcp.Stdio]:
+    """Return the transport to a server that sends what its script says."""
+    return lambda *, secrets=(), **script: mcp.Stdio(
+        sys.executable, str(HERE / "raw.py"), json.dumps(script), secrets=secrets
+    )
+
+
+@pytest.fixture
 def run() -> Callable[..., Awaitable[Any]]:
     """Call a tool once, as the boundary does."""
 

@@ -23,6 +23,7 @@ from sojourn.mcp.limits import MAX_PAGES
 
 SERVER = str(Path(__file__).with_name("server.py"))
 KINDS = ["stdio", "http", "sse"]
+GOOD = {"name": "good", "inputSchema": {"type": "object"}}
 
 
 @pytest.fixture
@@ -71,29 +72,161 @@ async def test_a_spec_holds_what_the_server_says(opened, http):
     assert toolset["structured"].spec.result.json_schema["required"] == ["count"]
 
 
-async def test_what_cannot_be_a_tool_is_left_out_and_logged(opened, http, until):
-    """A tool with an invalid name or a remote `$ref` is left out, with one warning for any number of listings."""
+async def test_what_cannot_be_a_tool_is_left_out_and_logged(opened, raw, until):
+    """A tool without a name is left out, with one warning for any number of listings; `left_out` has the reason."""
     with capture_logs() as logs:
-        toolset = await opened(http)
+        toolset = await opened(raw(tools=[GOOD, {"inputSchema": {"type": "object"}}, {**GOOD, "name": 7}]))
         before = toolset.tools
         toolset.refresh()
         await until(lambda: toolset.tools is not before)
-    skipped = {log["tool"]: log["reason"] for log in logs if log["event"] == "mcp_tool_skipped"}
-    assert skipped.keys() == {"space d", "elsewhere"}
-    assert "leaves the schema" in skipped["elsewhere"]
-    assert [log["event"] for log in logs].count("mcp_tool_skipped") == 2
-    assert not skipped.keys() & toolset.tools.keys()
+    assert [log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"] == ["None", "7"]
+    assert toolset.tools.keys() == {"good"}
+    assert toolset.left_out.keys() == {"None", "7"}
+    assert "name" in toolset.left_out["7"]
+
+
+async def test_what_is_excluded_is_not_left_out(opened, raw):
+    """A tool that the app does not want is no fault of the server."""
+    assert not (await opened(raw(tools=[GOOD, {**GOOD, "name": 7}]), exclude=["7"])).left_out
 
 
 async def test_a_broken_entry_does_not_break_the_list(opened, rogue):
-    """Entries that break the protocol, or whose schema cannot be enforced, are left out; the others are kept."""
+    """Of entries that break the protocol all that have a name can be called; a schema that is no use is one for any object."""
     with capture_logs() as logs:
         toolset = await opened(rogue("broken-tools"))
-    assert toolset.tools.keys() == {"good"}
-    named = {log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"}
-    expected = {"no-schema", "not-an-object", "bad-title", "bad-words", "endless", "huge", "bad-result"}
-    assert expected <= named
+    names = {"good", "no-schema", "not-an-object", "bad-title", "bad-words", "endless", "huge", "bad-result"}
+    assert toolset.tools.keys() == names
+    unused = {log["tool"] for log in logs if log["event"] == "mcp_schema_unused"}
+    assert unused == {"no-schema", "not-an-object", "endless", "huge"}
+    for name in unused:
+        assert toolset[name].spec.payload.json_schema == {"type": "object"}
+        assert "The server itself checks them" in toolset[name].spec.description
+    assert toolset.left_out.keys() == {"None", "7"}
     assert toolset.unavailable is None
+
+
+ODD_RESULTS = [
+    {"$id": "x", "description": "no type"},
+    {"type": "array"},
+    {"oneOf": [{"type": "object"}, {"type": "object", "required": ["a"]}]},
+    {"$ref": "https://elsewhere.example/x.json"},
+    {"$dynamicRef": "#x"},
+    {"type": "object", "required": 1},
+    {"type": "object", "properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}},
+    {},
+    True,
+    None,
+    [],
+]
+
+
+async def test_an_odd_schema_of_a_result_loses_no_tool(opened, raw, run):
+    """Whatever an `outputSchema` is, its tool is listed and its result is delivered."""
+    tools = [
+        {**GOOD, "name": f"t{number}", "outputSchema": schema} for number, schema in enumerate(ODD_RESULTS)
+    ]
+    toolset = await opened(
+        raw(tools=tools, answers={f"t{n}": {"content": [], "structuredContent": {"a": 1}} for n in range(20)})
+    )
+    assert not toolset.left_out
+    assert [(await run(toolset, tool["name"])).result for tool in tools] == [{"a": 1}] * len(tools)
+
+
+TEXT = {"type": "string"}
+ODD_PAYLOADS = [
+    {"type": "object", "properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", **TEXT}}},
+    {"type": "object", "properties": {"a": {"$ref": "#Anchor"}}, "$defs": {"x": {"$anchor": "Anchor", **TEXT}}},
+    {"$id": "https://e.example/t", "type": "object", "properties": {"a": {"$ref": "https://e.example/t#/$defs/x"}}, "$defs": {"x": TEXT}},
+    {"properties": {"a": TEXT}},
+    {"$ref": "#/definitions/Args", "definitions": {"Args": {"type": "object", "properties": {"a": TEXT}}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/Args", "definitions": {"Args": {"properties": {"a": TEXT}}}},
+    {"type": ["object", "null"], "properties": {"a": TEXT}},
+    {"type": "object", "required": None, "properties": {"a": {**TEXT, "description": None, "title": ["x"]}}},
+    {"type": "object", "properties": {"a": {**TEXT, "required": False, "minLength": "1"}}, "required": ["b", "b"]},
+    {"type": "object", "properties": {"a": {"type": "file"}, "c": {"type": "any"}}},
+    {"type": "object", "properties": {"a": TEXT, "c": {"items": [TEXT], "exclusiveMinimum": True, "minimum": 1}}},
+]  # fmt: skip
+
+
+async def test_an_odd_schema_of_arguments_is_enforced_as_far_as_it_goes(opened, raw, run):
+    """Each tool is listed, its server gets what fits, and what does not fit is refused here."""
+    tools = [{"name": f"t{number}", "inputSchema": schema} for number, schema in enumerate(ODD_PAYLOADS)]
+    toolset = await opened(raw(tools=tools))
+    assert not toolset.left_out
+    for tool in tools:
+        sent = await run(toolset, tool["name"], a="x", b=1)
+        assert sent.result == {"name": tool["name"], "arguments": {"a": "x", "b": 1}}, tool
+        assert (await run(toolset, tool["name"], a=5, b=1)).retry_hint.reason == "invalid_arguments", tool
+
+
+async def test_nullable_takes_null(opened, raw, run):
+    """`nullable: true`, of OpenAPI, is honoured; the model is offered a list of types, which each provider knows."""
+    schema = {"type": "object", "properties": {"a": {**TEXT, "nullable": True}, "b": TEXT}}
+    toolset = await opened(raw(tools=[{"name": "t", "inputSchema": schema}]))
+    assert toolset["t"].spec.payload.json_schema["properties"]["a"] == {"type": ["string", "null"]}
+    assert (await run(toolset, "t", a=None)).ok
+    assert not (await run(toolset, "t", b=None)).ok
+
+
+NAMES = [
+    "search issues",
+    "a:b",
+    "日本",
+    "x" * 101,
+    "a[0]",
+    "-dash",
+    "user@host",
+    "a.b",
+    "a__b",
+    "a b",
+    "a_b",
+    "",
+    "naïve",
+]
+
+
+async def test_a_tool_of_any_name_can_be_called(opened, raw, run):
+    """An id that is readable and unique stands for a name that is none; the server gets its own name back."""
+    toolset = await opened(raw(tools=[{**GOOD, "name": name} for name in NAMES]))
+    assert toolset.tools.keys() == set(NAMES)
+    assert not toolset.left_out
+    ids = [tool.id for tool in toolset.tools.values()]
+    assert len(set(ids)) == len(NAMES)
+    assert {"ops.test.a.b", "ops.test.a__b", "ops.test.a_b"} < set(ids)
+    assert toolset["search issues"].id.tool.startswith("search_issues_")
+    for name in NAMES:
+        assert (await run(toolset, name)).result["name"] == name
+        assert toolset.call(name).name == toolset[name].id
+
+
+async def test_the_order_of_a_list_is_that_of_its_names(opened, raw, until):
+    """A server that shuffles its list changes no request: the tools keep their order, in each listing."""
+    names = [f"tool-{number:02}" for number in range(20)]
+    toolset = await opened(raw(tools=[{**GOOD, "name": name} for name in names[::-1]], shuffle=True))
+    for _ in range(2):
+        assert list(toolset.tools) == names
+        before = toolset.tools
+        toolset.refresh()
+        await until(lambda before=before: toolset.tools is not before)
+
+
+@pytest.mark.parametrize("cursor", ["", "next"])
+async def test_an_empty_cursor_ends_a_list(cursor, opened, raw):
+    """A server that says `nextCursor: ""` and refuses that cursor has listed all its tools; one that refuses another cursor has not."""
+    page = {"tools": [GOOD], "nextCursor": cursor}
+    toolset = await opened(raw(pages={"?": page}))
+    assert (toolset.unavailable is None) == (cursor == "")
+    assert toolset.tools.keys() == ({"good"} if cursor == "" else set())
+
+
+@pytest.mark.parametrize(("is_modern", "names"), [(True, ["a", "b"]), (False, ["a"])])
+async def test_behind_an_empty_cursor_there_may_be_a_page(is_modern, names, catalogue):
+    """Since the protocol of 2026-07-28 an empty cursor is a cursor."""
+    known = catalogue()
+    session = Listing([listed("a")], [listed("b")])
+    session.is_modern, session.empty = is_modern, True
+    await known.refresh(session)
+    assert list(known.tools) == names
 
 
 @pytest.mark.parametrize(("way", "count"), [("pages", 1_000), ("circle", 1)])
@@ -200,12 +333,17 @@ async def test_a_list_that_fails_leaves_the_old_one(opened, serving, run, until)
 class Listing:
     """A session that only lists pages of tools."""
 
+    is_modern = False
+    empty = False
+    """Whether the cursor of the second page is empty."""
+
     def __init__(self, *pages: list[types.Tool]) -> None:
         self._pages = pages
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
-        number = int(cursor or 0)
+        number = int(cursor or 0) if not self.empty else int(cursor is not None)
         following = str(number + 1) if number + 1 < len(self._pages) else None
+        following = "" if following and self.empty else following
         return types.ListToolsResult(tools=self._pages[number], next_cursor=following)
 
 
@@ -277,8 +415,8 @@ async def test_a_listing_is_cut_at_its_limit_with_a_warning(catalogue, monkeypat
 async def test_the_last_page_that_is_read_is_the_fiftieth(catalogue):
     """A tool on page 51 is left out."""
     known = catalogue()
-    await known.refresh(Listing(*([listed(f"tool-{number}")] for number in range(MAX_PAGES + 1))))
-    assert list(known.tools) == [f"tool-{number}" for number in range(MAX_PAGES)]
+    await known.refresh(Listing(*([listed(f"tool-{number:02}")] for number in range(MAX_PAGES + 1))))
+    assert list(known.tools) == [f"tool-{number:02}" for number in range(MAX_PAGES)]
 
 
 @pytest.mark.parametrize(
@@ -305,8 +443,7 @@ def test_a_call_needs_no_discovery():
     toolset = mcp.McpToolset("ops.test", transport=mcp.Stdio("x"))
     assert toolset.call("echo", a=1).name == "ops.test.echo"
     assert toolset["echo"].call(a=1) == toolset.call("echo", a=1)
-    with pytest.raises(KeyError):
-        toolset["no tool"]
+    assert toolset["any name"].call(a=1) == toolset.call("any name", a=1)
 
 
 @pytest.mark.usefixtures("processes")

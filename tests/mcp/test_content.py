@@ -1,9 +1,11 @@
 """Content: the blocks of an answer become a result and artifacts."""
 
+import base64
+
 import mcp_types as types
 import pytest
 
-from sojourn.mcp.content import ABSENT, error_text, to_parts, to_result
+from sojourn.mcp.content import ABSENT, NOT_STRUCTURED, error_code, error_text, to_parts, to_result
 
 TEXT = types.TextContent(text="one")
 
@@ -30,32 +32,164 @@ def test_a_long_text_of_a_resource_is_an_artifact():
     assert artifacts == {"resource": {"uri": "note://1", "text": long.text}}
 
 
-def test_structured_content_wins_and_its_text_is_dropped():
-    """Null is structured content too; the artifacts of the blocks are kept."""
-    picture = types.ImageContent(data="aGk=", mime_type="image/png")
-    assert to_result([TEXT, picture], {"a": 1}, is_structured=True)[0] == {"a": 1}
-    assert to_result([TEXT, picture], None, is_structured=False) == (None, to_parts([picture])[1])
+PICTURE = types.ImageContent(data="aGk=", mime_type="image/png")
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured", "remarks"),
+    [
+        (["line 1\nline 2"], {"fileName": "a.txt", "lines": 2}, ["line 1\nline 2"]),
+        (['{"a": 1, "b": [2]}'], {"b": [2], "a": 1.0}, []),
+        (["ok"], {"a": 1}, ["ok"]),
+        ([], {"a": 1}, []),
+        (["  \n"], {"a": 1}, []),
+        (["five"], {"result": "five"}, []),
+        (["5"], {"result": 5}, []),
+        (["[1, 2]"], {"result": [1, 2]}, []),
+        (["1", "2"], {"result": [1, 2]}, []),
+        (["a", "b"], {"result": ["a", "b"]}, []),
+        (['{"a": 1}', "read page 2 too"], {"a": 1}, ["read page 2 too"]),
+    ],
+)
+def test_a_text_beside_the_structure_is_kept_once(texts, structured, remarks):
+    """Texts beside structured content are remarks, unless they are its JSON, whole or item by item."""
+    blocks = [types.TextContent(text=text) for text in texts]
+    content = to_result(blocks, structured, is_structured=True)
+    assert (content.result, content.remarks, content.artifacts) == (structured, remarks, {})
+
+
+def test_links_and_texts_of_resources_beside_the_structure_are_kept():
+    """A link is told as JSON, the text of an embedded resource as it is; a picture is an artifact."""
+    link = types.ResourceLink(uri="file:///y", name="y")
+    inside = types.EmbeddedResource(resource=types.TextResourceContents(uri="note://1", text="short"))
+    content = to_result([PICTURE, link, inside], {"a": 1}, is_structured=False)
+    assert content.remarks == ['{"type": "resource_link", "uri": "file:///y", "name": "y"}', "short"]
+    assert content.artifacts.keys() == {"image"}
+
+
+def test_null_is_structured_content_only_where_a_shape_is_declared():
+    """Some servers write `structuredContent: null` beside their text; it does not hide the text."""
+    assert to_result([TEXT, PICTURE], None, is_structured=False).result == to_parts([TEXT, PICTURE])[0]
+    content = to_result([TEXT], None, is_structured=True)
+    assert (content.result, content.remarks) == (None, ["one"])
+
+
+def test_a_long_text_beside_the_structure_is_an_artifact_too():
+    """Of a text over the limit the result has the beginning, and the artifact all."""
+    content = to_result([types.TextContent(text="x" * 250_000)], {"a": 1}, is_structured=False)
+    (remark,) = content.remarks
+    assert len(remark) < 100_100
+    assert remark.endswith("[150,000 more characters are in artifact text]")
+    assert content.artifacts["text"]["text"] == "x" * 250_000
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 900).decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "structured", "result"),
+    [
+        (
+            [types.ImageContent(data=PNG, mime_type="image/png")],
+            {"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]},
+            {
+                "content": [
+                    {
+                        "type": "image",
+                        "data": "[image/png, 908 bytes, in artifact image]",
+                        "mimeType": "image/png",
+                    }
+                ]
+            },
+        ),
+        ([PICTURE], {"word": "aGk="}, {"word": "aGk="}),
+        ([], {"shot": PNG}, {"shot": "[image/png, 908 bytes, in artifact image]"}),
+        ([], {"shot": f"data:image/png;base64,{PNG}"}, {"shot": "[image/png, 908 bytes, in artifact image]"}),
+        (
+            [],
+            {"mimeType": "application/x-new", "blob": "QUJD" * 150, "text": "QUJE" * 150},
+            {
+                "mimeType": "application/x-new",
+                "blob": "[application/x-new, 450 bytes, in artifact resource]",
+                "text": "QUJE" * 150,
+            },
+        ),
+        ([], {"sequence": "ACGT" * 500}, {"sequence": "ACGT" * 500}),
+        (
+            [],
+            {"mimeType": "image/png", "data": "not base64 " * 50},
+            {"mimeType": "image/png", "data": "not base64 " * 50},
+        ),
+    ],
+)
+def test_base64_in_a_structure_is_an_artifact_and_a_description(content, structured, result):
+    """A model reads what the base64 is, not the base64; once beside a block with the same data; a long word is no base64."""
+    made = to_result(content, structured, is_structured=True)
+    assert made.result == result
+    assert len(made.artifacts) == ("in artifact" in str(result) or len(content))
+    assert not made.remarks
 
 
 def test_json_in_a_text_is_read_only_where_a_shape_is_declared():
     """Without an `outputSchema` a text stays a text, even if it is JSON."""
     number = types.TextContent(text="5")
-    assert to_result([number], ABSENT, is_structured=False)[0] == "5"
-    assert to_result([number], ABSENT, is_structured=True)[0] == 5
+    assert to_result([number], ABSENT, is_structured=False).result == "5"
+    assert to_result([number], ABSENT, is_structured=True).result == 5
     for text in ("no JSON", "[" * 100_000):
-        with pytest.raises(ValueError, match="is not JSON"):
-            to_result([types.TextContent(text=text)], ABSENT, is_structured=True)
+        content = to_result([types.TextContent(text=text)], ABSENT, is_structured=True)
+        assert (content.result, content.fault) == (text, NOT_STRUCTURED)
+
+
+@pytest.mark.parametrize(
+    ("content", "structured", "text", "code"),
+    [
+        (
+            [],
+            {"error": {"code": "NEEDS_HUMAN", "hint": "sign in", "url": "https://x.example"}},
+            '{"error": {"code": "NEEDS_HUMAN", "hint": "sign in", "url": "https://x.example"}}',
+            "NEEDS_HUMAN",
+        ),
+        ([TEXT], {"code": 404}, 'one\n{"code": 404}', "mcp_404"),
+        (
+            [types.TextContent(text='{"code": "denied"}')],
+            {"code": "denied"},
+            '{"code": "denied"}',
+            "mcp_denied",
+        ),
+        ([types.TextContent(text="why")], ABSENT, "why", None),
+        (
+            [types.EmbeddedResource(resource=types.TextResourceContents(uri="log://1", text="disk full"))],
+            ABSENT,
+            "disk full",
+            None,
+        ),
+        (
+            [types.ResourceLink(uri="log://2", name="log")],
+            ABSENT,
+            '{"type": "resource_link", "uri": "log://2", "name": "log"}',
+            None,
+        ),
+        ([PICTURE], {}, '{"type": "image", "mime_type": "image/png", "bytes": 2}', None),
+        ([TEXT], {"code": "has spaces"}, 'one\n{"code": "has spaces"}', None),
+    ],
+)
+def test_an_error_says_what_any_part_of_its_answer_says(content, structured, text, code):
+    """The cause may be in the structure, in a resource or behind a link; the structure's code is the error's."""
+    assert error_text(content, structured) == text
+    assert error_code(structured) == code
 
 
 def test_an_error_without_a_text_says_so():
-    """The texts of an error are joined by lines; without a text, a sentence says so."""
+    """The texts of an error are joined by lines; without any content, a sentence says so."""
     assert error_text([TEXT, TEXT]) == "one\none"
-    assert "did not say why" in error_text([types.ImageContent(data="", mime_type="image/png")])
+    assert "did not say why" in error_text([])
 
 
 def test_a_secret_at_the_end_of_a_long_error_is_hidden():
     """Secrets are masked before the text is cut, so that no part of a secret remains."""
-    text = error_text([types.TextContent(text="x" * 1_990 + "secret-token" + "y" * 100)], ["secret-token"])
+    text = error_text(
+        [types.TextContent(text="x" * 1_990 + "secret-token" + "y" * 100)], secrets=["secret-token"]
+    )
     assert "secr" not in text
     assert "***" in text
 

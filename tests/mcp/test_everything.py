@@ -29,7 +29,7 @@ async def test_the_reference_server_is_a_toolset(kind, everything, free_port, op
         weather = await run(toolset, "get-structured-content", location="New York")
         assert weather.result.keys() == {"temperature", "conditions", "humidity"}
         picture = await run(toolset, "get-tiny-image")
-        assert picture.artifacts["image"]["mime_type"] == "image/png"
+        assert picture.artifacts[0].data["mime_type"] == "image/png"
         if kind == "stdio":
             assert '"TOKEN": "one"' in (await run(toolset, "get-env")).result
             assert "HOME" not in (await run(toolset, "get-env")).result

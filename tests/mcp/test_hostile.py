@@ -66,7 +66,7 @@ async def test_deep_answers_are_handed_on_or_refused(opened, rogue, run):
 
 
 async def test_costly_schemas_do_not_block_the_event_loop(opened, rogue, run, monkeypatch):
-    """Hundreds of rules times hundreds of items are refused with a clear error, from another thread."""
+    """Hundreds of rules times hundreds of items are refused with a clear error, or a note, from another thread."""
     where = set()
     for name in ("is_valid", "issues"):
         check = getattr(Validator, name)
@@ -80,9 +80,9 @@ async def test_costly_schemas_do_not_block_the_event_loop(opened, rogue, run, mo
     sent = await run(toolset, "good", rows=list(range(300)))
     assert sent.retry_hint.reason == "invalid_arguments"
     answered = await run(toolset, "good")
-    assert answered.retry_hint.reason == "malformed_response"
-    for result in (sent, answered):
-        assert "smaller or flatter" in result.error.message
+    assert answered.ok
+    for text in (sent.error.message, *answered.remarks):
+        assert "smaller or flatter" in text
     assert where
     assert threading.get_ident() not in where
 
@@ -208,6 +208,8 @@ class RogueHttp:
 
     def __init__(self, way: str) -> None:
         self.way = way
+        self.token = "secret-header"
+        """What the header `X-Token` must be, if there is one."""
         self.seen: list[str] = []
         self.sessions = 0
         self.calls = 0
@@ -253,7 +255,7 @@ class RogueHttp:
             return "405 No", {}, b""
         if "id" not in message:
             return "202 Accepted", {}, b""
-        if self.way == "unauthorized":
+        if self.way == "unauthorized" or headers.get("x-token") not in (self.token, None):
             return "401 No", {}, b""
         if method == "initialize":
             self.sessions += 1
@@ -266,8 +268,10 @@ class RogueHttp:
         if method == "tools/list":
             tools = [{"name": "good", "inputSchema": {"type": "object"}}]
             if self.way == "named-by-secrets":
-                tools += [{"name": f"{headers['x-token']} of {'x' * 200}", "inputSchema": {"type": "object"}}]
-                tools += [{"name": f"{'x' * 90} {headers['x-token']}"}]
+                tools += [
+                    {"name": [f"{headers['x-token']} of {'x' * 200}"], "inputSchema": {"type": "object"}}
+                ]
+                tools += [{"name": [f"{'x' * 90} {headers['x-token']}"]}]
             return "200 OK", kind, self.result(message, {"tools": tools})
         good = self.result(message, {"content": [{"type": "text", "text": headers["mcp-session-id"]}]})
         if self.way in FORGETFUL and headers["mcp-session-id"] == "s-1":
@@ -317,7 +321,7 @@ class RogueHttp:
             case "redirects":
                 return "307 There", {"location": "http://127.0.0.1:9/elsewhere"}, b""
             case "leaks":
-                text = f"bad token {headers['authorization']} for /secret-path?key=secret-query"
+                text = f"bad token {headers['authorization']} for /path?key=secret-query"
                 error = {"code": -32000, "message": text}
                 data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
                 return "200 OK", kind, data.encode()
@@ -337,7 +341,7 @@ class RogueHttp:
 
     @property
     def transport(self) -> mcp.Http:
-        url = f"http://someone:secret-password@127.0.0.1:{self.port}/secret-path?key=secret-query"
+        url = f"http://someone:secret-password@127.0.0.1:{self.port}/path?key=secret-query"
         return mcp.Http(url, headers={"X-Token": "secret-header"})
 
 
@@ -470,6 +474,38 @@ async def test_wrong_credentials_are_named(opened):
         assert toolset.unavailable == "its MCP server refuses the credentials (HTTP 401)"
 
 
+async def test_new_credentials_take_effect_at_once(opened, run):
+    """A call that is refused for its credentials is sent again by the transport that the toolset has by then."""
+    async with RogueHttp("") as rogue:
+        toolset = await opened(rogue.transport)
+        rogue.token = "renewed-header"
+        toolset.transport = mcp.Http(rogue.transport.url, headers={"X-Token": "renewed-header"})
+        assert (await run(toolset, "good")).result == "s-2"
+        assert rogue.calls == 1
+
+
+async def test_a_server_that_refuses_all_credentials_is_unavailable(opened, run, until, persist):
+    """While each request gets HTTP 401, `unavailable` says so; with new credentials the tools are there again."""
+    async with RogueHttp("") as rogue:
+        toolset = await opened(rogue.transport)
+        rogue.token = "renewed-header"
+        assert "HTTP 401" in (await run(toolset, "good")).error.message
+        await until(lambda: toolset.unavailable == "its MCP server refuses the credentials (HTTP 401)")
+        toolset.transport = mcp.Http(rogue.transport.url, headers={"X-Token": "renewed-header"})
+        assert (await persist(toolset, "good")).ok
+        await until(lambda: toolset.unavailable is None)
+
+
+async def test_a_listing_that_is_refused_for_its_credentials_makes_a_server_unavailable(opened, until):
+    """A listing that gets HTTP 401 is no listing that failed by the way: the old tools could not be called."""
+    async with RogueHttp("") as rogue:
+        toolset = await opened(rogue.transport)
+        rogue.token = "renewed-header"
+        toolset.refresh()
+        await until(lambda: "HTTP 401" in (toolset.unavailable or ""))
+        assert toolset.tools.keys() == {"good"}
+
+
 async def test_a_secret_in_the_place_of_an_issue_is_masked(opened):
     """An answer that breaks the protocol under a key with a secret is reported without it."""
     async with RogueHttp("leaks-in-a-key") as rogue:
@@ -487,14 +523,14 @@ async def test_secrets_show_nowhere(opened, run, caplog):
         async with RogueHttp("leaks") as rogue:
             toolset = await opened(rogue.transport)
             result = await run(toolset, "good")
-            assert result.error.message == "bad token Basic *** for ***?***"
+            assert result.error.message == "bad token Basic *** for /path?key=***"
             shown += [
                 result.error.message,
                 repr(toolset),
                 repr(toolset.transport),
                 toolset["good"].spec.model_dump_json(),
             ]
-            assert any("secret-path" in line for line in rogue.seen)
+            assert any("secret-query" in line for line in rogue.seen)
         await toolset.close()
         with pytest.raises(ToolUnavailable) as raised:
             await run(toolset, "good")

@@ -39,6 +39,7 @@ async def test_after_a_time_without_a_subscription_a_change_is_assumed(until):
         mcp.Stdio("x"),
         on_change=lambda: changes.append(client.subscriptions),
         on_drop=lambda *_: None,
+        current_transport=lambda: mcp.Stdio("x"),
     )
     async with anyio.create_task_group() as tasks:
         await tasks.start(session._listen, client)

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn import Toolset, mcp
 from sojourn.authoring.progress import reporter
-from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core.payload import boundary
 
@@ -118,17 +117,82 @@ async def test_results(name, result, toolset, run):
     assert (await run(toolset, name, seconds=0)).result == result
 
 
-async def test_a_result_that_breaks_its_schema_is_malformed(toolset, run):
-    """A result that breaks the `outputSchema` is `malformed_response`, with the field."""
+async def test_a_result_that_breaks_its_schema_is_delivered_with_a_note(toolset, run):
+    """A result that breaks the `outputSchema` is of use all the same; a note names the field."""
     result = await run(toolset, "badly-structured")
+    assert result.result == {"count": "three"}
+    assert result.remarks[1:] == [
+        "note: this result does not fit the tool's own schema: count must be an integer, not a string"
+    ]
+
+
+async def test_a_result_that_breaks_its_schema_is_refused_where_the_app_says_so(opened, run):
+    """With `results="checked"` such a result is `malformed_response`, with the field."""
+    server = str(Path(__file__).with_name("server.py"))
+    checked = await opened(mcp.Stdio(sys.executable, server, "stdio"), results="checked")
+    result = await run(checked, "badly-structured")
     assert result.retry_hint.reason == "malformed_response"
     assert [issue.field for issue in result.retry_hint.issues] == ["/count"]
+    assert (await run(checked, "structured")).result == {"count": 3}
+
+
+NAIVE = {
+    "type": "object",
+    "properties": {"at": {"type": "string", "format": "date-time"}},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "note"),
+    [
+        ({"structuredContent": {"at": "2026-09-05T10:00:00.123"}}, {"at": "2026-09-05T10:00:00.123"}, " at "),
+        ({"structuredContent": {"at": "2026-09-05T10:00:00Z", "more": 1}}, {"at": "2026-09-05T10:00:00Z", "more": 1}, " more "),
+        ({"structuredContent": {"at": None}}, {"at": None}, " at "),
+        ({"content": [{"type": "text", "text": "all done"}]}, "all done", "its text is not JSON"),
+    ],
+)  # fmt: skip
+async def test_what_servers_get_wrong_in_results_reaches_the_planner(answer, result, note, opened, raw, run):
+    """A naive time, one more field, a null and a text in place of the structure are delivered, with a note."""
+    tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": NAIVE}
+    toolset = await opened(raw(tools=[tool], answers={"t": {"content": [], **answer}}))
+    given = await run(toolset, "t")
+    assert given.result == result
+    assert note in given.remarks[-1]
+
+
+async def test_an_error_without_a_text_says_why_it_failed(opened, raw, run):
+    """The cause of an error may be in its structure only, with a code; a picture of an error is an artifact."""
+    structure = {"error": {"code": "NEEDS_HUMAN", "hint": "sign in", "url": "https://x.example"}}
+    picture = {"type": "image", "mimeType": "image/png", "data": "aGk="}
+    answers = {
+        "a": {"isError": True, "content": [], "structuredContent": structure},
+        "b": {"isError": True, "content": [picture]},
+    }
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in answers]
+    toolset = await opened(raw(tools=tools, answers=answers))
+    failed = await run(toolset, "a")
+    assert failed.error.code == "NEEDS_HUMAN"
+    assert failed.error.message == json.dumps(structure)
+    pictured = toolset["b"].deliver(ToolRequest(name="ops.test.b"), await run(toolset, "b"))
+    assert (pictured.error.code, [each.kind for each in pictured.artifacts]) == ("mcp_tool_error", ["image"])
+
+
+async def test_an_error_says_where_a_server_may_read(opened, raw, run):
+    """A path is no secret, so that the model learns what is allowed; a declared one is."""
+    text = "/etc/passwd not in /srv/photos, ask ana-of-ops"
+    answers = {"t": {"isError": True, "content": [{"type": "text", "text": text}]}}
+    transport = raw(
+        tools=[{"name": "t", "inputSchema": {"type": "object"}}], answers=answers, secrets=["ana-of-ops"]
+    )
+    failed = await run(await opened(transport), "t")
+    assert failed.error.message == "/etc/passwd not in /srv/photos, ask ***"
 
 
 async def test_pictures_and_files_go_beside_the_result(toolset, run):
     """The result describes images, audio and files in order; the artifacts hold their data."""
     given = await run(toolset, "several")
-    assert isinstance(given, WithArtifacts)
+    artifacts = {artifact.kind: artifact.data for artifact in given.artifacts}
     assert [part if isinstance(part, str) else part["type"] for part in given.result] == [
         "one", "image", "image", "audio", "resource", "resource", "resource_link",
     ]  # fmt: skip
@@ -139,9 +203,9 @@ async def test_pictures_and_files_go_beside_the_result(toolset, run):
         "mime_type": "text/plain",
         "text": "short",
     }
-    assert given.artifacts.keys() == {"image", "image_2", "audio", "resource"}
-    assert given.artifacts["image"]["mime_type"] == "image/png"
-    assert given.artifacts["resource"].keys() == {"uri", "base64"}
+    assert artifacts.keys() == {"image", "image_2", "audio", "resource"}
+    assert artifacts["image"]["mime_type"] == "image/png"
+    assert artifacts["resource"].keys() == {"uri", "base64"}
 
 
 async def test_a_tools_own_error_is_an_error(toolset, run):

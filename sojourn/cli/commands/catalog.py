@@ -53,6 +53,11 @@ async def _print_catalog(app: "App", out: Path | None, *, as_json: bool) -> None
     try:
         for reason in app.unavailable():
             print(f"sojourn: {reason}; its tools are not in the catalog", file=sys.stderr)
+        for toolset_id, reasons in app.left_out().items():
+            for name, why in reasons.items():
+                print(
+                    f"sojourn: toolset {toolset_id}: {plain(name, 100)} is left out: {why}", file=sys.stderr
+                )
         if out is not None:
             _write(app, out, as_json=as_json)
         elif as_json:

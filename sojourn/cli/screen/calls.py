@@ -85,6 +85,7 @@ def detailed(event: ToolEndEvent, detail: Detail = Detail.BRIEF) -> list[Line]:
             ]
         return [Line(plain(result.result), "dim")]
     lines = chain_lines("error", result.error, "red", 300) if result.error else [Line(plain(result.result))]
+    lines += [Line(plain(remark), "dim") for remark in result.remarks]
     if result.bounds:
         lines.append(Line(_bounds_line(result.bounds), "yellow" if result.bounds.truncated else "dim"))
     lines += [Line(_artifact_line(artifact), "magenta") for artifact in result.artifacts]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
-from sojourn.authoring.remote import RemoteToolset
+from sojourn.authoring.remote import RemoteToolset, left_out_of
 from sojourn.checks.served import ServedQueue
 from sojourn.console.views.amounts import money
 from sojourn.console.views.fields import Fields, fields_of
@@ -97,6 +97,10 @@ class ToolsetCard:
     tools: Sequence[ToolCard]
     is_remote: bool
     """Whether its tools are those of another process, which this one may not know."""
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that cannot be used, by the other process's names, with the reasons."""
+    unavailable: str = ""
+    """Why the other process cannot be used now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,8 @@ def toolsets_of(app: App, agent: Agent) -> list[ToolsetCard]:
                 for spec in specs.get(toolset.id, [])
             ],
             is_remote=isinstance(toolset, RemoteToolset),
+            left_out=left_out_of(toolset) if isinstance(toolset, RemoteToolset) else {},
+            unavailable=(toolset.unavailable or "") if isinstance(toolset, RemoteToolset) else "",
         )
         for toolset in agent.uses
     ]

@@ -24,6 +24,7 @@ from sojourn.core.payload.example import Judge
 from sojourn.core.payload.injected_fields import split
 from sojourn.core.payload.parse import ParseFault, json_fault, parse_arguments
 from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_value import is_object
 from sojourn.core.values.merge_patch import patch_fault
 from sojourn.core.values.text import clip, echo
 from sojourn.core.values.wire import encode_readable
@@ -37,6 +38,7 @@ __all__ = [
     "malformed",
     "parsed",
     "parsed_call",
+    "picture_type",
     "read",
     "refusal",
     "refused",
@@ -47,6 +49,9 @@ MAX_FORMS = 10
 
 MAX_REQUEST_STATE = 64_000
 """Longest `request_state` of one `input_required`, in characters."""
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Media types of pictures that every model that sees can read."""
 
 Answer = tuple[ToolError, RetryHint | None]
 """The error of a call, and how to repair the call."""
@@ -189,7 +194,11 @@ def _encoded(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) 
     if isinstance(value, ToolResult):
         result = encode(value.result) if value.ok and value.result is not None else value.result
         pairs = [(artifact.kind, artifact.data) for artifact in value.artifacts]
-        return value.model_copy(update={"result": result, "artifacts": _artifacts(pairs, encoders)})
+        made = _artifacts(pairs, encoders)
+        if encoders is None:  # an MCP toolset says itself which pictures models may see
+            types = {artifact.kind: artifact.media_type for artifact in value.artifacts}
+            made = [each.model_copy(update={"media_type": types[each.kind]}) for each in made]
+        return value.model_copy(update={"result": result, "artifacts": made})
     if not isinstance(value, WithArtifacts):
         return ToolResult(result=encode(value))
     whole = cast("WithArtifacts[Any]", value)
@@ -209,8 +218,18 @@ def _artifacts(pairs: Sequence[tuple[str, Any]], encoders: Mapping[str, Encode] 
         if kind in made:
             raise ValueError(f"artifact {echo(kind)} is given twice")
         if data is not None:
-            made[kind] = Artifact(kind=kind, data=data if encoders is None else encoders[kind](data))
+            encoded = data if encoders is None else encoders[kind](data)
+            shown_as = "" if encoders is None else picture_type(kind, encoded)
+            made[kind] = Artifact(kind=kind, media_type=shown_as, data=encoded)
     return list(made.values())
+
+
+def picture_type(kind: str, data: Any) -> str:
+    """The media type of an artifact that is a picture for models too: of kind `image`, with a `mime_type` and `base64`; else empty."""
+    if kind.partition("_")[0] != "image" or not is_object(data) or not isinstance(data.get("base64"), str):
+        return ""
+    media_type: Any = data.get("mime_type")
+    return media_type if media_type in PICTURES else ""
 
 
 def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:

@@ -36,6 +36,7 @@ __all__ = [
     "example_values",
     "hint_for_issues",
     "malformed_response",
+    "misfit",
     "oversized_result",
     "rate_limited",
     "timeout",
@@ -253,6 +254,14 @@ def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Fa
         error=f"{spec.id} gave a result that does not fit its own schema: {faults}",
         message=f"{spec.id} ran, but its result cannot be used. {advice}",
         issues=[] if isinstance(detail, str) else list(detail),
+    )
+
+
+def misfit(detail: Sequence[FieldIssue] | str) -> str:
+    """The note beside a result that does not fit its tool's own schema, and is delivered all the same."""
+    faults = detail if isinstance(detail, str) else _joined([sentence(issue) for issue in detail])
+    return clip(
+        f"note: this result does not fit the tool's own schema: {plain(faults, MAX_MESSAGE)}", MAX_MESSAGE
     )
 
 

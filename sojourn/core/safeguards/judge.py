@@ -166,7 +166,7 @@ class SafeguardState:
 
 
 def _past(call: ToolRequest, result: ToolResult) -> PastCall:
-    outcome = [result.result, result.error]
+    outcome = [result.result, result.error, *result.remarks]
     return PastCall(call.name, _digest(_arguments(call)), _digest(outcome), result.error is not None)
 
 

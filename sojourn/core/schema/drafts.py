@@ -14,7 +14,7 @@ from typing import Any
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
 
-__all__ = ["in_2020_12"]
+__all__ = ["in_2020_12", "translate_bounds", "translate_items"]
 
 _DRAFTS = {
     "json-schema.org/draft-04/schema": 4,
@@ -94,12 +94,12 @@ def _translated(schema: Any, draft: int) -> Any:
     if "$ref" in result and draft < 8:
         result = {word: value for word, value in result.items() if word in _BESIDE_REFERENCE}
     if draft == 4:
-        _bounds(result)
+        translate_bounds(result)
         if isinstance(result.get("id"), str):
             del result["id"]
     if draft < 8:
         _dependencies(result)
-    _items(result)
+    translate_items(result)
     return {word: _inside(word, value, draft) for word, value in result.items()}
 
 
@@ -111,7 +111,7 @@ def _inside(word: str, value: Any, draft: int) -> Any:
     return _translated(value, draft) if word in _SCHEMAS else value
 
 
-def _bounds(schema: Schema) -> None:
+def translate_bounds(schema: Schema) -> None:
     """Translate `exclusiveMinimum: true` beside `minimum`, as in draft-04."""
     for exclusive, bound in _BOUNDS:
         if isinstance(schema.get(exclusive), bool):
@@ -120,7 +120,7 @@ def _bounds(schema: Schema) -> None:
                 schema[exclusive] = schema.pop(bound)
 
 
-def _items(schema: Schema) -> None:
+def translate_items(schema: Schema) -> None:
     """Translate a list of `items`, and `additionalItems` for the items after it."""
     rest = schema.pop("additionalItems", None)
     if is_array(schema.get("items")):

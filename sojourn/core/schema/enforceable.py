@@ -30,7 +30,7 @@ from sojourn.core.values.pointer import (
     value_at,
 )
 
-__all__ = ["check", "field_descriptions", "forbid_unknown_fields"]
+__all__ = ["check", "faults_of", "field_descriptions", "forbid_unknown_fields"]
 
 _UNSUPPORTED = ("$dynamicRef", "$recursiveRef")
 _TOP_ONLY = ("$id", "$schema")
@@ -80,6 +80,11 @@ def check(schema: object) -> None:
         _check_words(path, subschema)
         _check_reference(root, path, subschema.get("$ref"), known)
     _check_endless(root)
+
+
+def faults_of(schema: Schema) -> list[str]:
+    """Return the places of what is no JSON Schema 2020-12, as JSON pointers; at most 50."""
+    return [issue.field for issue in _METASCHEMA.issues(schema)]
 
 
 def field_descriptions(schema: Schema) -> dict[str, str]:

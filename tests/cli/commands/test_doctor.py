@@ -14,6 +14,7 @@ from sojourn.checks.machine import check_cookies
 BROKEN = "from sojourn import App\napp = App(agents=[])\n"
 
 MCP = """
+import json
 import sys
 from sojourn import Agent, App, PlanResult
 from sojourn.mcp import McpToolset, Stdio
@@ -22,8 +23,10 @@ async def plan(turn):
     return PlanResult.final("")
 
 gone = McpToolset("desk.gone", transport=Stdio(sys.executable, "-c", "raise SystemExit(1)"))
-app = App(agents=[Agent("desk.agent", planner=plan, uses=[gone])])
-"""
+listing = {"tools": [{"name": "good", "inputSchema": {"type": "object"}}, {"name": 7}]}
+odd = McpToolset("desk.odd", transport=Stdio(sys.executable, RAW, json.dumps(listing)))
+app = App(agents=[Agent("desk.agent", planner=plan, uses=[gone, odd])])
+""".replace("RAW", repr(str(Path(__file__).parents[2] / "mcp" / "raw.py")))
 
 
 @pytest.fixture
@@ -95,6 +98,8 @@ async def test_a_failed_check_says_what_to_do(served, here):
     assert "· model: not checked, the app does not load; " in broken.out
     assert mcp.code == 1
     assert "✗ MCP servers: toolset desk.gone is unavailable" in mcp.out
+    assert "✗ MCP servers: toolset desk.odd: 7 is left out: " in mcp.out
+    assert "all answer" not in mcp.out
 
 
 async def test_a_model_is_made_without_a_request(served, here):

@@ -1,0 +1,96 @@
+"""Pictures of tools: read for one request, and kept out of the transcript, which only names them.
+
+A model gets a picture with the result that it belongs to; pydantic-ai puts it where the provider takes one, and a note in its place
+for a model that sees nothing. Providers limit the pictures of a request, so only the newest are sent. They are dropped in blocks, so that
+the beginning of the request changes rarely (prompt cache).
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai.messages import BinaryImage
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.text import counted
+from sojourn.models.compacted import ResultRead
+from sojourn.models.result_text import is_seen
+from sojourn.serving.artifact_reader import current_artifact_reader
+
+__all__ = ["MAX_PICTURES", "load_pictures", "refs_of", "shown_refs", "with_pictures"]
+
+MAX_PICTURES = 20
+"""Most pictures of one request: from 21 on, Anthropic takes smaller ones only."""
+
+BLOCK = 10
+"""Pictures that are dropped together."""
+
+MAX_BYTES = 3_700_000
+"""Bytes of the largest picture that is sent: providers take 5 MB of base64."""
+
+_BEGINS = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+}
+
+
+def refs_of(result: ToolResult) -> list[str]:
+    """Return the references of the pictures of a result; none of one that was cleared."""
+    if isinstance(result, ResultRead):
+        return []
+    return [artifact.ref for artifact in result.artifacts if is_seen(artifact) and artifact.ref]
+
+
+def shown_refs(messages: Sequence[Message]) -> list[str]:
+    """Return the references of the pictures that a model sees of a transcript: the newest, at most `MAX_PICTURES`."""
+    refs = [ref for message in messages for result in message.tool_results for ref in refs_of(result)]
+    over = max(len(refs) - MAX_PICTURES, 0)
+    return refs[-(-over // BLOCK) * BLOCK :]
+
+
+async def load_pictures(
+    messages: Sequence[Message], known: Mapping[str, BinaryImage | None]
+) -> dict[str, BinaryImage | None]:
+    """Return the pictures that a model sees of a transcript, by reference; None for one that cannot be sent.
+
+    Args:
+        messages: The transcript as the model reads it.
+        known: Pictures that were loaded before.
+    """
+    read = current_artifact_reader()
+    shown: dict[str, BinaryImage | None] = {}
+    for ref in shown_refs(messages):
+        shown[ref] = known[ref] if ref in known else (_picture(await read(ref)) if read else None)
+    return shown
+
+
+def with_pictures(text: Any, result: ToolResult, pictures: Mapping[str, BinaryImage | None]) -> Any:
+    """Return the content of a result: its text, and the pictures that are sent."""
+    refs = refs_of(result)
+    images = [image for ref in refs if (image := pictures.get(ref)) is not None]
+    if len(images) < len(refs) and isinstance(text, str):
+        text += f"\n[not shown to you: {counted(len(refs) - len(images), 'picture')}]"
+    return [text, *images] if images else text
+
+
+def _picture(data: Any) -> BinaryImage | None:
+    """Return a picture from an artifact's data; None if it is too large, or not what it says, which providers refuse."""
+    text: Any = data.get("base64") if is_object(data) else None
+    if not isinstance(text, str) or len(text) > MAX_BYTES * 4 // 3 + 4:
+        return None
+    try:
+        content = base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        return None
+    media_type = media_type_of(content)
+    return BinaryImage(content, media_type=media_type) if media_type else None
+
+
+def media_type_of(content: bytes) -> str | None:
+    """Return the media type of a picture by how it begins: providers refuse a request with another one."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for kind, begins in _BEGINS.items() if content.startswith(begins)), None)

@@ -1,0 +1,31 @@
+"""Artifact reader: how a planner gets the data of an artifact that the transcript names.
+
+The activity that runs the planner knows the run's history and the app's storage. A planner that runs anywhere else has no reader.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+__all__ = ["ArtifactReader", "current_artifact_reader", "reading_artifacts"]
+
+ArtifactReader = Callable[[str], Awaitable[Any]]
+"""Returns the data of the artifact with a reference; None if it cannot be read now."""
+
+_reader: ContextVar[ArtifactReader | None] = ContextVar("sojourn_artifact_reader", default=None)
+
+
+@contextmanager
+def reading_artifacts(reader: ArtifactReader) -> Generator[None]:
+    """Let planners read artifacts within the block."""
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
+def current_artifact_reader() -> ArtifactReader | None:
+    """Return the reader of this planner; None outside of a run."""
+    return _reader.get()
