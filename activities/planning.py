@@ -200,11 +200,19 @@ class Planning:
         specs = [] if task.finalize else self.app.tool_specs_for_agent(task.agent_id) or []
         tools = offered(specs, self.limits, decision)
         caps = stricter_caps(self.caps, decision.caps if decision else None)
+        says = self.app.server_instructions(task.agent_id)
         planner = self.agent.planner
         await still_wanted()
         if task.plan == 1:
             return await planner.plan_start(
-                PlanInput(run=run, messages=self.messages, turn_start=task.turn_start, tools=tools, caps=caps)
+                PlanInput(
+                    run=run,
+                    messages=self.messages,
+                    turn_start=task.turn_start,
+                    tools=tools,
+                    caps=caps,
+                    server_instructions=says,
+                )
             )
         results = self._advised(tools)
         later: dict[str, Any] = {
@@ -213,6 +221,7 @@ class Planning:
             "turn_start": task.turn_start,
             "tools": tools,
             "caps": caps,
+            "server_instructions": says,
             "reminders": [message.text for message in self._fresh if message.role == "system"],
             "tool_results": results,
             "hints": [result.retry_hint for result in results if result.retry_hint],

@@ -24,7 +24,7 @@ from sojourn.authoring.options import (
     shown,
 )
 from sojourn.authoring.policy_names import check_policy_names
-from sojourn.authoring.remote import RemoteToolset, left_out_of, why_left_out
+from sojourn.authoring.remote import RemoteToolset, instructions_of, left_out_of, why_left_out
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
@@ -314,6 +314,12 @@ class App:
             for toolset in remote
             if toolset.unavailable
         ]
+
+    def server_instructions(self, agent_id: str) -> dict[str, str]:
+        """What the servers of an agent's remote toolsets say of how to use them, by the toolset's id."""
+        agent = self._agents.get(agent_id)
+        remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
+        return {toolset.id: text for toolset in remote if (text := instructions_of(toolset))}
 
     def left_out(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
         """The tools of remote toolsets, of all or of an agent's, that cannot be used: reasons by name, by the toolset's id."""

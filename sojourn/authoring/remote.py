@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from sojourn.authoring.runnable import Runnable
 
-__all__ = ["RemoteToolset", "left_out_of", "why_left_out"]
+__all__ = ["RemoteToolset", "instructions_of", "left_out_of", "why_left_out"]
 
 
 @runtime_checkable
@@ -37,6 +37,11 @@ class RemoteToolset(Protocol):
 def left_out_of(toolset: RemoteToolset) -> Mapping[str, str]:
     """The tools of a toolset that cannot be used, by name, with the reasons: its `left_out`, if it has one."""
     return getattr(toolset, "left_out", {})
+
+
+def instructions_of(toolset: RemoteToolset) -> str:
+    """What the other process says of how to use its tools: the toolset's `instructions`, if it has them."""
+    return getattr(toolset, "instructions", "")
 
 
 def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:

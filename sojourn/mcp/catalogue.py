@@ -11,9 +11,15 @@ from sojourn.core.values.text import plain
 from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.errors import ErrorResponse, ServerUnusable
-from sojourn.mcp.limits import LIST_TIMEOUT, MAX_PAGES, MAX_TOOLS
-from sojourn.mcp.spec_from_listing import Terms, matches_any, spec_from_listing
-from sojourn.mcp.text import masked
+from sojourn.mcp.limits import LIST_TIMEOUT, MAX_INSTRUCTIONS, MAX_PAGES, MAX_TOOLS, READ_RESOURCE
+from sojourn.mcp.spec_from_listing import (
+    READ_RESOURCE_TOOL,
+    Terms,
+    matches_any,
+    resource_spec,
+    spec_from_listing,
+)
+from sojourn.mcp.text import cleaned, masked
 from sojourn.mcp.tool import McpTool
 from sojourn.serving.off_loop import run_in_thread
 
@@ -59,6 +65,8 @@ class Catalogue:
         self.tools: MappingProxyType[str, McpTool] = MappingProxyType({})
         self.is_known = False
         """Whether the server has listed its tools."""
+        self.instructions = ""
+        """What the server says of how to use it."""
         self.left_out: Mapping[str, str] = MappingProxyType({})
         """Tools of the last list that cannot be used, by the server's names, with the reasons; `LISTING` for the list itself."""
         self._toolset_id = toolset_id
@@ -92,7 +100,15 @@ class Catalogue:
         else:
             if is_cut:
                 self.leave_out(LISTING, f"only the first {len(listed)} tools are taken")
-            self.tools = MappingProxyType(await run_in_thread(lambda: self._tools_of(listed)))
+            tools = await run_in_thread(lambda: self._tools_of(listed))
+            if (
+                session.has_resources
+                and READ_RESOURCE_TOOL not in tools
+                and self._is_wanted(READ_RESOURCE_TOOL)
+            ):
+                tools = dict(sorted({**tools, READ_RESOURCE_TOOL: self._reader()}.items()))
+            self.tools = MappingProxyType(tools)
+            self.instructions = cleaned(session.instructions, MAX_INSTRUCTIONS)
             self.left_out = MappingProxyType(self._leaving_out)
             self.is_known = True
 
@@ -122,6 +138,13 @@ class Catalogue:
                 else McpTool(spec, tool.name, self._terms, self._connection)
             )
         return found
+
+    def _reader(self) -> McpTool:
+        """Return the tool that reads a resource of the server."""
+        spec, known = resource_spec(self._toolset_id, self._terms), self.tools.get(READ_RESOURCE_TOOL)
+        if known is not None and known.spec == spec:
+            return known
+        return McpTool(spec, READ_RESOURCE, self._terms, self._connection)
 
     def _is_wanted(self, name: str) -> bool:
         is_included = self._include is None or matches_any(name, self._include)

@@ -11,12 +11,14 @@ __all__ = [
     "MAX_INLINE_TEXT",
     "MAX_INPUT_REQUESTS",
     "MAX_INPUT_ROUNDS",
+    "MAX_INSTRUCTIONS",
     "MAX_MESSAGE_BYTES",
     "MAX_PAGES",
     "MAX_SCHEMA_BYTES",
     "MAX_SESSIONS",
     "MAX_TEXT_BESIDE",
     "MAX_TOOLS",
+    "READ_RESOURCE",
     "SESSION_IDLE",
     "TTL",
 ]
@@ -38,6 +40,12 @@ MAX_DESCRIPTION = 4_000
 
 MAX_INLINE_TEXT = 20_000
 """Characters of a resource's text that a result carries; a longer one is an artifact."""
+
+MAX_INSTRUCTIONS = 2_000
+"""Characters of a server's instructions that models read."""
+
+READ_RESOURCE = "\0resources/read"
+"""Stands for the request that reads a resource, in place of the name of a tool: no tool has a name with NUL."""
 
 MAX_TEXT_BESIDE = 100_000
 """Characters of the texts beside structured content that a result carries; longer ones are an artifact too."""

@@ -24,6 +24,7 @@ import sojourn
 from sojourn.contracts.input_required import ToolInput
 from sojourn.errors import ToolUnavailable
 from sojourn.mcp.errors import EXCHANGE, UNAUTHORIZED, Exchange, ServerUnusable, SessionRefused, translate
+from sojourn.mcp.limits import MAX_TEXT_BESIDE, READ_RESOURCE
 from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
 from sojourn.mcp.transports import Transport
 
@@ -112,6 +113,16 @@ class Session:
         """Whether the protocol is that of 2026-07-28 or a later one."""
         return self._version() in MODERN_PROTOCOL_VERSIONS
 
+    @property
+    def instructions(self) -> str:
+        """What the server says of how to use it; empty if it says nothing."""
+        return (self._client and self._client.instructions) or ""
+
+    @property
+    def has_resources(self) -> bool:
+        """Whether the server declares that it has resources."""
+        return bool(self._client and self._client.server_capabilities.resources)
+
     async def page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page of the tools; None is the first.
 
@@ -130,10 +141,15 @@ class Session:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool, or continue a call that asked for input; a cancellation is sent to the server.
 
+        The name `READ_RESOURCE` reads a resource, whose contents are those of the answer.
+
         Raises:
             ServerUnusable: MCP cannot express a response in `tool_input`.
             SojournError: An error of `translate`.
         """
+        if name == READ_RESOURCE:
+            read = await self._ask(lambda client: client.session.read_resource(arguments["uri"]))
+            return types.CallToolResult(content=[_block(contents) for contents in read.contents])
         request = types.CallToolRequest(params=_params(name, arguments, tool_input))
         state = tool_input.request_state if tool_input else None
         return await self._ask(
@@ -273,6 +289,19 @@ class Session:
             is_started = True
             await anyio.sleep(delay)
             delay = min(delay * 2, _MAX_RETRY)
+
+
+def _block(contents: types.TextResourceContents | types.BlobResourceContents) -> types.ContentBlock:
+    """Return the contents of a resource as a block that models read: a text, of which the end is cut, a picture, or a file."""
+    if isinstance(contents, types.TextResourceContents):
+        text, more = contents.text[:MAX_TEXT_BESIDE], len(contents.text) - MAX_TEXT_BESIDE
+        return types.TextContent(
+            text=f"{text}\n[{more:,} more characters are left out]" if more > 0 else text
+        )
+    kind = contents.mime_type or ""
+    if kind.startswith("image/"):
+        return types.ImageContent(data=contents.blob, mime_type=kind)
+    return types.EmbeddedResource(resource=contents)
 
 
 def _params(

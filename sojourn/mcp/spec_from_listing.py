@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations
 
 __all__ = [
+    "READ_RESOURCE_TOOL",
     "Results",
     "Terms",
     "check_approvers",
     "check_terms",
     "matches_any",
     "patterns",
+    "resource_spec",
     "spec_from_listing",
     "stand_in_spec",
     "tool_id_of",
@@ -43,6 +45,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+READ_RESOURCE_TOOL = "read_resource"
+"""The name of the tool that reads a resource of a server which declares some, unless a tool of the server has it."""
 
 Results = Literal["delivered", "checked"]
 """What becomes of a result that does not fit the `outputSchema` of its tool."""
@@ -196,6 +201,32 @@ def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
     """Return a spec for a tool that was not listed yet: any object as payload, any result."""
     payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
     return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
+
+
+def resource_spec(toolset_id: str, terms: Terms) -> ToolSpec:
+    """Return the spec of the tool that reads a resource of the server, as results link to them."""
+    field = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 2_000,
+        "description": "The address of the resource, as a result gives it.",
+    }
+    schema = {
+        "type": "object",
+        "properties": {"uri": field},
+        "required": ["uri"],
+        "additionalProperties": False,
+    }
+    return _spec(
+        toolset_id,
+        READ_RESOURCE_TOOL,
+        terms,
+        title="Read a resource",
+        description="Read a resource of this server, such as one to which a result of its tools links.",
+        payload=_type_spec("Resource", schema),
+        result=_type_spec("Contents", {}),
+        annotations=Annotations(read_only=True),
+    )
 
 
 def _spec(

@@ -74,6 +74,7 @@ def _is_transport(given: Any) -> bool:
     max_sessions=Kind("a number above 0", lambda value: type(value) is int and value > 0),
     session_idle=DURATION,
     pictures=FLAG,
+    instructions=FLAG,
     results=Kind('"delivered" or "checked"', lambda value: value in get_args(Results)),
 )
 class McpToolset:
@@ -107,6 +108,7 @@ class McpToolset:
             `returned`, `total`, `truncated` (SR-22), or a single one.
         results: A result that does not fit the server's own `outputSchema` is `delivered` with a note; with `checked` it is refused
             as `malformed_response`.
+        instructions: Whether models read what the server says of how to use it, after the planner's instructions.
         pictures: Whether models that see get the pictures that the tools return; people get them in any case, as artifacts.
 
     Raises:
@@ -138,6 +140,7 @@ class McpToolset:
         bounded: str | Iterable[str] = (),
         results: Results = "delivered",
         pictures: bool = True,
+        instructions: bool = True,
     ) -> None:
         if not isinstance(id, str) or not TOOLSET_ID.match(id):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
@@ -184,6 +187,7 @@ class McpToolset:
             include=None if include is None else patterns(id, "include", include),
             exclude=patterns(id, "exclude", exclude),
         )
+        self._has_instructions = instructions
         self._unused: dict[str, list[str]] = {}
 
     @property
@@ -199,6 +203,11 @@ class McpToolset:
     def tools(self) -> Mapping[str, McpTool]:
         """The tools that were listed last, by the server's names; a new listing replaces the whole mapping."""
         return self._catalogue.tools
+
+    @property
+    def instructions(self) -> str:
+        """What the server says of how to use it, up to 2,000 characters; empty with `instructions=False`."""
+        return self._catalogue.instructions if self._has_instructions else ""
 
     @property
     def left_out(self) -> Mapping[str, str]:

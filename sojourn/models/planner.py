@@ -40,7 +40,7 @@ from sojourn.models.offered import ASK_USER, FINAL_RESULT, Offer, answer_tool
 from sojourn.models.outcome import Correction, Reply, plan_of
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RateLimits
-from sojourn.models.reading import Reading
+from sojourn.models.reading import Reading, server_notes
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
 from sojourn.models.tool_offers import RefusedTools, ToolOffers
@@ -292,6 +292,7 @@ class ModelPlanner:
         made = self._instructions(turn.run) if callable(self._instructions) else self._instructions
         text = await made if inspect.isawaitable(made) else made
         parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
+        parts += [InstructionPart(content=each) for each in server_notes(turn.server_instructions)]
         if expected is None:
             return ModelRequestParameters(function_tools=offer.tools, instruction_parts=parts)
         return ModelRequestParameters(

@@ -1,5 +1,6 @@
 """Reading: what a model reads in one turn: the transcript within the window, and the notices of this request."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic_ai.messages import ModelMessage, SystemPromptPart
@@ -14,7 +15,10 @@ from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import Offer
 from sojourn.models.result_text import reminders
 
-__all__ = ["Reading"]
+__all__ = ["Reading", "server_notes"]
+
+MAX_NOTES = 8_000
+"""Most characters of what servers say of their tools, in one request."""
 
 
 class Reading:
@@ -116,3 +120,17 @@ class Reading:
         """Add a note for people to the plan."""
         if note:
             self._notes.append(note)
+
+
+def server_notes(instructions: Mapping[str, str]) -> list[str]:
+    """Return what MCP servers say of how to use their tools, as texts after the instructions; the same in each request.
+
+    Args:
+        instructions: The words of each server, by toolset; as many are read as there is room for, in the order of the toolsets.
+    """
+    notes: list[str] = []
+    for toolset_id, text in sorted(instructions.items()):
+        note = f"About the tools of {toolset_id}, in the words of their server:\n{text}"
+        if sum(map(len, notes)) + len(note) <= MAX_NOTES:
+            notes.append(note)
+    return notes

@@ -334,6 +334,8 @@ class Listing:
     """A session that only lists pages of tools."""
 
     is_modern = False
+    has_resources = False
+    instructions = ""
     empty = False
     """Whether the cursor of the second page is empty."""
 

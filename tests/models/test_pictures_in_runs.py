@@ -50,6 +50,7 @@ def browser(**options: bool) -> mcp.McpToolset:
     script = {
         "tools": [{"name": "shot", "inputSchema": {"type": "object"}}],
         "answers": {"shot": {"content": [block]}},
+        "instructions": "Shots are small.",
     }
     return mcp.McpToolset(
         "test.browser", transport=mcp.Stdio(sys.executable, str(RAW), json.dumps(script)), **options
@@ -95,6 +96,8 @@ async def test_a_model_sees_the_pictures_of_tools(is_elsewhere, served, standin,
         assert (await run.result()).text == "two black pixels"
         transcript = await run.transcript()
     assert sent(standin) == [0, 1, 2]
+    note = "About the tools of test.browser, in the words of their server:\\nShots are small."
+    assert all(note in json.dumps(request.body) for request in standin.requests)
     assert PNG not in "".join(message.model_dump_json() for message in transcript)
 
 
