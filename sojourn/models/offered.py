@@ -102,7 +102,7 @@ def offer(
     every: dict[str, ToolDefinition] = {spec.id: definition(spec, limits) for spec in turn.tools}
     made = {id: tool for id, tool in every.items() if refused.get(tool.name) != tool.parameters_json_schema}
     specs = [spec for spec in turn.tools if spec.id in made]
-    direct = _direct(specs, {id: _size(each) for id, each in made.items()}, limits)
+    direct = _direct(specs, {spec.id: _size(spec, made[spec.id]) for spec in specs}, limits)
     tools = sorted((made[id] for id in direct), key=lambda tool: tool.name)
     deferred = sorted((spec for spec in specs if spec.id not in direct), key=lambda spec: spec.id)
     tools += search_definitions(deferred) if deferred else []
@@ -185,6 +185,5 @@ def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: Provide
     return direct
 
 
-def _size(tool: ToolDefinition) -> int:
-    schema: dict[str, Any] = tool.parameters_json_schema
-    return len(json.dumps(schema, default=str)) + len(tool.description or "") + len(tool.name)
+def _size(spec: ToolSpec, tool: ToolDefinition) -> int:
+    return project(spec.payload.json_schema).size + len(tool.description or "") + len(tool.name)

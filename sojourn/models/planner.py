@@ -211,6 +211,8 @@ class ModelPlanner:
                 if less := refused.without(error.__context__, parameters):
                     parameters = less
                     continue
+                if self._offers.lower(error.__context__):
+                    return await self._plan(turn)
                 if error.type == "ModelRejected" and reading.drop_pictures():
                     messages = reading.messages()
                     continue

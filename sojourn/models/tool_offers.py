@@ -12,12 +12,16 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.tools import ToolDefinition
 
 from sojourn.contracts.plan import PlanInput
+from sojourn.errors import DefinitionError
 from sojourn.models.error_excerpt import error_excerpt, error_message
 from sojourn.models.offered import OWN_TOOLS, Offer, last_offer, offer
 from sojourn.models.projection import limits_of
 from sojourn.serving.kept import Kept
 
 __all__ = ["MAX_REFUSED", "RefusedTools", "ToolOffers"]
+
+MIN_TOOLS = 8
+"""Fewest tools that `max_tools` may be."""
 
 MAX_REFUSED = 10
 """Most tools that are withheld from one request because a provider refuses them."""
@@ -29,6 +33,14 @@ _log = structlog.get_logger("sojourn.models")
 _INDEX = re.compile(r"\btools[.\[](\d+)")
 """The place of a tool in the request, as in Anthropic's `tools.3.custom.input_schema` and OpenAI's `tools[3].function.name`."""
 
+_MOST = re.compile(
+    r"\btools?\b(?![.\[]\d).{0,60}?(?:maximum|at most|limit|up to|no more than)\D{0,40}(\d{1,4})\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How many tools a provider takes, as in OpenAI's `Invalid 'tools': array too long. Expected an array with maximum length 128`."""
+
+_MAX_READ = 20_000
+
 _STATUSES = (400, 422)
 
 
@@ -38,9 +50,17 @@ class ToolOffers:
     Args:
         sources: The models that may be asked, by name or as objects.
         max_tools: Most tools of a request; None for the limit of the providers.
+
+    Raises:
+        DefinitionError: `max_tools` is not a number of at least 8.
     """
 
     def __init__(self, sources: Sequence[str | Model], max_tools: int | None) -> None:
+        if max_tools is not None and (not isinstance(max_tools, int) or max_tools < MIN_TOOLS):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+            raise DefinitionError(
+                f"ModelPlanner(max_tools=...) is a number of at least {MIN_TOOLS}, since up to 4 tools are "
+                f"Sojourn's own; {max_tools!r} is not"
+            )
         limits = limits_of(provider for source in sources for provider in _providers(source))
         self._limits = limits if max_tools is None else replace(limits, tools=max_tools)
         self._offers: Kept[Offer] = Kept(_MAX_RUNS, _MAX_RUNS)
@@ -54,6 +74,21 @@ class ToolOffers:
         made = offer(turn, self._limits, asks=asks, refused=self._refused)
         self._offers.keep(run_id, made, 1)
         return made
+
+    def lower(self, error: BaseException | None) -> bool:
+        """Offer fewer tools after a refusal that says how many its provider takes; whether there are fewer now.
+
+        Args:
+            error: The error of the request, as pydantic-ai raised it.
+        """
+        texts = [error_message(each)[:_MAX_READ] for each in _rejections(error)]
+        said = [int(found[1]) for text in texts if (found := _MOST.search(text))]
+        most = min((number for number in said if number >= MIN_TOOLS), default=self._limits.tools)
+        if most >= self._limits.tools:
+            return False
+        _log.warning("tools_limited", tools=most)
+        self._limits = replace(self._limits, tools=most)
+        return True
 
     def refuse(self, tools: Iterable[ToolDefinition]) -> None:
         """Offer these tools no more, until their schema is another one."""
@@ -118,7 +153,7 @@ def _rejections(error: BaseException | None) -> list[raised.ModelHTTPError]:
 
 def _named(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> set[str]:
     """Return the names of the tools that a refusal names, by name or by place."""
-    text = error_message(error)[:20_000]
+    text = error_message(error)[:_MAX_READ]
     words = set(re.findall(r"[\w-]+", text))
     by_name = {tool.name for tool in defined if tool.name in words}
     places = {int(place) for place in _INDEX.findall(text)} if not by_name else set[int]()

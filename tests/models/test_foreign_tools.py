@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from temporalio.exceptions import ApplicationError
 
 from sojourn import (
+    DefinitionError,
     Message,
     ModelPlanner,
     PlanInput,
@@ -318,6 +319,30 @@ async def test_refusals_are_bounded(standin: Standin) -> None:
     assert "Invalid schema for function 'far__server__tool_" in caught.value.message
     assert "127.0.0.1 refused the request" in caught.value.message
     assert "leave the tool" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid 'tools': array too long. Expected an array with maximum length 20, but got an array with length 41 instead.",
+        "'tools' : maximum number of items is 20",
+        "tools: List should have at most 20 items after validation, not 41",
+    ],
+)
+async def test_a_provider_that_takes_fewer_tools_gets_fewer(standin: Standin, message: str) -> None:
+    """If a provider says how many tools it takes, the request is made again with as many, and so are later ones."""
+    standin.script = [refusal(message), says("Done."), says("Done.")]
+    model = planner(standin, "openai-chat")
+    assert (await model.plan_start(turn(many(40)))).final_response.text == "Done."
+    await model.plan_start(turn(many(40)))
+    assert [len(request.tools) for request in standin.requests] == [41, 19, 19]  # with `final_result` 20
+
+
+@pytest.mark.parametrize("max_tools", [0, 7, "20", -1])
+def test_a_number_of_tools_is_checked_at_the_definition(max_tools: Any) -> None:
+    """`max_tools` leaves room for Sojourn's own tools."""
+    with pytest.raises(DefinitionError, match="at least 8"):
+        ModelPlanner("openai:gpt-5", max_tools=max_tools)
 
 
 async def test_a_refusal_that_names_no_tool_is_not_asked_again(standin: Standin, protocol: Protocol) -> None:

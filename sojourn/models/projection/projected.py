@@ -1,5 +1,6 @@
 """Projection: a tool's schema for models, made once."""
 
+import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,8 @@ class Projection:
     """What the schema cannot say, as sentences; empty where it says all."""
     keys: Keys
     """The fields that models know by another name."""
+    size: int
+    """Characters of the schema as JSON."""
 
 
 _cached: OrderedDict[int, tuple[Schema, Projection]] = OrderedDict()
@@ -60,7 +63,7 @@ def _projected(schema: Schema) -> Projection:
         made["required"] = [keys.sent(name) for name in made["required"]]
     if definitions := subschemas.definitions():
         made["$defs"] = definitions
-    return Projection(made, keys.in_text(rules), keys)
+    return Projection(made, keys.in_text(rules), keys, len(json.dumps(made, default=str)))
 
 
 def _described(child: Schema, name: str) -> Schema:
