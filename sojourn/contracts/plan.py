@@ -85,6 +85,8 @@ class Usage(Record):
     """Tokens written."""
     cached_tokens: int = 0
     """Of the tokens read, those from the provider's cache."""
+    cache_write_tokens: int = 0
+    """Of the tokens read, those written to the provider's cache, which cost more than others."""
     cost: float | None = None
     """In US dollars, when known."""
     model: str | None = None

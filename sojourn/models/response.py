@@ -82,6 +82,7 @@ def usage_of(response: ModelResponse) -> Usage:
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,
         cached_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
         cost=_cost(response),
         model=response.model_name,
     )

@@ -111,6 +111,8 @@ class ActivityTelemetry(ActivityInboundInterceptor):
 
     def _count_tokens(self, agent: str, usage: Usage) -> None:
         found: Attributes = {AGENT: agent, OPERATION: "plan"}
+        if usage.cache_write_tokens:
+            found["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
         if usage.model:
             found["gen_ai.response.model"] = names.short(usage.model)
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
@@ -138,6 +140,8 @@ def _attributes_of(outcome: PlanOutcome, kind: str) -> Attributes:
         found["gen_ai.usage.output_tokens"] = usage.output_tokens
         if usage.cached_tokens:
             found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+        if usage.cache_write_tokens:
+            found["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
         if usage.model:
             found["gen_ai.response.model"] = names.short(usage.model)
         if usage.cost is not None:

@@ -23,7 +23,7 @@ from sojourn import (
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
-from tests.models.standin import Body, Protocol, Standin, ToolCall, calls, says
+from tests.models.standin import Body, Protocol, Reply, Standin, Text, ToolCall, Usage, calls, says
 
 ANY = TypeSpec(name="any", json_schema={})
 
@@ -270,6 +270,15 @@ async def test_anthropic_is_asked_to_cache(standin: Standin) -> None:
     assert [each["system"][-1].get("cache_control", {}).get("ttl") for each in bodies[:2]] == ["5m", "1h"]
     assert json.dumps(bodies[0]["messages"]).count("cache_control") == 1
     assert "cache_control" not in json.dumps(bodies[1]["messages"]) + json.dumps(bodies[2])
+
+
+async def test_cache_writes_are_counted_and_cost(standin: Standin) -> None:
+    """What was written to a cache is part of the usage and of its cost, at the provider's higher price."""
+    spent = [Usage(input=1_000, output=1), Usage(input=1_000, output=1, written=900)]
+    standin.script = [Reply(parts=[Text(text="Done.")], usage=each) for each in spent]
+    plain, written = [(await planner(standin, "anthropic").plan_start(turn([]))).usage for _ in spent]
+    assert (written.input_tokens, written.cache_write_tokens, written.cached_tokens) == (1_000, 900, 0)
+    assert (plain.cache_write_tokens, plain.cost < written.cost) == (0, True)
 
 
 # The net.

@@ -315,7 +315,7 @@ async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
     """A run that exceeds the tokens of the deployment's policy ends with the answer of its last turn."""
 
     def spend(request: Request) -> Answer:
-        if any(tool.description == "Not available any more." for tool in request.tools):
+        if request.tool_choice == {"type": "none"}:  # the last turn
             return says("That is all I found.")
         return calls(call("ops.sites.get_site", site_id="s-7"), usage={"input": 700_000})
 

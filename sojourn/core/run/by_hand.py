@@ -22,7 +22,7 @@ __all__ = ["no_plan", "no_result", "plan_fault", "right_result", "right_usage"]
 
 R = TypeVar("R", bound=Record)
 
-_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "cost")
+_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
 _TELEMETRY = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
 
 

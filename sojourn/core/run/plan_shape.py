@@ -68,7 +68,7 @@ def _usage_fault(plan: PlanResult) -> str | None:
         return None
     return wrong_figure(
         (f"usage.{name}", getattr(used, name))
-        for name in ("input_tokens", "output_tokens", "cached_tokens", "cost")
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
     )
 
 

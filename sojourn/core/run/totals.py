@@ -105,6 +105,7 @@ def add_usage(total: Usage, more: Usage | None) -> Usage:
         input_tokens=total.input_tokens + more.input_tokens,
         output_tokens=total.output_tokens + more.output_tokens,
         cached_tokens=total.cached_tokens + more.cached_tokens,
+        cache_write_tokens=total.cache_write_tokens + more.cache_write_tokens,
         cost=_sum(total.cost, more.cost),
         model=total.model or more.model,
     )

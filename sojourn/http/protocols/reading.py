@@ -215,6 +215,7 @@ class Reading:
             input_tokens=mine.input_tokens + used.input_tokens,
             output_tokens=mine.output_tokens + used.output_tokens,
             cached_tokens=mine.cached_tokens + used.cached_tokens,
+            cache_write_tokens=mine.cache_write_tokens + used.cache_write_tokens,
             cost=(mine.cost or 0) + (used.cost or 0) if known else None,
             model=used.model or mine.model,
         )

@@ -162,7 +162,7 @@ def test_a_message_has_the_same_calls_as_the_plan() -> None:
 def test_an_invalid_usage_is_a_fault(subtests: pytest.Subtests) -> None:
     """Tokens and cost of a plan's usage are finite numbers from 0 up, or absent."""
     figures = [-1, float("nan"), float("inf"), 2**60, "5", True]
-    names = ["input_tokens", "output_tokens", "cached_tokens", "cost"]
+    names = ["input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost"]
     for name in names:
         for figure in figures:
             with subtests.test(str((figure, name))):

@@ -190,9 +190,9 @@ def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
 def usage_of(usage: Usage) -> dict[str, Any]:
     """Return the usage; tokens read from the cache are not among the input tokens."""
     return {
-        "input_tokens": usage.input - usage.cached,
+        "input_tokens": usage.input - usage.cached - usage.written,
         "output_tokens": usage.output,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": usage.written,
         "cache_read_input_tokens": usage.cached,
         "service_tier": "standard",
     }

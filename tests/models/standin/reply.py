@@ -76,6 +76,8 @@ class Usage(Item):
     input: NonNegativeInt = 10
     """Input tokens, including those read from the cache, for every protocol."""
     output: NonNegativeInt = 5
+    written: NonNegativeInt = 0
+    """Input tokens written to the cache, which only Anthropic's format has; among the input tokens."""
     cached: NonNegativeInt = 0
     """The tokens of `input` that were read from the cache."""
 

@@ -114,7 +114,10 @@ def _usage(reading: Reading) -> dict[str, Any]:
     used = reading.usage
     return {
         "input_tokens": used.input_tokens,
-        "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": used.cached_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+        },
         "output_tokens": used.output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": used.input_tokens + used.output_tokens,
