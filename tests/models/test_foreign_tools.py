@@ -24,6 +24,7 @@ from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from tests.models.standin import Body, Protocol, Reply, Standin, Text, ToolCall, Usage, calls, says
+from tests.models.standin.wire import WIRES
 
 ANY = TypeSpec(name="any", json_schema={})
 
@@ -86,6 +87,7 @@ def planner(standin: Standin, protocol: Protocol, **options: Any) -> ModelPlanne
     return ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}, **options)
 
 
+@pytest.mark.parametrize("protocol", WIRES)
 async def test_no_schema_is_refused(standin: Standin, protocol: Protocol) -> None:
     """Unions, conditions, references, odd keys, arrays without items and old drafts are offered in a form that providers take."""
     standin.script = [says("Done.")]
@@ -99,6 +101,7 @@ async def test_no_schema_is_refused(standin: Standin, protocol: Protocol) -> Non
     assert offered == [*sorted(offered[:-1]), "ask_user"]
 
 
+@pytest.mark.parametrize("protocol", WIRES)
 async def test_the_model_s_keys_are_the_tool_s_in_the_run(standin: Standin, protocol: Protocol) -> None:
     """A call has the tool's own keys; the transcript and hints that the model reads have the names that it knows."""
     spec = tool("keys", ODD["keys"])
@@ -164,6 +167,7 @@ MAIL = tool(
 )
 
 
+@pytest.mark.parametrize("protocol", WIRES)
 async def test_more_tools_than_a_provider_takes_are_found_by_search(
     standin: Standin, protocol: Protocol
 ) -> None:
@@ -201,7 +205,7 @@ async def test_more_tools_than_a_provider_takes_are_found_by_search(
         "name": "far__server__write_mail",
         "arguments": {"to": "ann"},
     }
-    assert first.body["tools"] == last.body["tools"]
+    assert first.tools == last.tools
     assert standin.refusals == []
 
 

@@ -63,7 +63,9 @@ async def test_an_idle_conversation_in_memory_keeps_its_transcript(serving, unti
     session = client.session("test.counter", f"desk-{uuid.uuid4().hex[:8]}")
     assert [await say(session) for _ in range(2)] == ["1", "2"]
     await others_are_let_go(until)
-    assert keepers(session.run.id) == 2  # the transcript, and what the model reads
+    assert (
+        keepers(session.run.id) == 3
+    )  # the transcript, what the model reads, and the tools that it is offered
     assert await say(session) == "3"
 
 
@@ -82,7 +84,7 @@ async def test_an_evicted_conversation_costs_nothing(serving, until):
     await until(is_let_go)
     assert worker._present.run_ids == set()
     assert await say(session) == "3"
-    assert keepers(session.run.id) == 2
+    assert keepers(session.run.id) == 3
 
 
 async def test_a_conversation_that_ends_leaves_nothing(serving, until):

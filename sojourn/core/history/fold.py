@@ -180,7 +180,9 @@ class Fold:
     def totals(self) -> ToolTelemetry:
         """The tokens and the cost so far, of the run's plans and of calls and child runs whose step has ended."""
         counts = add_totals(self._fold.state.earlier, self._fold.state.totals)
-        used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0)
+        used = ToolTelemetry(
+            **counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
+        )
         return add_telemetry(counts.telemetry, used)
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:

@@ -47,7 +47,9 @@ def finished(
         typed: Whether the call expects a typed answer.
         may_act: Whether the call may have an effect, as its dispatch says.
     """
-    used = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0)
+    used = ToolTelemetry(
+        **output.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
+    )
     spent = Spent(
         children_count=output.children_count,
         telemetry=add_telemetry(output.telemetry, used),

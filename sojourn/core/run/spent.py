@@ -39,7 +39,9 @@ def spent_by(
     also_asked_by: Sequence[Principal] = (),
 ) -> Spent | None:
     """The spending that a run reports to its parent, and whether it may have had effects; None when it is all zero."""
-    used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0)
+    used = ToolTelemetry(
+        **counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
+    )
     spent = Spent(
         children_count=counts.children_count,
         telemetry=add_telemetry(counts.telemetry, used),

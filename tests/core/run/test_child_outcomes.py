@@ -35,7 +35,9 @@ def test_a_child_runs_output_becomes_the_calls_result() -> None:
         final=Message.assistant("42"),
         children_count=7,
         telemetry=ToolTelemetry(duration_ms=9, attempts=7, input_tokens=1),
-        usage=Usage(input_tokens=100, output_tokens=20, cached_tokens=50, cache_write_tokens=7, cost=0.5, model="m-1"),
+        usage=Usage(
+            input_tokens=100, output_tokens=20, cached_tokens=50, cache_write_tokens=7, cost=0.5, model="m-1"
+        ),
     )
     assert child_outcomes.finished(CALL, output, LINK, typed=False) == ToolResult(
         name="a.b.c",

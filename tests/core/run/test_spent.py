@@ -21,7 +21,9 @@ ARTIFACTS = [
 COUNTS = RunTotals(
     children_count=3,
     telemetry=ToolTelemetry(duration_ms=7, attempts=4, input_tokens=1, cost=0.5),
-    usage=Usage(input_tokens=10, output_tokens=5, cached_tokens=9, cache_write_tokens=2, cost=0.25, model="m"),
+    usage=Usage(
+        input_tokens=10, output_tokens=5, cached_tokens=9, cache_write_tokens=2, cost=0.25, model="m"
+    ),
 )
 
 

@@ -72,7 +72,9 @@ def test_usage_is_summed_over_plans() -> None:
     first = Usage(input_tokens=10, output_tokens=2, cached_tokens=4, cache_write_tokens=3, model="m-1")
     second = Usage(input_tokens=1, cost=0.5, model="m-2")
     total = add_usage(add_usage(add_usage(Usage(), first), None), second)
-    assert total == Usage(input_tokens=11, output_tokens=2, cached_tokens=4, cache_write_tokens=3, cost=0.5, model="m-1")
+    assert total == Usage(
+        input_tokens=11, output_tokens=2, cached_tokens=4, cache_write_tokens=3, cost=0.5, model="m-1"
+    )
 
 
 def test_caps_are_never_negative() -> None:

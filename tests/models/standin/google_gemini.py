@@ -34,7 +34,12 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
     for content in body["contents"]:
         messages += read_content(content)
     tools = [
-        ToolOffer(one["name"], one.get("description", ""), one.get("parametersJsonSchema", {}))
+        ToolOffer(
+            one["name"],
+            one.get("description", ""),
+            one.get("parameters_json_schema")
+            or one.get("parametersJsonSchema", {}),  # as pydantic-ai spells it
+        )
         for tool in body.get("tools", [])
         for one in tool.get("functionDeclarations", [])
     ]

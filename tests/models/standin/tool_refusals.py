@@ -14,13 +14,14 @@ from tests.models.standin.request import Request, ToolOffer
 
 ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+GOOGLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}\Z")
 MAX_TOOLS, MAX_DESCRIPTION = 128, 1_024
 COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "not")
 
 
 def tool_refusal_of(request: Request) -> str | None:
     """Return the message with which a provider refuses the tools of a request; None if it does not."""
-    faults = anthropic if request.protocol == "anthropic" else openai
+    faults = {"anthropic": anthropic, "google": google}.get(request.protocol, openai)
     return next(faults(request.tools), None)
 
 
@@ -45,6 +46,17 @@ def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
                 f"{where}.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 "
                 "(https://json-schema.org/draft/2020-12)."
             )
+
+
+def google(tools: list[ToolOffer]) -> Iterator[str]:
+    """Yield what Google refuses."""
+    for at, tool in enumerate(tools):
+        where = f"GenerateContentRequest.tools[0].function_declarations[{at}]"
+        if not GOOGLE_NAME.match(tool.name):
+            yield f"{where}.name: [FIELD_INVALID] Invalid function name. Must start with a letter or an underscore."
+        if tool.schema.get("type") != "object":
+            yield f"{where}.parameters: only allowed for OBJECT type"
+        yield from (f"{where}.parameters: {fault}" for fault in arrays(tool.schema, ()))
 
 
 def openai(tools: list[ToolOffer]) -> Iterator[str]:

@@ -71,6 +71,8 @@ def error(kind: ErrorKind, request: Request) -> tuple[int, bytes]:
 
 def refusal(message: str, request: Request) -> dict[str, Any]:
     """Return the body of a refusal, which has HTTP 400."""
+    if request.protocol == "google":
+        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     error = {"type": "invalid_request_error", "message": message}
     if request.protocol == "anthropic":
         return {"type": "error", "error": error, "request_id": "req_standin"}
