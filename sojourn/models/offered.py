@@ -5,7 +5,7 @@ sorted by name, and nothing is withdrawn from them within a run: neither when a 
 """
 
 import json
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -43,6 +43,11 @@ OWN_TOOLS = frozenset({ASK_USER, FINAL_RESULT, SEARCH_TOOLS, CALL_TOOL})
 
 MAX_EXAMPLE = 500
 """Longest example of an author that a description repeats, in characters."""
+
+_MAX_DEFINED = 4_000
+
+_defined: OrderedDict[tuple[int, int], tuple[ToolSpec, ToolDefinition]] = OrderedDict()
+"""Definitions by the identity of the spec, which is kept so that the identity stays its own."""
 
 _ASK = ToolDefinition(
     name=ASK_USER,
@@ -139,10 +144,19 @@ def answer_tool(projection: Projection) -> ToolDefinition:
 
 
 def definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
-    """Return a tool's definition.
+    """Return a tool's definition, the same for the same tool.
 
     A foreign schema is not sent as `strict`, which promises a provider more than it may keep.
     """
+    key = id(spec), limits.description
+    if key not in _defined:
+        _defined[key] = spec, _definition(spec, limits)
+        if len(_defined) > _MAX_DEFINED:
+            _defined.popitem(last=False)
+    return _defined[key][1]
+
+
+def _definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
     projection = project(spec.payload.json_schema)
     return ToolDefinition(
         name=wire_name(spec.id),
