@@ -14,6 +14,7 @@ from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.gate import Oversized
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
+from sojourn.core.values.text import counted
 from sojourn.core.values.wire import encode
 from sojourn.logs.exceptions import described
 from sojourn.storage import StorageDriver, codec_for, store
@@ -38,8 +39,11 @@ async def offloaded(
 ) -> ToolResult:
     """The result with its large parts in storage; without storage the result that says how to narrow the call.
 
-    A stored result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` returns it whole.
+    A stored result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` returns it whole. The pictures and files of an MCP
+    server are no choice of the app's author: those that have no room are left out, and the rest of the result is of use.
     """
+    if storage is None and spec.kind == "mcp" and over.result.artifacts:
+        return _without_large(over.result)
     if storage is None or over.size > MAX_STORED_BYTES:
         limit = MAX_RESULT_BYTES if storage is None else MAX_STORED_BYTES
         return refusal(call, hints.oversized_result(spec, over.size, limit))
@@ -56,6 +60,21 @@ async def offloaded(
         error_value, hint = hints.oversized_result(spec, over.size)
         why = f"{error_value.message}, and external storage did not take it: {ToolError.from_error(error).message}"
         return refusal(call, (error_value.model_copy(update={"message": why}), hint))
+
+
+def _without_large(result: ToolResult) -> ToolResult:
+    """The result without the artifacts for which a history has no room, and with a remark on each."""
+    kept: list[Artifact] = []
+    remarks: list[str] = []
+    room = MAX_ARTIFACT_BYTES
+    for artifact in sorted(result.artifacts, key=lambda item: item.size):
+        if artifact.size <= room:
+            room -= artifact.size
+            kept.append(artifact)
+        else:
+            why = f"without external storage a result keeps {MAX_ARTIFACT_BYTES:,} bytes of such data"
+            remarks.append(f"[{artifact.kind}, {counted(artifact.size, 'byte')}, is left out: {why}]")
+    return result.model_copy(update={"artifacts": kept, "remarks": [*result.remarks, *remarks]})
 
 
 async def _stored(

@@ -14,13 +14,14 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any
 
 import anyio
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
 from sojourn.mcp.errors import OVERSIZED
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
@@ -43,6 +44,12 @@ _MAX_LINES = 200
 """Lines of standard error that are logged per `_WINDOW` seconds."""
 
 _WINDOW = 60.0
+_BEGINNING = re.compile(rb'\{\s*"(?:jsonrpc|id|method|result|error)"')
+"""How a message begins, in a line with something before it."""
+
+_MAX_STARTS = 5
+"""Places in a line at which a message is looked for."""
+
 _ID_FIRST = re.compile(rb'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})')
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
@@ -136,10 +143,15 @@ def _message(line: bytes | Overlong) -> SessionMessage | None:
             return None
         error = ErrorData(code=OVERSIZED, message="the answer is too large", data=line.size)
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
-    try:
+    with contextlib.suppress(ValueError):
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        return None
+    # A banner without a line break, or half a message of a server that gave up, may stand before an answer. A request
+    # in such a line is more likely one of ours, which the server writes to its log.
+    for found in islice(_BEGINNING.finditer(line, 1), _MAX_STARTS):
+        with contextlib.suppress(ValueError):
+            message = jsonrpc_message_adapter.validate_json(line[found.start() :], by_name=False)
+            return SessionMessage(message) if isinstance(message, (JSONRPCResponse, JSONRPCError)) else None
+    return None
 
 
 async def _write(process: Process, outgoing: _Outgoing, incoming: _Incoming) -> None:

@@ -36,6 +36,18 @@ async def test_a_result_that_cannot_be_stored_is_refused_with_the_limit(
     assert not list(tmp_path.iterdir())
 
 
+async def test_without_storage_a_large_picture_of_an_mcp_server_is_left_out_with_a_remark():
+    """The author of the app cannot make a server's pictures smaller, so that the rest of the result reaches the planner."""
+    sizes = {"image": MAX_ARTIFACT_BYTES - 10, "image_2": MAX_ARTIFACT_BYTES + 1, "text": 9}
+    artifacts = [Artifact(kind=kind, data="x", size=size) for kind, size in sizes.items()]
+    over = Oversized(ToolResult(result=1, remarks=["said"], artifacts=artifacts), MAX_RESULT_BYTES + 1)
+    spec = Toolset("test.tools").tool(name="read")(lambda: "").spec.model_copy(update={"kind": "mcp"})
+    result = await offloaded(over, None, spec, CALL, INFO)
+    assert [each.kind for each in result.artifacts] == ["text", "image"]
+    assert result.remarks[0] == "said"
+    assert "[image_2, 800,001 bytes, is left out" in result.remarks[1]
+
+
 async def test_as_many_artifacts_as_fit_stay_in_the_history(tmp_path):
     """Small artifacts come first: one large one is stored, and all small ones are read with the run."""
     sizes = {"large": MAX_ARTIFACT_BYTES - 10, "one": 100, "two": 200}

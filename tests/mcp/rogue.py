@@ -80,6 +80,9 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
             for _ in range(150):
                 value = [value]
             answer(request, {"content": [], "structuredContent": {"deep": value}})
+        case "half-line":
+            print('Ready. {"jsonrpc": "2.0", "id": 99, "resu', end="", flush=True)
+            answer(request, {"content": [{"type": "text", "text": "after"}]})
         case "long-line":
             print("x" * 20_000_000, flush=True)
             answer(request, {"content": [{"type": "text", "text": "after"}]})

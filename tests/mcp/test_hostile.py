@@ -59,6 +59,11 @@ async def test_an_overlong_line_is_skipped(opened, rogue, run):
     assert (await run(await opened(rogue("long-line")), "good")).result == "after"
 
 
+async def test_a_message_after_half_a_line_is_read(opened, rogue, run):
+    """A banner without a line break, and half a message, lose no message that follows in their line."""
+    assert (await run(await opened(rogue("half-line")), "good")).result == "after"
+
+
 async def test_deep_answers_are_handed_on_or_refused(opened, rogue, run):
     """A deeply nested answer that can be parsed goes to the boundary, which limits the depth for all tools."""
     result = await run(await opened(rogue("deep")), "good")

@@ -464,7 +464,9 @@ def _settle(call: Call, result: ToolResult) -> None:
         return
     call.state = "done"
     call.result, is_whole = json_text(result.result) if result.result is not None else ("", True)
-    call.is_cut = call.is_cut or not is_whole
+    said, is_all = lines_of("\n".join(result.remarks), MOST_TEXT)
+    call.result = "\n".join(filter(None, (call.result, said)))
+    call.is_cut = call.is_cut or not (is_whole and is_all)
 
 
 def _line(payload: Mapping[str, Any]) -> str:
