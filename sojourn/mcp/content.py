@@ -7,6 +7,7 @@ result describes them; their data become artifacts.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.core.values.json_value import is_array, is_object
@@ -29,8 +30,11 @@ _MAX_STRUCTURE = 1_000
 """Characters of an error's structure that its message repeats."""
 
 _CODES = ("code", "error_code", "errorCode")
-_WRAPPED = frozenset({"result"})
-"""The only key of a structure in which servers put a result that is no object."""
+_MIRRORED = 5
+"""Levels of a structure at which a text is looked for, as in `{"content": [{"type": "text", "text": ...}]}`."""
+
+_MAX_COMPARED = 1_000
+"""Values of one level that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +143,30 @@ def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Whether texts are the JSON of a structure, or of the result in it: one text, or one for each of its items."""
-    wrapped = [structured["result"]] if is_object(structured) and structured.keys() == _WRAPPED else []
-    values = [structured, *wrapped]
+    """Whether texts are in a structure already: as a value in it, as its JSON or that of its only value, or item by item."""
+    only = list(structured.values()) if is_object(structured) and len(structured) == 1 else []
+    values = [structured, *only]
     if len(texts) == 1:
-        return any(texts[0] == value for value in values) or any(_read(texts[0]) == value for value in values)
+        return texts[0] in _strings(structured) or any(_read(texts[0]) == value for value in values)
     items = [value for value in values if is_array(value)]
     return bool(texts) and (
         any(list(texts) == value for value in items) or any([*map(_read, texts)] == value for value in items)
     )
+
+
+def _strings(structured: Any) -> set[str]:
+    """Return the texts in a structure, down to the parts of a list of content that it mirrors."""
+    found: set[str] = set()
+    level = [structured]
+    for _ in range(_MIRRORED):
+        found.update(each for each in level if isinstance(each, str))
+        inner = [
+            [*each.values()] if is_object(each) else each
+            for each in level
+            if is_object(each) or is_array(each)
+        ]
+        level = list(islice(chain.from_iterable(inner), _MAX_COMPARED))
+    return found
 
 
 def _cut(text: str, blobs: Blobs) -> str:
