@@ -53,7 +53,7 @@ class Dispatcher:
     external: AwaitExternalTools | None = None
     """Set where the planner has a program outside the run execute the calls."""
     messages: Sequence[Message] = ()
-    """The transcript before the plan, in which a call's values are looked up; empty for a step that was judged before."""
+    """The transcript before the plan, in which a model's values are looked up; empty for code, and for a step that was judged before."""
     key_run_id: str = ""
     """In a fork: the run by whose id the keys of calls are made."""
     also_asked_by: Sequence[Principal] = ()

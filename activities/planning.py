@@ -435,13 +435,14 @@ class Planning:
         return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 
     def _dispatcher(self, decision: PolicyDecision | None, external: AwaitExternalTools | None) -> Dispatcher:
+        reads = getattr(self.agent.planner, "reads_descriptions", False)  # code copies no example
         return Dispatcher(
             self.app,
             self._run(decision),
             self.limits,
             decision,
             external,
-            messages=() if self.task.forked else self.messages,
+            messages=self.messages if reads and not self.task.forked else (),
             key_run_id=self.task.key_run_id,
             also_asked_by=self.task.also_asked_by,
         )

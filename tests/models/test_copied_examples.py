@@ -178,3 +178,38 @@ async def test_the_repairing_planner_asks_for_what_nobody_gave(serve, status_whe
     await run.answer(question.id, "SO-20981")
     assert (await run.result()).text == "refunded 12.5 of SO-20981"
     assert desk.done == [("SO-20981", 12.5, "damaged")]
+
+
+class Scripted:
+    """A planner in code that makes a bad call of `refund`, and then the calls that it is given."""
+
+    def __init__(self, desk: Desk, *payloads: dict[str, Any], reads_descriptions: bool = False) -> None:
+        self.reads_descriptions = reads_descriptions
+        self.plans = [PlanResult.calls(ToolRequest(name=desk.refund.id, payload=each)) for each in payloads]
+
+    async def plan_start(self, turn: Any) -> PlanResult:
+        """Return the next plan."""
+        del turn
+        return self.plans.pop(0) if self.plans else PlanResult.final("done")
+
+    plan_resume = plan_start
+
+
+async def test_the_values_of_code_are_no_copies(serve, desk: Desk):
+    """A planner in code may have a value from anywhere; one that asks a model has the net if it says so."""
+    codes = {each: Scripted(desk, BAD, EXAMPLE, reads_descriptions=each) for each in (False, True)}
+    for reads, planner in codes.items():
+        client = await serve(desk.app(planner))
+        await client.execute("desk.clerk", "Refund everything of order 12")
+        assert bool(desk.done) is not reads
+        desk.done.clear()
+
+
+async def test_a_default_of_the_repairing_planner_is_no_copy(serve, desk: Desk):
+    """Its defaults are values that somebody chose, even where the author's example has the same."""
+    lacking = {"amount": 12.5, "reason": "damaged"}
+    inner = Scripted(desk, lacking, reads_descriptions=True)
+    planner = RepairingPlanner(inner, defaults={desk.refund.id: {"order_id": "SO-10023"}})
+    client = await serve(desk.app(planner))
+    assert (await client.execute("desk.clerk", "Refund 12.5, it was damaged")).text == "done"
+    assert desk.done == [("SO-10023", 12.5, "damaged")]

@@ -83,7 +83,7 @@ def is_required(validator: Validator, tokens: Tokens) -> bool:
 def template_of(
     validator: Validator, example: Example, sent: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The example with a placeholder for each invented value, which the tool refuses; None where there is none.
+    """The example with a placeholder for each invented value, which the tool refuses; None for no such value, or too many.
 
     A field is left out where its placeholder would be accepted, and where it is optional.
 
@@ -92,7 +92,7 @@ def template_of(
         example: The example.
         sent: The payload as sent, which may have a part of a value: a moment without its zone.
     """
-    if not example.invented:
+    if not 0 < len(example.invented) <= MAX_INVENTED:
         return None
     made = deepcopy(example.payload)
     for tokens in sorted(example.invented):

@@ -19,6 +19,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.hints import EXAMPLE_VALUE
 from sojourn.core.payload.invented import MAX_INVENTED, Tokens, placeholder
 from sojourn.core.payload.unknown_outcome import changes_nothing
+from sojourn.core.repair.last_step import is_repair, stem
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import ABSENT, expand, locate, to_pointer, to_tokens, value_at
@@ -54,7 +55,7 @@ def copied_values(
         messages: The whole transcript before the call.
         memory: The run's memory, which a planner reads too.
     """
-    if changes_nothing(spec):
+    if changes_nothing(spec) or _is_repair(call, messages):
         return []
     refusals = _refusals(spec.id, messages)
     copies = {
@@ -67,6 +68,14 @@ def copied_values(
     if values:
         values -= _found([copies[each] for each in values], _texts(messages, memory))
     return sorted(to_pointer(each) for each in copies if copies[each].is_placeholder or each in values)
+
+
+def _is_repair(call: ToolRequest, messages: Sequence[Message]) -> bool:
+    """Whether `RepairingPlanner` has made the call: its values are a person's, the planner's defaults or what was sent."""
+    if not is_repair(call.tool_call_id):
+        return False
+    repaired = stem(call.tool_call_id)
+    return any(stem(each.tool_call_id) == repaired for message in messages for each in message.tool_calls)
 
 
 def _refusals(tool: str, messages: Sequence[Message]) -> list[RetryHint]:

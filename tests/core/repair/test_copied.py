@@ -144,6 +144,14 @@ def test_a_tool_that_changes_nothing_may_be_called_with_a_copy() -> None:
     assert found(REFUSED, EXAMPLE, spec=refund_of(read_only=True)) == []
 
 
+def test_a_repair_by_code_copies_nothing() -> None:
+    """A call in place of a refused one has a person's value or a default of the planner; the name alone proves nothing."""
+    call = ToolRequest(name=SPEC.id, payload=EXAMPLE, tool_call_id="c-repair1")
+    assert copied_values(call, SPEC, REFUSED) == []
+    other = call.model_copy(update={"tool_call_id": "d-repair1"})
+    assert copied_values(other, SPEC, REFUSED) == ["/order_id"]
+
+
 def test_the_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value counts as found if the transcript is too long to be searched, and only the newest refusals are read."""
     monkeypatch.setattr(copied, "MAX_SEARCHED", 1_000)
