@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.repair_reader import reader
+from bench.repair_reader import copier, reader
 from bench.repair_tasks import KINDS, Task, tasks
 from bench.repair_tools import RECEIVED, as_received, toolsets
 from sojourn import (
@@ -238,11 +238,17 @@ def show(model: str, summary: dict[str, Any]) -> None:
         Console().print(table)
 
 
+def _model(name: str, chosen: Sequence[Task]) -> Model:
+    if name == "copier":
+        return copier()
+    return reader(chosen) if name == "standin" else infer_model(name)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.repair")
     parser.add_argument(
-        "--model", default="standin", help="such as openai:gpt-5-mini; by default the stand-in"
+        "--model", default="standin", help="such as openai:gpt-5-mini, or copier; by default the stand-in"
     )
     parser.add_argument("--tasks", type=int, default=60, help="the number of tasks")
     parser.add_argument("--concurrency", type=int, default=4, help="most runs at once")
@@ -250,7 +256,7 @@ def main() -> None:
     options = parser.parse_args()
     chosen = tasks(options.tasks)
     try:
-        model = reader(chosen) if options.model == "standin" else infer_model(options.model)
+        model = _model(options.model, chosen)
     except UserError as error:  # no key, or no such model
         parser.error(str(error))
     attempts = asyncio.run(measure(model, chosen, options.concurrency))

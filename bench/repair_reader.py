@@ -6,6 +6,8 @@ tool, and arguments that are no JSON if the text mentions JSON's grammar. Everyt
 that names nothing gets the same call again.
 
 It ignores the lines of the text with an example and with the arguments that it sent.
+
+The copier is the opposite: it knows nothing, and sends the arguments that the text shows word for word, as weak models do.
 """
 
 import json
@@ -28,9 +30,11 @@ from bench.repair_tasks import Task
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.models.names import wire_name
 
-__all__ = ["reader"]
+__all__ = ["copier", "reader"]
 
 _UNREAD = ("arguments that fit: ", "arguments to complete: ", "you sent: ")
+
+_SHOWN = re.compile(r"^arguments (?:that fit|to complete): (.*)$", re.MULTILINE)
 
 _GRAMMAR = re.compile(r"JSON|Expecting|Unterminated|delimiter|Extra data")
 
@@ -50,6 +54,18 @@ def reader(tasks: Sequence[Task]) -> FunctionModel:
         return ModelResponse([_corrected(by_words[str(wanted)], call, "\n".join(texts))])
 
     return FunctionModel(read, model_name="standin")
+
+
+def copier() -> FunctionModel:
+    """A stand-in that copies the arguments of the text, as a pydantic-ai model."""
+
+    async def copy(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        call = next(part for part in reversed(messages[-2].parts) if isinstance(part, ToolCallPart))
+        texts = [str(part.content) for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+        shown = _SHOWN.search("\n".join(texts))
+        return ModelResponse([ToolCallPart(call.tool_name, shown[1]) if shown else TextPart("done")])
+
+    return FunctionModel(copy, model_name="copier")
 
 
 def _corrected(task: Task, call: ToolCallPart, text: str) -> ToolCallPart:

@@ -9,7 +9,7 @@ from pydantic_ai import ModelRequest, ModelResponse
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart, UserPromptPart
 
 from bench import repair
-from bench.repair_reader import reader
+from bench.repair_reader import copier, reader
 from bench.repair_tasks import KINDS, tasks
 from bench.repair_tools import toolsets
 from sojourn import ToolRequest
@@ -105,6 +105,18 @@ async def test_hints_repair_each_kind_in_one_turn_and_plain_errors_one_fault_at_
     assert by_arm["plain"]["three_missing"].turns == 3
     assert by_arm["plain"]["several"].turns > 1
     assert all(each.input_tokens and each.output_tokens for each in done)
+
+
+async def test_a_model_that_copies_its_hints_executes_nothing_wrong(serve):
+    """Of each kind of fault, the copied arguments are the right ones, or the call is refused.
+
+    A value of a wrong type is left out here: in two tasks the value itself is wrong too, and the copy has it in the right type.
+    """
+    chosen = [next(task for task in TASKS if task.kind == kind) for kind in KINDS if kind != "wrong_type"]
+    client = await serve(repair.app_of(copier(), chosen))
+    done = await asyncio.gather(*(repair.attempt(client, task, "hints") for task in chosen))
+    assert {each.ended for each in done} <= {"right", "refused"}
+    assert "misspelt" in {each.kind for each in done if each.repaired}
 
 
 @pytest.mark.usefixtures("processes")

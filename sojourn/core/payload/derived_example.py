@@ -40,7 +40,7 @@ def derive_example(
     for _ in range(_ROUNDS):
         issues = validator.issues(repair.payload)
         if not issues:
-            return Example(repair.payload, frozenset(repair.invented))
+            return Example(repair.payload, frozenset(repair.invented), frozenset(repair.left_out))
         before = deepcopy(repair.payload)
         repair.rename(issues)
         for issue in issues:
@@ -58,6 +58,8 @@ class _Repair:
     ) -> None:
         self.payload = payload
         self.invented: set[Tokens] = set()
+        self.left_out: set[Tokens] = set()
+        """Optional values that were meant and do not fit: without them a call may do more than was asked for."""
         self._validator = validator
         self._author_example = author_example
         self._reads = reads
@@ -100,11 +102,12 @@ class _Repair:
             self._remove(tokens)
             return
         readings = list(self._readings(issue, sent))
-        same = [each for each in readings if keeps_meaning(issue, sent, each, reads=self._reads)]
+        guesses = self._reads and not (is_optional and _is_blank(sent))
+        same = [each for each in readings if keeps_meaning(issue, sent, each, reads=guesses)]
         if same:
             self._put(tokens, same[0], follows=True)
         elif is_optional:
-            self._remove(tokens)
+            self._leave_out(tokens)
         else:
             self._invent(issue, tokens, readings)
 
@@ -130,15 +133,23 @@ class _Repair:
 
     def _forget(self, tokens: Tokens) -> None:
         self.invented = {each for each in self.invented if each[: len(tokens)] != tokens}
+        self.left_out = {each for each in self.left_out if each[: len(tokens)] != tokens}
 
     def _drop_optional(self, tokens: Tokens) -> bool:
         """Remove the innermost optional field around an issue; returns whether there is one."""
         for length in range(len(tokens), 0, -1):
             parent = value_at(self.payload, tokens[: length - 1])
             if is_object(parent) and not is_required(self._validator, tokens[:length]):
-                self._remove(tokens[:length])
+                self._leave_out(tokens[:length])
                 return True
         return False
+
+    def _leave_out(self, tokens: Tokens) -> None:
+        """Remove an optional value that does not fit. A blank one was no choice."""
+        value = value_at(self.payload, tokens)
+        self._remove(tokens)
+        if not (_is_blank(value) or self._reads):
+            self.left_out.add(tokens)
 
     def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
         """The declared fields that are absent at a place."""
@@ -170,6 +181,11 @@ class _Repair:
         yield from (value for value in others if _fits(self._validator, schemas, value))
         if issue.constraint != "invalid_pattern":
             yield from _made(self._validator, tokens)
+
+
+def _is_blank(value: Any) -> bool:
+    """Whether a value says nothing: absent, null, empty or zero."""
+    return value is ABSENT or not (value.strip() if isinstance(value, str) else value)
 
 
 def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:

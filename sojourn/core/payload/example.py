@@ -111,7 +111,7 @@ def _replaced(
         invented = {each for each in invented if each[: len(tokens)] != tokens}
         invented.update(made_up_in(validator.schema, other, tokens))
     if issues:
-        yield Example(changed, frozenset(invented))
+        yield Example(changed, frozenset(invented), prior.left_out)
 
 
 def _made(validator: Validator, tokens: tuple[str, ...]) -> Any:

@@ -16,7 +16,7 @@ from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import Judge, example_for
-from sojourn.core.payload.invented import Example, template_of
+from sojourn.core.payload.invented import MAX_INVENTED, Example, template_of
 from sojourn.core.payload.missing_field import with_expected
 from sojourn.core.payload.question import question_about
 from sojourn.core.payload.unknown_outcome import changes_nothing
@@ -310,7 +310,7 @@ def _example_fields(
         return {}
     return {
         "example_input": example.payload,
-        "invented": example.pointers,
+        "invented": [to_pointer(each) for each in example.open[:MAX_INVENTED]],
         "template": template_of(validator, example, sent),
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 from sojourn.core.payload.coerce import lacks_zone
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_pointer, value_at
+from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, value_at
 from sojourn.core.values.text import plain
 
 __all__ = ["MAX_INVENTED", "Example", "Tokens", "is_required", "made_up_in", "placeholder", "template_of"]
@@ -34,11 +34,13 @@ class Example:
     payload: dict[str, Any]
     invented: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
     """The paths to its values that do not follow from the call."""
+    left_out: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
+    """The paths to optional values that were sent and do not fit, of a tool that changes something."""
 
     @property
-    def pointers(self) -> list[str]:
-        """The invented values by JSON pointer, in order."""
-        return sorted(map(to_pointer, self.invented))[:MAX_INVENTED]
+    def open(self) -> list[Tokens]:
+        """The paths to what only the caller can say, in order."""
+        return sorted(self.invented | self.left_out)
 
 
 def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) -> Iterator[Tokens]:
@@ -83,24 +85,24 @@ def is_required(validator: Validator, tokens: Tokens) -> bool:
 def template_of(
     validator: Validator, example: Example, sent: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The example with a placeholder for each invented value, which the tool refuses; None for no such value, or too many.
+    """The example with a placeholder for each value that is open, which the tool refuses; None for no such value, or too many.
 
-    A field is left out where its placeholder would be accepted, and where it is optional.
+    A field is left out where its placeholder would be accepted, and where it is optional and was not sent.
 
     Args:
         validator: Validates against the tool's schema.
         example: The example.
         sent: The payload as sent, which may have a part of a value: a moment without its zone.
     """
-    if not 0 < len(example.invented) <= MAX_INVENTED:
+    if not 0 < len(example.open) <= MAX_INVENTED:
         return None
     made = deepcopy(example.payload)
-    for tokens in sorted(example.invented):
-        if value_at(made, tokens) is ABSENT:
+    for tokens in example.open:
+        parent, was_sent = value_at(made, tokens[:-1]), tokens in example.left_out
+        if (value_at(made, tokens) is ABSENT) is not was_sent or not (is_object(parent) or is_array(parent)):
             continue
-        parent = value_at(made, tokens[:-1])
         text = _placeholder(validator, tokens, value_at(sent, tokens))
-        is_optional = is_object(parent) and not is_required(validator, tokens)
+        is_optional = is_object(parent) and not was_sent and not is_required(validator, tokens)
         if is_optional or not _refuses(validator, tokens, text):
             _leave_out(made, tokens)
         elif is_array(parent):
@@ -134,7 +136,7 @@ def _leave_out(payload: dict[str, Any], tokens: Tokens) -> None:
     while tokens and not is_object(value_at(payload, tokens[:-1])):
         tokens = tokens[:-1]
     if tokens:
-        del value_at(payload, tokens[:-1])[tokens[-1]]
+        value_at(payload, tokens[:-1]).pop(tokens[-1], None)
 
 
 def _json(value: Any) -> str:

@@ -141,8 +141,8 @@ def test_other_issues_are_invalid_arguments_and_missing_fields_are_still_named()
         assert words in error.message
         assert words in (hint.message or "")
     assert hint.mended() is None
-    assert hint.invented == ["/lines/0/sku", "/site_id"]
-    assert hint.template == {"kind": "router", "lines": [{}]}
+    assert hint.invented == ["/limit", "/lines/0/sku", "/since", "/site_id"]
+    assert hint.template == {"kind": "router", "lines": [{}], "limit": "<limit>", "since": "<since>"}
     assert hint.example_input == {
         "site_id": "s-1",
         "kind": "router",

@@ -113,10 +113,20 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
 
 
 def test_an_optional_bad_value_is_left_out() -> None:
-    """No filter that nobody chose is put in place of an optional value that does not fit."""
-    hint = refused(SEARCH, {"q": "x", "time_range": "", "n": 0, "since": "soon"}, required=["q"])
-    assert (hint.example_input, hint.invented) == ({"q": "x"}, [])
-    assert (hint.message or "").endswith("; or leave out `time_range`, `n`, `since`")
+    """No filter that nobody chose is put in place of an optional value that does not fit.
+
+    But one that was meant is no less open: without it the call of a tool that changes something may do too much.
+    """
+    sent = {"q": "x", "time_range": "", "n": 0, "since": "soon"}
+    reads, acts = (refused(SEARCH, sent, required=["q"], read_only=each) for each in (True, None))
+    for hint in (reads, acts):
+        assert hint.example_input == {"q": "x"}
+        assert (hint.message or "").endswith("; or leave out `time_range`, `n`, `since`")
+    assert (reads.invented, reads.template) == ([], None)
+    assert (acts.invented, acts.template) == (["/since"], {"q": "x", "since": "<since>"})
+    assert acts.mended() is None
+    blank = refused(SEARCH, {"q": "x", "time_range": " ", "n": 0}, required=["q"])
+    assert (blank.example_input, blank.invented) == ({"q": "x"}, [])
 
 
 def test_a_likely_guess_is_meant_only_where_it_changes_nothing() -> None:
@@ -220,7 +230,7 @@ SENT = st.dictionaries(NAMES | st.just("zzz"), VALUES | st.lists(VALUES, max_siz
 def test_a_text_with_placeholders_never_validates(
     schema: dict[str, Any], sent: dict[str, Any] | None, author: dict[str, Any] | None, reads: bool
 ) -> None:
-    """Whatever the schema, a template is refused, an example is not, and every invented value is at its pointer."""
+    """Whatever the schema, a template is refused, an example is not, and every invented value is at its path."""
     validator = Validator(forbid_unknown_fields(schema))
     found = example_for(validator, sent, author, reads=reads)
     if found is None:
@@ -228,7 +238,7 @@ def test_a_text_with_placeholders_never_validates(
     assert validator.is_valid(found.payload)
     template = template_of(validator, found, sent)
     assert template is None or not validator.is_valid(template)
-    assert template is None or found.invented
+    assert template is None or found.open
     for tokens in found.invented:
         value: Any = found.payload
         for token in tokens:
