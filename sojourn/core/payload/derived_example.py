@@ -13,14 +13,14 @@ from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.coerce import keeps_meaning, meanings
-from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in
+from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
 from sojourn.core.values.text import closest_name
 
-__all__ = ["derive_example", "put"]
+__all__ = ["derive_example"]
 
 _ROUNDS = 8
 
@@ -205,8 +205,3 @@ def _fits(validator: Validator, schemas: list[Schema], value: Any) -> bool:
 def _is_expected(issue: FieldIssue, value: Any) -> bool:
     expected = (issue.expected_type or "").split(" or ") if issue.constraint == "invalid_field_type" else []
     return json_type(value) in expected or ("number" in expected and json_type(value) == "integer")
-
-
-def put(parent: Any, name: str, value: Any) -> None:
-    """Set a field of an object, or an item of an array by its index."""
-    parent[int(name) if is_array(parent) else name] = value

@@ -21,8 +21,8 @@ from copy import deepcopy
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.payload.derived_example import derive_example, put
-from sojourn.core.payload.invented import Example, made_up_in
+from sojourn.core.payload.derived_example import derive_example
+from sojourn.core.payload.invented import Example, made_up_in, put
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator

@@ -16,7 +16,16 @@ from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, value_at
 from sojourn.core.values.text import plain
 
-__all__ = ["MAX_INVENTED", "Example", "Tokens", "is_required", "made_up_in", "placeholder", "template_of"]
+__all__ = [
+    "MAX_INVENTED",
+    "Example",
+    "Tokens",
+    "is_required",
+    "made_up_in",
+    "placeholder",
+    "put",
+    "template_of",
+]
 
 Tokens = tuple[str, ...]
 """A path into a payload."""
@@ -105,10 +114,8 @@ def template_of(
         is_optional = is_object(parent) and not was_sent and not is_required(validator, tokens)
         if is_optional or not _refuses(validator, tokens, text):
             _leave_out(made, tokens)
-        elif is_array(parent):
-            parent[int(tokens[-1])] = text
         else:
-            parent[tokens[-1]] = text
+            put(parent, tokens[-1], text)
     return None if validator.is_valid(made) else made
 
 
@@ -116,6 +123,11 @@ def placeholder(tokens: Tokens) -> str:
     """The text that stands for an invented value: `<order_id>`."""
     name = next((token for token in reversed(tokens) if not token.isdecimal()), "value")
     return f"<{plain(name, _MAX_NAME)}>"
+
+
+def put(parent: Any, name: str, value: Any) -> None:
+    """Set a field of an object, or an item of an array by its index."""
+    parent[int(name) if is_array(parent) else name] = value
 
 
 def _placeholder(validator: Validator, tokens: Tokens, was: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
-from sojourn.core.payload.derived_example import put
+from sojourn.core.payload.invented import put
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import ABSENT, expand, locate, to_tokens, value_at
 from sojourn.core.values.text import closest_name
