@@ -196,7 +196,7 @@ class ModelPlanner:
         expected = Expected(turn.run.answer) if turn.run.answer else self._expected
         offer = self._offer(turn, expected)
         parameters = await self._parameters(turn, expected, offer)
-        settings = self._settings_of(turn, typed=expected is not None)
+        settings = self._settings_of(turn)
         reading = Reading(self._conversations, turn, self._compactor(), offer)
         await reading.look()
         await reading.fit(parameters)
@@ -305,7 +305,7 @@ class ModelPlanner:
             allow_text_output=False,
         )
 
-    def _settings_of(self, turn: PlanInput, *, typed: bool) -> ModelSettings:
+    def _settings_of(self, turn: PlanInput) -> ModelSettings:
         settings = ModelSettings(**(self._settings or {}))
         own = [settings, *(source.settings or {} for source in self._sources if isinstance(source, Model))]
         if not any(name == "cache" or name.startswith("anthropic_cache") for each in own for name in each):
@@ -313,7 +313,7 @@ class ModelPlanner:
         left, limit = turn.caps.tokens, settings.get("max_tokens")
         if left is not None and turn.finalize is None and (limit is not None or left < SCARCE):
             settings["max_tokens"] = max(1, min(left, limit or left))
-        if turn.finalize and not typed:
+        if turn.finalize:  # a typed answer stays possible: `final_result` is no function tool
             settings["tool_choice"] = "none"
         return settings
 

@@ -364,3 +364,15 @@ async def test_a_refusal_that_names_no_tool_is_not_asked_again(standin: Standin,
     with pytest.raises(ApplicationError) as caught:
         await planner(standin, protocol).plan_start(turn(many(3)))
     assert "'temperature' does not support 0.2" in caught.value.message
+
+
+async def test_a_typed_last_turn_can_only_answer(standin: Standin, protocol: Protocol) -> None:
+    """In the last turn a model that answers by type has to, though the tools are still defined."""
+    standin.script = [calls(ToolCall(name="final_result", arguments='{"r": 1}')) for _ in range(2)]
+    model = planner(standin, protocol, result=Circle)
+    await model.plan_start(turn(many(2)))
+    last = Finalize(reason="max_tool_calls", message="Answer now.")
+    assert (await model.plan_resume(turn([], PlanResumeInput, finalize=last))).result == {"r": 1}
+    first, second = standin.requests
+    assert first.tools == second.tools
+    assert "final_result" in json.dumps(second.tool_choice)

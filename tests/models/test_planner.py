@@ -112,12 +112,12 @@ async def test_a_response_may_be_as_long_as_the_tokens_left(left, finalize, sett
 
 @pytest.mark.parametrize(("finalize", "choice"), [(None, None), (LAST, "none")])
 async def test_the_last_turn_calls_no_tool_but_for_the_typed_answer(finalize, choice):
-    """In the last turn a model is kept from calling tools; one that answers by a call of `final_result` is not."""
+    """In the last turn a model is kept from calling the agent's tools; `final_result` is none of them."""
     model = Model(says("Here."), ModelResponse(parts=[ToolCallPart("final_result", {"own": 1}, "c1")]))
     given = turn(PlanResumeInput, finalize=finalize)
     assert (await model.planner().plan_resume(given)).final_response.text == "Here."
     assert (await model.planner(result=Own).plan_resume(given)).result == {"own": 1}
-    assert [info.model_settings.get("tool_choice") for info in model.requests] == [choice, None]
+    assert [info.model_settings.get("tool_choice") for info in model.requests] == [choice, choice]
 
 
 async def test_the_calling_agent_s_type_is_the_answer_s_type():
