@@ -1,0 +1,63 @@
+"""MCP's conformance suite, as the servers that a run's toolset talks to: each scenario that is no sign-in, which toolsets do not have."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.http.conformance.test_server import HERE as PACKAGE
+from tests.http.conformance.test_server import NODE
+from tests.node_modules import installed
+
+SCENARIOS = {
+    "initialize": "2025-11-25",
+    "sse-retry": "2025-11-25",
+    "tools_call": "2025-11-25",
+    "request-metadata": "2026-07-28",
+    "sep-2322-client-request-state": "2026-07-28",
+    "http-standard-headers": "2026-07-28",
+    "http-custom-headers": "2026-07-28",
+    "http-invalid-tool-headers": "2026-07-28",
+    "json-schema-ref-no-deref": "2026-07-28",
+    "json-schema-2020-12-preservation": "2026-07-28",
+}
+"""Each with the revision that it is run by."""
+
+
+@pytest.mark.usefixtures("processes")
+async def test_a_run_conforms_as_a_client(temporal_address, tmp_path) -> None:
+    """In each scenario an agent of a run calls the tools of the suite's server, and every check of the suite passes."""
+    program = await asyncio.to_thread(installed, PACKAGE) / "@modelcontextprotocol/conformance/dist/index.js"
+    environment = {**os.environ, "TEMPORAL_ADDRESS": temporal_address}
+
+    async def run(scenario: str, version: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *(str(NODE), str(program), "client", "--scenario", scenario, "--spec-version", version),
+            *("--command", f"{sys.executable} -m tests.mcp.conformance.client", "--timeout", "120000"),
+            *("-o", str(tmp_path / scenario)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+        out, _ = await process.communicate()
+        return out.decode()[-3_000:]
+
+    ends = dict(zip(SCENARIOS, await asyncio.gather(*map(run, SCENARIOS, SCENARIOS.values())), strict=True))
+    told = {scenario: checks_of(tmp_path / scenario) for scenario in SCENARIOS}
+    failing = {
+        f"{scenario}: {check['id']}": ends[scenario]
+        for scenario, checks in told.items()
+        for check in checks
+        if check["status"] in ("FAILURE", "WARNING")
+    }
+    assert failing == {}
+    assert all(any(check["status"] == "SUCCESS" for check in checks) for checks in told.values())
+
+
+def checks_of(folder: Path) -> list[dict[str, str]]:
+    """What the suite has found in a scenario."""
+    return [check for each in folder.glob("**/checks.json") for check in json.loads(each.read_text())]
