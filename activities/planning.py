@@ -16,7 +16,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.agent import Agent
-from sojourn.authoring.app import App
+from sojourn.authoring.app import AnyTool, App
 from sojourn.contracts import raised
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
@@ -31,7 +31,8 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.awaits.opened import placed, question_for
-from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.payload.boundary import as_read, is_read, parsed_call
+from sojourn.core.payload.reading import is_settled
 from sojourn.core.repair.advice import advised
 from sojourn.core.run import retry
 from sojourn.core.run.admission import admit, not_executed
@@ -49,6 +50,7 @@ from sojourn.core.run.plan_size import (
     without_payloads,
 )
 from sojourn.core.run.policy import merged, offered, policy_fault
+from sojourn.core.run.read_calls import as_calls_were_read, with_readings
 from sojourn.core.run.transcript import call_ids
 from sojourn.core.values.json_fault import ParseFault
 from sojourn.core.values.merge_patch import memory_fault
@@ -104,12 +106,10 @@ class Planning:
                     return made
                 plan, asked, external = made
                 try:
-                    read = await run_in_thread(
-                        lambda: [self._read(call) for call in asked],
-                        on=[[call.payload, call.raw] for call in asked],
-                    )
+                    read = await self._read(asked)
                 except (ValueError, TypeError) as error:
                     return PlanOutcome(fault=_unwritable(error), usage=plan.usage)
+                asked = with_readings(asked, read)
                 requested = [call for call in read if isinstance(call, ToolRequest) and not self._known(call)]
                 if requested and self.app.policy_engine:
                     whose = "the policy engine"
@@ -352,13 +352,42 @@ class Planning:
             calls, run_id=task.key_run_id or self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
         )
 
-    def _read(self, call: ToolRequest) -> ToolRequest | ParseFault:
-        """The call with its arguments parsed, by which everybody decides about it, or why they cannot be read.
+    async def _read(self, asked: list[ToolRequest]) -> list[ToolRequest | ParseFault]:
+        """The calls with their arguments as they were read, by which everybody decides about them, or why they cannot be read.
 
         Arguments that cannot be read reach no engine, no interceptor and no rule.
         """
-        tool = self.app.tools_of(self.task.agent_id).get(call.name)
+        parsed = await run_in_thread(
+            lambda: [self._parsed(call) for call in asked],
+            on=[[call.payload, call.raw] for call in asked],
+        )
+        # A schema may be a server's, and cost much work.
+        unsettled = [at for at, call in enumerate(parsed) if not self._is_settled(call)]
+        if not unsettled:
+            return parsed
+        read = await run_in_thread(lambda: {at: self._as_read(parsed[at]) for at in unsettled})
+        return [read.get(at, call) for at, call in enumerate(parsed)]
+
+    def _parsed(self, call: ToolRequest) -> ToolRequest | ParseFault:
+        tool = self._tool(call)
         return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
+
+    def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
+        """Whether a call's arguments are as they were sent for certain: they fit, or nobody carries them out."""
+        tool = self._tool(call) if isinstance(call, ToolRequest) and not self._known(call) else None
+        return (
+            tool is None
+            or isinstance(call, ParseFault)
+            or not is_read(tool.spec)
+            or is_settled(tool.validator, call.payload)
+        )
+
+    def _as_read(self, call: ToolRequest | ParseFault) -> ToolRequest | ParseFault:
+        tool = self._tool(call) if isinstance(call, ToolRequest) else None
+        return as_read(tool.spec, tool.validator, call) if tool and isinstance(call, ToolRequest) else call
+
+    def _tool(self, call: ToolRequest) -> AnyTool | None:
+        return self.app.tools_of(self.task.agent_id).get(call.name)
 
     async def _outcome(
         self,
@@ -402,7 +431,7 @@ class Planning:
             wait_counts=plan.wait_counts,
             failure=plan.failure and plan.failure.without_repeats(),
             decision=decision,
-            message=without_payloads(with_final_ids(plan, calls), omitted),
+            message=without_payloads(as_calls_were_read(with_final_ids(plan, calls), calls), omitted),
             notes=plan.notes,
             memory=plan.memory,
             usage=plan.usage,

@@ -14,6 +14,7 @@ from .client.client import Client as Client
 from .client.run import Run as Run
 from .client.session import Session as Session, SessionTurn as SessionTurn
 from .contracts.approval import ApprovalPolicy as ApprovalPolicy, ApprovalRule as ApprovalRule
+from .contracts.argument_reading import ArgumentReading as ArgumentReading
 from .contracts.artifact import Artifact as Artifact, WithArtifacts as WithArtifacts
 from .contracts.awaits import (
     Await as Await,

@@ -151,7 +151,7 @@ class ExportedTool(Generic[P, V]):
     @cached_property
     def validator(self) -> Validator:
         """Validates a payload against the schema."""
-        return Validator(self.spec.payload.json_schema)
+        return Validator(self.spec.payload.json_schema, typed=True)
 
     def takes(self, payload: dict[str, Any]) -> bool:
         """Whether the payload's type accepts a payload that fits the schema."""

@@ -107,12 +107,12 @@ class Tool(Generic[P, R_co, A_co]):
     @functools.cached_property
     def validator(self) -> Validator:
         """Validates a payload without injected fields."""
-        return Validator(self.spec.payload.json_schema)
+        return Validator(self.spec.payload.json_schema, typed=not self.spec.decode_in_executor)
 
     @functools.cached_property
     def whole_validator(self) -> Validator:
         """Validates a payload with its injected fields."""
-        return Validator(self.payload.spec.json_schema) if self.fillers else self.validator
+        return Validator(self.payload.spec.json_schema, typed=True) if self.fillers else self.validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
         """Whether the payload's type accepts a payload that fits the schema, with sample values for injected fields."""

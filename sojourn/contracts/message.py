@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Tag
 
+from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -20,6 +21,10 @@ __all__ = [
     "ToolCallPart",
     "ToolResultPart",
 ]
+
+
+_READ = ("payload", "raw", "readings", "written")
+"""What a call and its part of a message have in common, beside its name and id."""
 
 
 class _Part(Record):
@@ -49,11 +54,26 @@ class ToolCallPart(_Part):
     """The arguments."""
     raw: str | None = None
     """The arguments as the model wrote them, when the boundary parses them."""
+    readings: list[ArgumentReading] = []
+    """How the arguments were read, where they had another form."""
+    written: str | None = None
+    """The arguments before they were read, as `ToolRequest.written`."""
 
     @property
     def request(self) -> ToolRequest:
         """The call as a `ToolRequest`."""
-        return ToolRequest(name=self.name, payload=self.payload, raw=self.raw, tool_call_id=self.tool_call_id)
+        return ToolRequest(
+            name=self.name,
+            payload=self.payload,
+            raw=self.raw,
+            tool_call_id=self.tool_call_id,
+            readings=self.readings,
+            written=self.written,
+        )
+
+    def as_read(self, call: ToolRequest) -> "ToolCallPart":
+        """This part with the arguments of its call as they were read."""
+        return self.model_copy(update={name: getattr(call, name) for name in _READ})
 
 
 class ToolResultPart(_Part):
@@ -186,7 +206,10 @@ class Message(Record):
         """An assistant message that requests these calls."""
         parts: list[Any] = [
             ToolCallPart(
-                type="tool_call", tool_call_id=r.tool_call_id, name=r.name, payload=r.payload, raw=r.raw
+                type="tool_call",
+                tool_call_id=r.tool_call_id,
+                name=r.name,
+                **{name: getattr(r, name) for name in _READ},
             )
             for r in requests
         ]

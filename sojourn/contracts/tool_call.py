@@ -2,17 +2,22 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import Field, PrivateAttr
 
+from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 
 __all__ = ["Approval", "ToolCallMeta", "ToolRequest"]
+
+MAX_WRITTEN = 8_000
+"""Longest `written`, in characters."""
 
 
 class ToolRequest(Record):
@@ -26,6 +31,12 @@ class ToolRequest(Record):
     """The arguments exactly as the model wrote them; when set, the boundary parses them."""
     tool_call_id: str = ""
     """Unique in the run; a planner may leave it out."""
+    readings: list[ArgumentReading] = []
+    """How the arguments were read, where they had another form; then `payload` has the arguments as read, and `raw` is None."""
+    written: str | None = None
+    """The arguments before they were read, as JSON text; None for a call without readings, and for a text of more than
+    8,000 characters.
+    """
 
     _parsed: bool = PrivateAttr(default=False)
 
@@ -52,6 +63,19 @@ class ToolRequest(Record):
         parsed = self.model_copy(update={"payload": arguments})
         parsed._parsed = self.raw is not None  # noqa: SLF001 - of this class
         return parsed
+
+    def read_as(self, arguments: dict[str, Any], readings: Sequence[ArgumentReading]) -> "ToolRequest":
+        """This call with its arguments as they were read, by which it is decided, carried out and remembered."""
+        written = self.written if self.readings else self.raw
+        if written is None and not self.readings:
+            written = json.dumps(self.payload, ensure_ascii=False)
+        changes = {
+            "payload": arguments,
+            "raw": None,
+            "readings": [*self.readings, *readings],
+            "written": None if written is None or len(written) > MAX_WRITTEN else written,
+        }
+        return self.model_copy(update=changes)
 
 
 class Approval(Record):

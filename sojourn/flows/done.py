@@ -1,10 +1,12 @@
 """Done: the results, answers and sleeps that a transcript has for a flow."""
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, cast
 
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tool_result import ToolResult
@@ -53,7 +55,7 @@ class Done:
             for call in message.tool_calls:
                 own_ids[call.tool_call_id] = _own_id(call)
                 if not is_repair(call.tool_call_id):
-                    self.calls.append(Recorded(_own_id(call), call.name, call.request.payload))
+                    self.calls.append(Recorded(_own_id(call), call.name, _as_called(call)))
                 if slept and is_repair(call.tool_call_id):
                     self._sleeps[slept].pop()  # the sleep before a repair is not the flow's
                 slept = ""
@@ -97,6 +99,14 @@ class Done:
         """The index of the message after the nth sleep of this duration, from 0; None before it."""
         sleeps = self._sleeps[seconds_of(duration)]
         return sleeps[number] if number < len(sleeps) else None
+
+
+def _as_called(call: ToolCallPart) -> Mapping[str, Any]:
+    """The arguments that the flow gave a call, before the boundary read them."""
+    if call.written is None:
+        return call.payload
+    given: Any = json.loads(call.written)
+    return cast("Mapping[str, Any]", given) if isinstance(given, dict) else call.payload
 
 
 def _own_id(call: ToolCallPart) -> str:

@@ -21,6 +21,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.arguments import same_arguments
+from sojourn.core.payload.reading import is_settled
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
 from sojourn.mcp.connection import Connection
@@ -134,7 +135,7 @@ class McpTool:
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         """Validate the arguments, in a thread where the untrusted schema may cost much work, and send the call."""
         arguments = boundary.parsed(self.spec, call)
-        if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
+        if isinstance(arguments, dict) and not is_settled(self.validator, arguments):
             arguments = await run_in_thread(lambda: self.check(call))
         if isinstance(arguments, ToolResult):
             return arguments

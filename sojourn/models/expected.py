@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from sojourn.authoring.shape import Shape
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.boundary import issues_of
+from sojourn.core.payload.reading import read_payload
 from sojourn.core.schema.issue_text import sentence
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.text import clip
@@ -69,6 +70,10 @@ class Expected:
         """Return the answer that arguments of `final_result` hold."""
         return arguments if self._is_object else arguments.get(_WRAPPED)
 
+    def read(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments of `final_result` as those of a tool are read before they are validated."""
+        return read_payload(self._validator, arguments).payload
+
     def mismatch(self, arguments: dict[str, Any]) -> str | None:
         """Return the faults of arguments, as a correction for the model; None when the arguments are valid."""
         is_valid = self._validator.is_valid(arguments)
@@ -86,7 +91,7 @@ class Expected:
 
     @cached_property
     def _validator(self) -> Validator:
-        return Validator(self.arguments)
+        return Validator(self.arguments, typed=self._shape is not None)
 
     def _type_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
         """Return the faults that the type's own validators find in arguments that fit the schema."""

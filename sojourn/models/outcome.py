@@ -27,6 +27,7 @@ from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import counted
 from sojourn.models.expected import Expected
@@ -132,6 +133,7 @@ def _typed(reply: Reply, call: ToolCallPart, expected: Expected) -> PlanResult |
     payload = _arguments(call)
     if isinstance(payload, str):
         return Correction("MalformedAnswer", payload, _answered(reply, call, payload))
+    payload = expected.read(payload)
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
         return Correction("MalformedAnswer", mismatch, _answered(reply, call, mismatch))
@@ -148,10 +150,11 @@ def _typed_text(reply: Reply, expected: Expected) -> PlanResult | Correction:
     read = parse_arguments(reply.message.text)
     if isinstance(read, ParseFault):
         return Correction("MalformedAnswer", f"Give your answer by calling `{FINAL_RESULT}`.")
-    mismatch = expected.mismatch(read.payload)
+    payload = expected.read(read.payload)
+    mismatch = expected.mismatch(payload)
     if mismatch is not None:
         return Correction("MalformedAnswer", mismatch)
-    return _answer(reply, expected.value(read.payload), _notes(reply))
+    return _answer(reply, expected.value(payload), _notes(reply))
 
 
 def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
@@ -190,7 +193,7 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
     """Return the arguments, or a text that says why they cannot be read."""
     if call.raw is None:
         return call.payload
-    read = parse_arguments(call.raw)
+    read = read_text(call.raw)
     if isinstance(read, ParseFault):
         return (
             f"The arguments of `{call.name}` cannot be read: {read.message}. Send one complete JSON object."

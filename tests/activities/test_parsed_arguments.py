@@ -39,11 +39,8 @@ VALUES = st.recursive(
 )
 PAYLOADS = st.dictionaries(TEXT, VALUES, max_size=4)
 UNREADABLE = [
-    "",
-    "  ",
     "{",
     "[1]",
-    "null",
     "no",
     '{"path": NaN}',
     '{"path": 1, "path": 2}',
@@ -115,8 +112,9 @@ def test_everybody_sees_the_same_arguments(payload, shape, broken):
         for each in seen:
             assert each.arguments == each.payload == payload
             assert repr(each.arguments) == repr(payload)  # 1 is not True, and not 1.0
-        assert [each.raw for each in seen] == [None, text]
-    assert outcome.calls == calls
+        assert [each.raw for each in seen] == [None, None if "`" in shape else text]
+    if "`" not in shape:
+        assert outcome.calls == calls
     *_, refused = outcome.dispatches
     assert refused.kind == "answered"
     assert refused.result

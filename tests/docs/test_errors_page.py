@@ -65,7 +65,7 @@ async def test_the_planner_repairs_asks_and_books(serve, mill):
     assert questions[0].id == "fix-mill.visits.book"
     assert questions[0].missing_fields == ["day"]
     assert made[:2] == [
-        (mill.free_days.id, {"site_id": "s-1", "limit": "3"}),
+        (mill.free_days.id, {"siteId": "s-1", "limit": 3}),
         (mill.free_days.id, {"site_id": "s-1", "limit": 3}),
     ]
 

@@ -104,8 +104,8 @@ async def test_a_refused_call_is_repaired_before_the_flow_sees_it(serve):
 
     @flow
     def misspelt(case: Case) -> str:
-        """Send a number as text."""
-        return case.call("ops.flow.level", metres="12")["name"]
+        """Misspell a field."""
+        return case.call("ops.flow.level", meters=12)["name"]
 
     client = await serve(planner=misspelt, uses=(tools,))
     output = await client.execute("test.agent", "go")
@@ -117,9 +117,9 @@ async def test_repairs_can_be_turned_off(serve):
 
     @flow(max_repairs=0)
     def strict(case: Case) -> str:
-        """Send a number as text."""
+        """Misspell a field."""
         try:
-            return case.call("ops.flow.level", metres="12")["name"]
+            return case.call("ops.flow.level", meters=12)["name"]
         except CallFailed as failed:
             hint = failed.result.retry_hint
             return str(hint and hint.reason)

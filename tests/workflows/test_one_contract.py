@@ -80,7 +80,6 @@ BAD: dict[str, dict[str, Any] | str] = {
     "null for a text": but(customer=None),
     "number for a text": but(customer=7),
     "text for a number": line(count="two"),
-    "digits as a text": line(count="2"),
     "fraction for a count": line(count=1.5),
     "boolean for a count": line(count=True),
     "object for a list": but(lines={"sku": "ABC-1", "count": 1}),
@@ -121,6 +120,11 @@ FORMS: dict[str, dict[str, Any] | str] = {
     "raw": json.dumps(GOOD),
     "fenced": f"```json\n{json.dumps(GOOD)}\n```",
     "trailing comma": json.dumps(GOOD)[:-1] + ",}",
+    "a text that holds the whole": json.dumps(json.dumps(GOOD)),
+    "digits as a text": line(count="3"),
+    "a whole float": line(count=3.0),
+    "a list as a text": but(lines=json.dumps(GOOD["lines"])),
+    "null and blanks for optional fields": but(priority=None, tags="", weight="null", due=""),
 }
 """Forms of one good order."""
 
@@ -269,7 +273,7 @@ def test_every_hint_can_be_acted_on(answers):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_good_order_is_the_same_everywhere(answers, form):
-    """As payload or raw, in a code fence or with a trailing comma, the order has one result."""
+    """As payload or raw, in a code fence or with a trailing comma, or read without loss, the order has one result."""
     assert {result.result for result in answers.found[form].values()} == {"5 pieces"}
 
 

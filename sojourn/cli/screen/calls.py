@@ -26,6 +26,7 @@ __all__ = [
     "in_flight",
     "payload_of",
     "pending",
+    "read_line",
 ]
 
 
@@ -43,6 +44,11 @@ class Detail(IntEnum):
 def payload_of(call: ToolRequest) -> str:
     """Return the payload of a call as JSON on one line, or as the planner wrote it where that is no JSON."""
     return plain(call.raw if call.raw is not None else call.payload)
+
+
+def read_line(call: ToolRequest) -> str:
+    """Return how the arguments of a call were read, such as `read: /country left out (null or blank)`; empty if as written."""
+    return plain(f"read: {'; '.join(each.text for each in call.readings)}", 300) if call.readings else ""
 
 
 def arguments(call: ToolRequest) -> str:

@@ -17,6 +17,7 @@ from sojourn.cli.screen.calls import (
     in_flight,
     payload_of,
     pending,
+    read_line,
 )
 from sojourn.cli.screen.decisions import Decisions
 from sojourn.cli.screen.draft import Draft
@@ -183,6 +184,8 @@ class RunTree:
             node.label = CallLine(f"{head}(", arguments(begun.call), f"){tail}", style)
             if self._detail and begun.call.payload:
                 node.children.insert(0, Tree(Text(payload_of(begun.call), style="cyan")))
+            if self._detail and (read := read_line(begun.call)):
+                node.children.insert(0, Tree(Text(read, style="yellow")))
         brief = self._detail == Detail.BRIEF
         _add(node, detailed(event, self._detail), on_one_line=brief and event.result.ok)
 

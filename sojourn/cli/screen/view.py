@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from sojourn.cli.screen.calls import Detail, called, detailed, ended, in_flight, payload_of
+from sojourn.cli.screen.calls import Detail, called, detailed, ended, in_flight, payload_of, read_line
 from sojourn.cli.screen.decisions import Decisions
 from sojourn.cli.screen.lines import is_drawn, lines_of
 from sojourn.cli.screen.text import Line, plain
@@ -173,7 +173,12 @@ class RunView:
         match event:
             case ToolStartEvent():
                 payload = [Line(f"  {payload_of(event.call)}")] if self._detail and event.call.payload else []
-                return [Line(f"→ {called(event)}"), *payload]
+                read = read_line(event.call) if self._detail else ""
+                return [
+                    Line(f"→ {called(event)}"),
+                    *payload,
+                    *([Line(f"  {read}", "yellow")] if read else []),
+                ]
             case ToolEndEvent():
                 first, *rest = detailed(event, self._detail)
                 how = ended(event, self._decisions.denied_by(event))

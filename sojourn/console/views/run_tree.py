@@ -248,7 +248,7 @@ class RunTree:
     def _call(self, event: Event, asked: ToolRequest) -> Call:
         known = self._calls.get(asked.tool_call_id)
         if known is not None:
-            if not known.call.payload and not known.call.raw:
+            if asked.readings or not (known.call.payload or known.call.raw):
                 known.call = asked
             return known
         self._end_plan(event.time)

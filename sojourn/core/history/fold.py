@@ -253,6 +253,9 @@ class Fold:
             yield self._fold.event(record, PlanStartedEvent)
         elif isinstance(task, ToolTask):
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
+            planned = self._step.planned.get(record.key)
+            if planned is not None and planned.readings and planned.payload == call.payload:
+                call = planned
             self._step.unstarted.pop(call.tool_call_id, None)
             known = self._step.asking.pop(call.tool_call_id, None)
             begun = known[1] if known else record.time

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.input_required import InputRequired
@@ -22,7 +24,8 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.bounds import bounds_of, with_note
 from sojourn.core.payload.example import Judge
 from sojourn.core.payload.injected_fields import split
-from sojourn.core.payload.parse import ParseFault, json_fault, parse_arguments
+from sojourn.core.payload.parse import ParseFault, json_fault
+from sojourn.core.payload.reading import read_payload, read_text
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.merge_patch import patch_fault
@@ -31,9 +34,11 @@ from sojourn.core.values.wire import encode_readable
 
 __all__ = [
     "Answer",
+    "as_read",
     "brief",
     "checked",
     "delivered",
+    "is_read",
     "issues_of",
     "malformed",
     "parsed",
@@ -73,19 +78,41 @@ def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolReques
         call: The call; one that is parsed already keeps its arguments.
         injected: Fields that no caller may send, which are left out.
     """
-    arguments, fault = call.payload, None
     if call.is_parsed:
-        fault = json_fault(arguments)
-    else:
-        read = parse_arguments(call.raw or "")
-        arguments, fault = ({}, read) if isinstance(read, ParseFault) else (read.payload, None)
-    if fault is not None:
-        return fault
-    if any(name in arguments for name in injected):
-        arguments = {name: value for name, value in arguments.items() if name not in injected}
-    elif call.is_parsed:
-        return call
+        if fault := json_fault(call.payload):
+            return fault
+        bare = _without(call.payload, injected)
+        return call if bare is call.payload else call.with_arguments(bare)
+    text = read_text(call.raw or "")
+    if isinstance(text, ParseFault):
+        return text
+    arguments = _without(text.payload, injected)
+    if text.repairs:
+        return call.read_as(arguments, [ArgumentReading(kind=repair) for repair in text.repairs])
     return call.with_arguments(arguments)
+
+
+def _without(arguments: dict[str, Any], injected: Collection[str]) -> dict[str, Any]:
+    """The arguments without injected fields; unchanged where there is none."""
+    if not any(name in arguments for name in injected):
+        return arguments
+    return {name: value for name, value in arguments.items() if name not in injected}
+
+
+def as_read(spec: ToolSpec, validator: Validator, call: ToolRequest) -> ToolRequest:
+    """A call with its parsed arguments read, as `sojourn.core.payload.reading` does; itself where there is nothing to read.
+
+    An executor that decodes by itself gets its arguments unchanged (SR-13).
+    """
+    if not is_read(spec):
+        return call
+    found = read_payload(validator, call.payload)
+    return call.read_as(found.payload, found.readings) if found.readings else call
+
+
+def is_read(spec: ToolSpec) -> bool:
+    """Whether the arguments of a tool are read before they are validated."""
+    return spec.kind == "mcp" or not spec.decode_in_executor
 
 
 def read(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> ToolRequest | ToolResult:
@@ -105,7 +132,14 @@ def checked(
 ) -> dict[str, Any] | ToolResult:
     """The call's payload, valid against the tool's schema, or the result that says what is wrong (SR-128)."""
     payload = parsed(spec, call, fits)
-    if isinstance(payload, ToolResult) or validator.is_valid(payload):
+    if isinstance(payload, ToolResult):
+        return payload
+    if is_read(spec):
+        found = read_payload(validator, payload)
+        payload, is_valid = found.payload, found.fits
+    else:
+        is_valid = validator.is_valid(payload)
+    if is_valid:
         return payload
     return refusal(call, hints.hint_for_issues(spec, payload, validator.issues(payload), validator, fits))
 
@@ -138,14 +172,15 @@ def refused(
 
 def issues_of(error: ValidationError) -> list[FieldIssue]:
     """The issues that a pydantic model's own validators found in a payload that the schema accepts."""
-    return [
-        FieldIssue(
-            field="".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in fault["loc"]),
-            constraint="rejected",
-            expected_type=fault["msg"].removesuffix(", ")[:200],  # a bare `assert` has no text
-        )
-        for fault in error.errors(include_url=False, include_input=False)[:20]
-    ]
+    return [_issue_of(fault) for fault in error.errors(include_url=False, include_input=False)[:20]]
+
+
+def _issue_of(fault: ErrorDetails) -> FieldIssue:
+    field = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in fault["loc"])
+    if fault["type"] == "timezone_aware":  # the schema takes a time without an offset, and this type does not
+        return FieldIssue(field=field, constraint="invalid_format", format="date-time")
+    why = fault["msg"].removesuffix(", ")[:200]  # a bare `assert` has no text
+    return FieldIssue(field=field, constraint="rejected", expected_type=why)
 
 
 def delivered(

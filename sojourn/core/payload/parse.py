@@ -11,7 +11,7 @@ other, and Python would silently keep the last.
 import json
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sojourn.core.values.json_fault import (
@@ -24,9 +24,10 @@ from sojourn.core.values.json_fault import (
 )
 from sojourn.core.values.json_text import first_duplicate, name_given_twice
 from sojourn.core.values.json_value import is_object
+from sojourn.core.values.pointer import ABSENT
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES
 
-__all__ = ["ParseFault", "Parsed", "depth_of", "json_fault", "parse_arguments"]
+__all__ = ["NotAnObject", "ParseFault", "Parsed", "decoded", "depth_of", "json_fault", "parse_arguments"]
 
 # Possessive quantifiers keep hostile text linear: an unterminated string is matched to its end, and
 # not tried again from each quote.
@@ -46,6 +47,14 @@ class Parsed:
     """The JSON object."""
     repairs: tuple[str, ...] = ()
     """`code_fence` and `trailing_comma`; empty when the text was plain JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnObject(ParseFault):
+    """JSON that is no object."""
+
+    value: Any = None
+    """The value that the text holds."""
 
 
 class _RefusedError(Exception):
@@ -75,10 +84,22 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
         return refused.fault
     except RecursionError:
         return too_deep()
+    repairs = (*repairs, "trailing_comma") if had_comma else repairs
     if not is_object(value):
-        return _fault_at(raw, offset, "not_an_object", f"the arguments are {_kind(value)}, not a JSON object")
-    fault = json_fault(value, max_bytes=None)
-    return fault or Parsed(value, (*repairs, "trailing_comma") if had_comma else repairs)
+        fault = _fault_at(
+            raw, offset, "not_an_object", f"the arguments are {_kind(value)}, not a JSON object"
+        )
+        return NotAnObject(**{each.name: getattr(fault, each.name) for each in fields(fault)}, value=value)
+    return json_fault(value, max_bytes=None) or Parsed(value, repairs)
+
+
+def decoded(text: str) -> Any:
+    """The JSON value that a text holds; `ABSENT` where it holds none, or none that a payload can have."""
+    try:
+        value = _loads(text)
+    except (ValueError, _RefusedError, RecursionError):
+        return ABSENT
+    return ABSENT if json_fault(value, max_bytes=None) else value
 
 
 def _unfenced(raw: str) -> tuple[str, int]:

@@ -37,7 +37,7 @@ def without_payload(call: _Call) -> _Call:
     omitted: dict[str, Any] = {"omitted": True}
     with suppress(ValueError):
         omitted["bytes"] = size_of(call.payload) + len((call.raw or "").encode(errors="replace"))
-    return call.model_copy(update={"payload": omitted, "raw": None})
+    return call.model_copy(update={"payload": omitted, "raw": None, "readings": [], "written": None})
 
 
 def without_payloads(message: Message | None, omitted: Collection[str]) -> Message | None:

@@ -74,6 +74,8 @@ class ValidationBudget:
     steps: int
     """Steps that are left."""
     known: Known = field(default_factory=Known)
+    exact_integers: bool = False
+    """Whether a whole float, such as `10.0`, counts as no integer."""
 
     def enter(self, schema: Any) -> None:
         """Count a subschema that is applied to a value.

@@ -216,13 +216,15 @@ _KEYWORDS: Any = {
 
 
 class _Types:
-    """The type checker of jsonschema; `1.0` is an integer, as the specification says."""
+    """The type checker of jsonschema; `1.0` is an integer, as the specification says, unless the budget says otherwise."""
 
     def is_type(self, instance: Any, type: str) -> bool:
         kind = json_type(instance)
         if type == "number":
             return kind in ("integer", "number")
-        return kind == type or (type == "integer" and kind == "number" and instance.is_integer())
+        if kind == "number" and type == "integer":
+            return instance.is_integer() and not BUDGET.get().exact_integers
+        return kind == type
 
 
 Dialect = cast("Any", validators).extend(Draft202012Validator, _KEYWORDS, type_checker=_Types())

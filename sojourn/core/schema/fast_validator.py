@@ -10,9 +10,11 @@ thread run.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
+from jsonschema import FormatChecker
 
 from sojourn.core.schema.budget import volume
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMATS, matches
@@ -89,7 +91,7 @@ class FastValidator:
             return False
 
 
-def fast_validator(schema: Schema) -> FastValidator | None:
+def fast_validator(schema: Schema, formats: FormatChecker = FORMATS) -> FastValidator | None:
     """The fast check of a schema; None where it would not be cheap or not agree."""
     if _expanded(schema) is None:
         return None
@@ -97,7 +99,7 @@ def fast_validator(schema: Schema) -> FastValidator | None:
         width = _Breadth(schema).of([schema])
         validator = jsonschema_rs.Draft202012Validator(
             schema,
-            formats=_FORMATS,
+            formats=_formats(formats),
             validate_formats=True,
             keywords={"pattern": _Pattern},
             offline=True,
@@ -154,20 +156,22 @@ def _holds_large_numbers(schema: Schema) -> bool:
     return any(isinstance(number, (int, float)) and abs(number) > _EXACT for number in numbers)
 
 
-def _format(name: str) -> Callable[[str], bool]:
-    return lambda text: FORMATS.conforms(text, name)
+@cache
+def _formats(checker: FormatChecker) -> dict[str, Callable[[str], bool]]:
+    """The dialect's formats, and its annotations, which must not be stricter here: inside a `not`, stricter would accept more."""
+    return {
+        **dict.fromkeys(("iri", "iri-reference", "regex", "uri-template"), _annotation),
+        **{name: _format(checker, name) for name in FORMAT_EXAMPLES},
+    }
+
+
+def _format(checker: FormatChecker, name: str) -> Callable[[str], bool]:
+    return lambda text: checker.conforms(text, name)
 
 
 def _annotation(text: str) -> bool:
     del text
     return True
-
-
-_FORMATS: dict[str, Callable[[str], bool]] = {
-    **dict.fromkeys(("iri", "iri-reference", "regex", "uri-template"), _annotation),
-    **{name: _format(name) for name in FORMAT_EXAMPLES},
-}
-"""The dialect's formats, and its annotations, which must not be stricter here: inside a `not`, stricter would accept more."""
 
 
 def _expanded(root: Schema) -> int | None:

@@ -6,15 +6,17 @@ here: their checkers take quadratic time, build a grammar for seconds, or warn. 
 are checked here because the usual checker imports a whole calendar library.
 """
 
+import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import re2 as _re2
 from jsonschema import Draft202012Validator, FormatChecker
+from pydantic import TypeAdapter
 
-__all__ = ["FORMATS", "FORMAT_EXAMPLES", "FORMAT_SHAPES", "matches", "runs"]
+__all__ = ["FORMATS", "FORMAT_EXAMPLES", "FORMAT_SHAPES", "TYPED_FORMATS", "matches", "runs"]
 
 re2: Any = _re2  # has no types
 
@@ -115,14 +117,45 @@ def _duration(instance: Any) -> bool:
 _OWN: dict[str, _Check] = {"duration": _duration, "email": _email, "idn-email": _email}
 
 
-def _format_checker() -> FormatChecker:
+def _by_type(kind: type, form: str) -> _Check:
+    """Whether pydantic reads a text of this form as a value of a type."""
+    adapter, has_form = TypeAdapter[Any](kind), re.compile(form, re.ASCII)
+
+    def check(instance: Any) -> bool:
+        return has_form.match(instance) is not None and adapter.validate_python(instance) is not None
+
+    return check
+
+
+# A number in a text is no time here: pydantic would guess whether it counts seconds or milliseconds.
+_OF_TYPES: dict[str, _Check] = {
+    "date": _by_type(dt.date, r"\d{4}-\d\d-\d\d"),
+    "date-time": _by_type(dt.datetime, r"\d{4}-\d\d-\d\d"),
+    "duration": _by_type(dt.timedelta, r"(?=.*[A-Za-z:])"),
+    "time": _by_type(dt.time, r"\d\d:\d\d"),
+}
+
+
+def _format_checker(lax: Mapping[str, _Check]) -> FormatChecker:
     known = Draft202012Validator.FORMAT_CHECKER.checkers
     checker = FormatChecker(())
     for name in FORMAT_EXAMPLES:
         check, refusals = (_OWN[name], ()) if name in _OWN else known[name]
-        checker.checkers[name] = (_bounded(name, cast("_Check", check), refusals), ())
+        conforms = _bounded(name, cast("_Check", check), refusals)
+        if name in lax:
+            conforms = _either(conforms, _bounded(name, lax[name], ()))
+        checker.checkers[name] = (conforms, ())
     return checker
 
 
-FORMATS = _format_checker()
+def _either(one: _Check, other: _Check) -> _Check:
+    return lambda instance: one(instance) or other(instance)
+
+
+FORMATS = _format_checker({})
 """Checks the formats of `FORMAT_EXAMPLES`; any other format is an annotation."""
+
+TYPED_FORMATS = _format_checker(_OF_TYPES)
+"""The same for a schema made from a Python type, which decodes the value afterwards: a date or time has any form that
+pydantic reads, such as one without an offset. A type that needs an offset refuses it by itself.
+"""

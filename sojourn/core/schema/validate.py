@@ -22,12 +22,13 @@ from sojourn.core.schema.budget import (
 from sojourn.core.schema.dialect import Dialect
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.fast_validator import FastValidator, fast_validator
-from sojourn.core.schema.formats import FORMATS
+from sojourn.core.schema.formats import FORMATS, TYPED_FORMATS
 from sojourn.core.schema.issues import to_issue, type_issue, type_names
 from sojourn.core.schema.secret_fields import has_secrets
+from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
 
-__all__ = ["MAX_ISSUES", "Validator"]
+__all__ = ["MAX_ISSUES", "Validator", "has_integers"]
 
 MAX_ISSUES = 50
 """Most issues of one payload."""
@@ -44,15 +45,20 @@ class Validator:
 
     Args:
         schema: A schema that `sojourn.core.schema.enforceable` checked, usually closed; read in the draft that it names.
+        typed: Whether a Python type, from which the schema was made, decodes the value afterwards; then a date or time
+            has any form that the type may take.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, typed: bool = False) -> None:
         self.schema: Schema = in_2020_12(schema)
-        self._validator: Any = Dialect(self.schema, format_checker=FORMATS, registry=_EMPTY)
+        formats = TYPED_FORMATS if typed else FORMATS
+        self._validator: Any = Dialect(self.schema, format_checker=formats, registry=_EMPTY)
         self._known = Known()
-        self._quick: FastValidator | None = fast_validator(self.schema)
+        self._quick: FastValidator | None = fast_validator(self.schema, formats)
         self.has_secrets = has_secrets(self.schema)
         """Whether some field is secret."""
+        self.has_integers = has_integers(self.schema)
+        """Whether some value has to be an integer."""
 
     def fits_at_once(self, value: Any) -> bool:
         """Whether a value certainly fits, by a check of a few milliseconds; False means unknown."""
@@ -69,16 +75,25 @@ class Validator:
         except _UNCHECKABLE:
             return False
 
-    def issues(self, payload: Any) -> list[FieldIssue]:
+    def issues(
+        self, payload: Any, *, most: int = MAX_ISSUES, exact_integers: bool = False
+    ) -> list[FieldIssue]:
         """Every issue, at most 50; empty when the payload fits.
 
         Missing fields come first, then unknown ones (often the same, misspelt), outer before
         inner, then the others; otherwise in the order of the schema. A value that
         takes too much work to validate has one issue: it has to be smaller or flatter.
+
+        Args:
+            payload: The payload.
+            most: Most issues.
+            exact_integers: Whether a whole float, such as `10.0`, is no integer.
         """
         try:
-            with working(self._begin(payload)):
-                found = islice(_distinct(_issues(self._validator.iter_errors(payload))), MAX_ISSUES)
+            budget = self._begin(payload)
+            budget.exact_integers = exact_integers
+            with working(budget):
+                found = islice(_distinct(_issues(self._validator.iter_errors(payload))), most)
                 return sorted(found, key=_rank)
         except _UNCHECKABLE:
             return [
@@ -148,3 +163,18 @@ def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
         if key not in seen:
             seen.add(key)
             yield issue
+
+
+def has_integers(schema: Any) -> bool:
+    """Whether a schema, or something in it, has the type `integer`."""
+    level = [schema]
+    while level:
+        part = level.pop()
+        if is_object(part):
+            kind = part.get("type")
+            if kind == "integer" or (is_array(kind) and "integer" in kind):
+                return True
+            level.extend(part.values())
+        elif is_array(part):
+            level.extend(part)
+    return False

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from sojourn import FieldIssue, RetryHint, Toolset
 from sojourn.core.payload.hints import hint_for_issues
 from sojourn.core.repair.payload import issues_in_hint, repair_payload
+from sojourn.core.schema.validate import Validator
 
 tools = Toolset("test.sites")
 
@@ -56,9 +57,10 @@ def visit(args: Visit) -> str:
 
 def repaired(tool: Any, sent: dict[str, Any], **known: Any) -> tuple[dict[str, Any], list[str]]:
     """The repaired payload and the fields left for a person, with the hint that the boundary gives."""
-    issues = tool.validator.issues(sent)
+    validator = Validator(tool.spec.payload.json_schema)  # by the schema alone, as of a tool without types
+    issues = validator.issues(sent)
     assert issues, "the payload is valid"
-    _, hint = hint_for_issues(tool.spec, sent, issues, tool.validator)
+    _, hint = hint_for_issues(tool.spec, sent, issues, validator)
     outcome = repair_payload(hint, sent, spec=tool.spec, **known)
     if not outcome.missing:
         assert tool.validator.is_valid(outcome.payload)

@@ -1,0 +1,295 @@
+"""Read without loss the forms in which models commonly write arguments, before they are validated.
+
+A model writes `""` for no arguments, `null` for each field that it does not use, a list as JSON text, `10.0` for 10. What
+it means is certain, and a refusal costs a step at best; a model that repeats itself loses the run. So a payload that its
+schema refuses is read, and only where that makes a refused value fit:
+
+| kind | what was sent | what it is read as |
+|---|---|---|
+| `absent` | nothing, blanks or `null` in place of the object | `{}` |
+| `json_text` | JSON in a string, where the schema takes no string | the value |
+| `json_text` | a string that holds the whole object | the object |
+| `left_out` | `null`, `""` or `"null"` in an optional field | the field is left out |
+| `whole_number` | `10.0` for an integer | `10` |
+| `default` | nothing for a required field whose schema has a default | the default |
+
+Nothing is guessed: a value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
+fault in its place, or makes one elsewhere, is undone. Whoever decides about a call (policy engine, approval,
+interceptor, tool) gets the arguments as read, and so does the model, in its transcript.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.contracts.argument_reading import ArgumentReading
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.payload.derived_example import put
+from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments
+from sojourn.core.schema.budget import allowance
+from sojourn.core.schema.issues import MAX_ALLOWED
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_fault import json_fault
+from sojourn.core.values.json_value import is_array, is_object, json_type
+from sojourn.core.values.pointer import ABSENT, expand, locate, to_tokens, value_at
+
+__all__ = ["Read", "is_settled", "read_payload", "read_text"]
+
+MAX_RECORDED = 20
+"""Most readings of one call that are recorded."""
+
+MAX_FAULTS = 2_000
+"""Most faults of a payload that are looked at in one round."""
+
+MAX_ROUNDS = 8
+"""Most rounds: a value may need two attempts, and a text may hold values that are read in turn."""
+
+_WHOLE = 2**63
+"""The floats below are read as integers; larger ones are no counts or ids that anybody wrote."""
+
+_BLANKS = (None, "", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A payload as it was read."""
+
+    payload: dict[str, Any]
+    """The payload; the one that was sent where there is no reading."""
+    fits: bool
+    """Whether the payload fits the schema."""
+    readings: tuple[ArgumentReading, ...] = ()
+    """What was read, at most 20."""
+
+
+def read_text(raw: str) -> Parsed | ParseFault:
+    """The object that a model's text holds, or the fault; absent arguments are `{}`, and an object in a string is opened."""
+    parsed = parse_arguments(raw)
+    if isinstance(parsed, Parsed):
+        return parsed
+    if parsed.kind == "empty":
+        return Parsed({}, ("absent",))
+    if not isinstance(parsed, NotAnObject):
+        return parsed
+    inner = parsed.value
+    if inner is None or (isinstance(inner, str) and inner.strip() in ("", "null")):
+        return Parsed({}, ("absent",))
+    opened = decoded(inner) if isinstance(inner, str) else ABSENT
+    return Parsed(opened, ("json_text",)) if is_object(opened) else parsed
+
+
+def is_settled(validator: Validator, payload: Mapping[str, Any]) -> bool:
+    """Whether a payload certainly fits as it is, by a check of a few milliseconds; False means unknown."""
+    return validator.fits_at_once(payload) and not _has_whole_floats(validator, payload)
+
+
+def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
+    """The payload as it is read before validation.
+
+    Args:
+        validator: The validator of the schema.
+        payload: A JSON object; it is not changed.
+    """
+    with allowance():
+        fits = validator.is_valid(payload)
+        if fits and not _has_whole_floats(validator, payload):
+            return Read(payload, fits=True)
+        return _Reading(validator, payload, fits=fits).result()
+
+
+def _has_whole_floats(validator: Validator, payload: Any) -> bool:
+    """Whether a number is a whole float, in a payload whose schema wants integers."""
+    if not validator.has_integers:
+        return False
+    level = [payload]
+    while level:
+        value = level.pop()
+        if is_object(value):
+            level.extend(value.values())
+        elif is_array(value):
+            level.extend(value)
+        elif isinstance(value, float) and value.is_integer():
+            return True
+    return False
+
+
+@dataclass(slots=True)
+class _Edit:
+    """What was made of the value at a place."""
+
+    kind: str
+    was: Any
+    """The value that was sent; `ABSENT` where there was none."""
+    others: Iterator[tuple[str, Any]]
+    """Further readings, should this one not fit."""
+
+
+class _Reading:
+    """The reading of one payload: all faults are read at once, validated, and undone where a fault remains.
+
+    Args:
+        validator: The validator of the schema.
+        payload: The payload as sent.
+        fits: Whether it fits; then only whole floats are read.
+    """
+
+    def __init__(self, validator: Validator, payload: dict[str, Any], *, fits: bool) -> None:
+        self._validator = validator
+        self._sent = payload
+        self._fits = fits
+        self._payload = deepcopy(payload)
+        self._edits: dict[str, _Edit] = {}
+        self._given_up: set[str] = set()
+
+    def result(self) -> Read:
+        before = faults = self._faults()
+        for _ in range(MAX_ROUNDS):
+            if not self._round(faults):
+                break
+            faults = self._faults()
+        faults = self._settled(faults)
+        is_sound = {_key(each) for each in faults} <= {_key(each) for each in before}
+        if not self._edits or not is_sound or json_fault(self._payload):
+            return Read(self._sent, fits=self._fits)
+        fits = self._fits or not faults or self._validator.is_valid(self._payload)
+        readings = [ArgumentReading(kind=edit.kind, field=field) for field, edit in self._edits.items()]
+        return Read(self._payload, fits, tuple(readings[:MAX_RECORDED]))
+
+    def _faults(self) -> list[FieldIssue]:
+        return self._validator.issues(self._payload, most=MAX_FAULTS, exact_integers=True)
+
+    def _round(self, faults: list[FieldIssue]) -> bool:
+        """Read each faulty value, or read it another way; returns whether anything was read."""
+        changed, first = False, dict[str, FieldIssue]()
+        for fault in faults:
+            first.setdefault(fault.field, fault)
+        for field, fault in first.items():
+            if field in self._given_up:
+                continue
+            if (edit := self._edits.get(field)) is not None:
+                self._undo(field)
+            else:
+                edit = self._begun(fault)
+            if edit is not None and self._next(field, edit):
+                changed = True
+            else:
+                self._given_up.add(field)
+        return changed
+
+    def _begun(self, fault: FieldIssue) -> _Edit | None:
+        """The readings of a faulty value; None for one whose place is gone, as a value above it was read another way."""
+        *above, name = to_tokens(fault.field) or ("",)
+        parent = value_at(self._payload, above)
+        is_item = is_array(parent) and name.isdecimal() and int(name[:9]) < len(parent)
+        if not fault.field or not (is_object(parent) or is_item):
+            return None
+        was = value_at(parent, [name])
+        return _Edit("", was, self._readings(fault, (*above, name), was))
+
+    def _next(self, field: str, edit: _Edit) -> bool:
+        """Read a value the next way; returns whether there is one."""
+        tokens = to_tokens(field)
+        parent = value_at(self._payload, tokens[:-1])
+        for kind, value in edit.others:
+            edit.kind = kind
+            if value is ABSENT:
+                del parent[tokens[-1]]
+            else:
+                put(parent, tokens[-1], value)
+            self._edits[field] = edit
+            return True
+        return False
+
+    def _undo(self, field: str) -> None:
+        """Restore the value at a place, and forget what was read in it."""
+        tokens, edit = to_tokens(field), self._edits.pop(field)
+        for inner in [each for each in self._edits if each.startswith(f"{field}/")]:
+            del self._edits[inner]
+        parent = value_at(self._payload, tokens[:-1])
+        if edit.was is not ABSENT:
+            put(parent, tokens[-1], edit.was)
+        else:
+            del parent[tokens[-1]]
+
+    def _settled(self, faults: list[FieldIssue]) -> list[FieldIssue]:
+        """The faults that remain, once what was read in vain is undone."""
+        vain = [
+            field
+            for field in self._edits
+            if any(each.field == field or each.field.startswith(f"{field}/") for each in faults)
+        ]
+        if not vain:
+            return faults
+        for field in vain:
+            if field in self._edits:
+                self._undo(field)
+        return self._faults()
+
+    def _readings(self, fault: FieldIssue, tokens: tuple[str, ...], was: Any) -> Iterator[tuple[str, Any]]:
+        """The readings of a faulty value, the most literal first; `ABSENT` leaves it out."""
+        expected = (fault.expected_type or "").split(" or ")
+        if fault.constraint == "missing_field":
+            if not self._fits and was is ABSENT and (default := self._default(tokens)) is not ABSENT:
+                yield "default", default
+            return
+        if fault.constraint == "invalid_field_type" and _is_whole(was) and "integer" in expected:
+            yield "whole_number", int(was)
+        if self._fits or fault.constraint == "unknown_field":
+            return
+        if isinstance(was, str) and _forbids_text(fault, expected):
+            value = decoded(was)
+            if value is not ABSENT and _is_among(value, fault, expected):
+                yield "json_text", int(value) if _is_whole(value) and "integer" in expected else value
+        if any(was is each or was == each for each in _BLANKS) and self._is_declared(tokens):
+            yield "left_out", ABSENT
+
+    def _default(self, tokens: tuple[str, ...]) -> Any:
+        """The default of an absent field; `ABSENT` where its schemas state none, or several."""
+        root = self._validator.schema
+        parts = [part for found in locate(root, tokens) for part in expand(root, found)]
+        found = {
+            json.dumps(part["default"], sort_keys=True): part["default"]
+            for part in parts
+            if "default" in part
+        }
+        return deepcopy(next(iter(found.values()))) if len(found) == 1 else ABSENT
+
+    def _is_declared(self, tokens: tuple[str, ...]) -> bool:
+        """Whether a field has a schema of its own: an entry of a map and an item of a list are not optional fields."""
+        root = self._validator.schema
+        parts = (part for found in locate(root, tokens[:-1]) for part in expand(root, found))
+        return any(tokens[-1] in (part.get("properties") or {}) for part in parts)
+
+
+def _key(issue: FieldIssue) -> tuple[str, str]:
+    return issue.field, issue.constraint
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE
+
+
+def _forbids_text(fault: FieldIssue, expected: list[str]) -> bool:
+    """Whether the schema takes no string at all in the place of a fault."""
+    if fault.constraint == "invalid_field_type":
+        return "string" not in expected
+    allowed = fault.allowed or []
+    is_whole_list = fault.constraint == "invalid_enum_value" and 0 < len(allowed) < MAX_ALLOWED
+    return is_whole_list and not any(isinstance(each, str) for each in allowed)
+
+
+def _is_among(value: Any, fault: FieldIssue, expected: list[str]) -> bool:
+    """Whether a decoded value is of the kind that the schema takes."""
+    if fault.constraint == "invalid_enum_value":
+        return any(
+            value == each and isinstance(value, bool) == isinstance(each, bool)
+            for each in fault.allowed or []
+        )
+    kind = json_type(value)
+    return (
+        kind in expected
+        or (kind == "integer" and "number" in expected)
+        or (_is_whole(value) and "integer" in expected)
+    )
