@@ -323,8 +323,8 @@ class App:
 
     def left_out(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
         """The tools of remote toolsets, of all or of an agent's, that cannot be used: reasons by name, by the toolset's id."""
-        agent = self._agents.get(agent_id) if agent_id else None
-        toolsets = agent.uses if agent else self._toolsets.values()
+        agent = self._agents.get(agent_id or "")
+        toolsets = self._toolsets.values() if agent_id is None else agent.uses if agent else ()
         remote = [toolset for toolset in toolsets if isinstance(toolset, RemoteToolset)]
         return {toolset.id: left_out for toolset in remote if (left_out := left_out_of(toolset))}
 
