@@ -12,7 +12,7 @@ from sojourn.core.values.wire import size_of
 from sojourn.models.compacted import ResultRead, compacted, compaction_of
 from sojourn.models.messages import Converter, is_prefix
 from sojourn.models.names import NO_KEYS, Names
-from sojourn.models.pictures import load_pictures, with_pictures
+from sojourn.models.pictures import load_pictures, picture_refs, with_pictures
 from sojourn.models.projection import Keys
 from sojourn.serving.kept import Kept
 
@@ -58,6 +58,7 @@ class Conversation:
         self._called: set[str] = set()
         self.pictures: dict[str, BinaryImage | None] = {}
         """The pictures that the model sees, by reference; None for one that cannot be sent."""
+        self._picture_refs: list[str] = []
         self._converter = Converter(self.names, self.content_of)
 
     @property
@@ -100,6 +101,7 @@ class Conversation:
             self._read_anew()
         else:
             self.messages.extend(new)
+            self._picture_refs += picture_refs(new)
 
     def compact(self, transcript: Sequence[Message], part: CompactionPart, used: Usage) -> None:
         """Read the transcript with another compaction from now on.
@@ -134,7 +136,7 @@ class Conversation:
 
     async def load_pictures(self) -> None:
         """Load the pictures of new results; older ones that are over the limit are not sent any more."""
-        shown = await load_pictures(self.messages, self.pictures)
+        shown = await load_pictures(self._picture_refs, self.pictures)
         is_same = shown.keys() >= self.pictures.keys()
         self.pictures = shown
         if not is_same:
@@ -149,6 +151,7 @@ class Conversation:
 
     def _read_anew(self) -> None:
         self.messages = compacted(self._source, self.compaction, self.text_of)
+        self._picture_refs = picture_refs(self.messages)
         self._converter = Converter(self.names, self.content_of)
 
 

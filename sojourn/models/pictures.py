@@ -19,7 +19,7 @@ from sojourn.models.compacted import ResultRead
 from sojourn.models.result_text import is_seen
 from sojourn.serving.artifact_reader import current_artifact_reader
 
-__all__ = ["MAX_PICTURES", "load_pictures", "refs_of", "shown_refs", "with_pictures"]
+__all__ = ["MAX_PICTURES", "load_pictures", "picture_refs", "refs_of", "shown_refs", "with_pictures"]
 
 MAX_PICTURES = 20
 """Most pictures of one request: from 21 on, Anthropic takes smaller ones only."""
@@ -44,25 +44,29 @@ def refs_of(result: ToolResult) -> list[str]:
     return [artifact.ref for artifact in result.artifacts if is_seen(artifact) and artifact.ref]
 
 
-def shown_refs(messages: Sequence[Message]) -> list[str]:
-    """Return the references of the pictures that a model sees of a transcript: the newest, at most `MAX_PICTURES`."""
-    refs = [ref for message in messages for result in message.tool_results for ref in refs_of(result)]
+def picture_refs(messages: Sequence[Message]) -> list[str]:
+    """Return the references of the pictures of messages, as the model reads them."""
+    return [ref for message in messages for result in message.tool_results for ref in refs_of(result)]
+
+
+def shown_refs(refs: Sequence[str]) -> Sequence[str]:
+    """Return the references of the pictures that a model sees of those of a transcript: the newest, at most `MAX_PICTURES`."""
     over = max(len(refs) - MAX_PICTURES, 0)
     return refs[-(-over // BLOCK) * BLOCK :]
 
 
 async def load_pictures(
-    messages: Sequence[Message], known: Mapping[str, BinaryImage | None]
+    refs: Sequence[str], known: Mapping[str, BinaryImage | None]
 ) -> dict[str, BinaryImage | None]:
     """Return the pictures that a model sees of a transcript, by reference; None for one that cannot be sent.
 
     Args:
-        messages: The transcript as the model reads it.
+        refs: The references of all pictures of the transcript, as the model reads it.
         known: Pictures that were loaded before.
     """
     read = current_artifact_reader()
     shown: dict[str, BinaryImage | None] = {}
-    for ref in shown_refs(messages):
+    for ref in shown_refs(refs):
         shown[ref] = known[ref] if ref in known else (_picture(await read(ref)) if read else None)
     return shown
 

@@ -7,11 +7,11 @@ import pytest
 from pydantic_ai.messages import BinaryImage
 
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.models.compacted import ResultRead
-from sojourn.models.pictures import load_pictures, refs_of, shown_refs, with_pictures
+from sojourn.models.compacted import ResultRead, compacted
+from sojourn.models.pictures import load_pictures, picture_refs, refs_of, shown_refs, with_pictures
 from sojourn.serving.artifact_reader import reading_artifacts
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -30,7 +30,7 @@ def data_of(content: bytes, mime_type: str = "image/png") -> dict[str, str]:
 def test_the_newest_pictures_are_sent_and_old_ones_go_in_blocks(count, first):
     """At most 20 pictures are sent; ten are dropped at once, so that the beginning of the request changes rarely."""
     messages = [Message.results([pictured(str(number))]) for number in range(count)]
-    assert shown_refs(messages) == [str(number) for number in range(first, count)]
+    assert shown_refs(picture_refs(messages)) == [str(number) for number in range(first, count)]
 
 
 def test_a_cleared_result_and_a_child_run_have_no_pictures_to_see():
@@ -41,6 +41,16 @@ def test_a_cleared_result_and_a_child_run_have_no_pictures_to_see():
     link = RunLink(run_id="r", agent_id="a.b", parent_run_id="p", parent_tool_call_id="c")
     below = result.artifacts[0].model_copy(update={"run_link": link})
     assert refs_of(result.model_copy(update={"artifacts": [below]})) == []
+
+
+def test_compaction_drops_the_pictures_of_old_results():
+    """A result that is cleared to save room is cleared for its picture too, however short its text is."""
+    messages = [
+        Message.results([pictured("old", result="x")]),
+        Message.results([pictured("new", result="x")]),
+    ]
+    read = compacted(messages, CompactionPart(type="compaction", cleared=1, at=2), lambda _: "x")
+    assert picture_refs(read) == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +75,7 @@ async def test_only_what_providers_take_is_sent(data, media_type):
         return data
 
     with reading_artifacts(read):
-        loaded = await load_pictures([Message.results([pictured("a")])], {})
+        loaded = await load_pictures(["a"], {})
     image = loaded["a"]
     assert (image.media_type if image else None) == media_type
     content = with_pictures("seen", pictured("a"), loaded)
@@ -75,5 +85,4 @@ async def test_only_what_providers_take_is_sent(data, media_type):
 async def test_a_picture_is_read_once():
     """What is known is not read again, and without a reader nothing is."""
     image = BinaryImage(PNG, media_type="image/png")
-    messages = [Message.results([pictured("a", "b")])]
-    assert await load_pictures(messages, {"a": image}) == {"a": image, "b": None}
+    assert await load_pictures(["a", "b"], {"a": image}) == {"a": image, "b": None}
