@@ -12,9 +12,12 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
+from sojourn.models.lenient_chat import lenient
+from sojourn.models.portable import one_system, portable
 from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
 from sojourn.models.span import record_response, request_span
 from sojourn.network import timeouts_for
+from sojourn.network.client import is_local_url
 from sojourn.serving.still_wanted import still_wanted
 
 __all__ = ["CHARACTERS_A_TOKEN", "GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
@@ -25,6 +28,9 @@ _OVERHEAD = 500
 CHARACTERS_A_TOKEN = 3
 """Characters that an estimate takes for one token: few, so that it is rather too high."""
 
+
+_LOCAL = ("ollama", "vllm")
+"""Providers that are servers of one's own."""
 
 _FAMILIES = ("claude", "deepseek")
 """Families of models that have a row of their own in the table of time-outs, at any provider."""
@@ -38,7 +44,7 @@ def guarded(model: Model, limits: RateLimits | None = None) -> Model:
         model = copy.copy(model)
         model.models = [guarded(each, limits) for each in model.models]
         return model
-    return GuardedModel(model, limits)
+    return GuardedModel(lenient(model), limits)
 
 
 class GuardedModel(WrapperModel):
@@ -53,6 +59,14 @@ class GuardedModel(WrapperModel):
         super().__init__(wrapped)
         self._limits = limits
 
+    def prepare_messages(
+        self,
+        messages: list[ModelMessage],
+        model_request_parameters: ModelRequestParameters | None = None,
+    ) -> list[ModelMessage]:
+        """Return the messages in a form that the provider accepts."""
+        return self.wrapped.prepare_messages(portable(messages, self.wrapped), model_request_parameters)
+
     async def request(
         self,
         messages: list[ModelMessage],
@@ -61,6 +75,7 @@ class GuardedModel(WrapperModel):
     ) -> ModelResponse:
         """Send the request once, when the limits allow it."""
         limiter, settings = self._ready(model_settings)
+        messages, model_request_parameters = one_system(messages, model_request_parameters, self.wrapped)
         tokens = estimate(messages, model_request_parameters)
         async with limiter.request(tokens, self.model_name) as sent:
             with request_span(self.wrapped, streams=False) as span:
@@ -80,6 +95,7 @@ class GuardedModel(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Send the request once, when the limits allow it; the request lasts until the `async with` block ends."""
         limiter, settings = self._ready(model_settings)
+        messages, model_request_parameters = one_system(messages, model_request_parameters, self.wrapped)
         tokens = estimate(messages, model_request_parameters)
         async with limiter.request(tokens, self.model_name) as sent:
             with request_span(self.wrapped, streams=True) as span:
@@ -95,12 +111,21 @@ class GuardedModel(WrapperModel):
         """Return the limiter and the settings of a request, and replace an HTTP client that belongs to another event loop."""
         self._refresh_http_client()
         merged = merge_model_settings(self.wrapped.settings, user_settings)
-        settings = settings_for(timeouts_name(self.wrapped), merged, self.wrapped.unsupported_settings)
+        settings = settings_for(
+            timeouts_name(self.wrapped),
+            merged,
+            self.wrapped.unsupported_settings,
+            is_local=self.wrapped.system in _LOCAL or is_local_url(self.wrapped.base_url),
+        )
         return limiter_for(self.wrapped, self._limits), settings
 
 
 def settings_for(
-    provider: str, user_settings: ModelSettings | None = None, ignored: Collection[str] = ()
+    provider: str,
+    user_settings: ModelSettings | None = None,
+    ignored: Collection[str] = (),
+    *,
+    is_local: bool = False,
 ) -> ModelSettings:
     """Return the settings of a request: the user's, with a default `timeout` and without retries of the SDK.
 
@@ -111,8 +136,9 @@ def settings_for(
         provider: The row of the table of time-outs.
         user_settings: The user's settings.
         ignored: Settings that the model does not support, and about which it would warn.
+        is_local: Whether the server is local, and so perhaps slow.
     """
-    settings = ModelSettings(timeout=timeouts_for(provider).read)
+    settings = ModelSettings(timeout=timeouts_for(provider, is_local=is_local).read)
     settings.update(user_settings or {})
     settings["max_retries"] = 0
     for name in {"timeout", "max_retries"} & set(ignored):

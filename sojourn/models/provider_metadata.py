@@ -12,7 +12,8 @@
 | `tool_call_id` | of a call: the id that the provider knows, where the run's id is another |
 
 The part itself holds text, signature and arguments. `system` names the system whose keys check a signature, where it is
-not the provider. `url` and `id` are the place of state that the provider stores, and are kept only where a part has an id.
+not the provider. `url` and `id` are the place of state that the provider stores, and are kept only where a part has an id; `url` also
+where a call has an id that only that server accepts.
 Of the response's own details, only those that a later request reads are kept; token counts and log probabilities are not.
 
 Metadata that is read may come from a client or from another library: a value of the wrong type is left out.
@@ -28,6 +29,7 @@ from pydantic_core import from_json, to_json
 
 from sojourn.contracts.message import Message, Part
 from sojourn.core.values.json_value import is_object
+from sojourn.models.portable import fits_everywhere
 
 __all__ = [
     "Origin",
@@ -82,9 +84,10 @@ def with_response(
     details, provider = response.provider_details or {}, _text(response.provider_name)
     system = _text(response.canonical_system)
     has_state = any(getattr(part, "id", None) for part in response.parts)
+    has_own_ids = any(not fits_everywhere(call.tool_call_id) for call in response.tool_calls)
     origin = _filled(
         provider=provider,
-        url=_text(response.provider_url) if has_state else None,
+        url=_text(response.provider_url) if has_state or has_own_ids else None,
         system=None if system == provider else system or None,
         id=_text(response.provider_response_id) if has_state else None,
         details=plain_json(_filled(**{key: details.get(key) for key in _READ_LATER})),

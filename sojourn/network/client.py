@@ -5,11 +5,13 @@ one. Providers whose models think for long before they answer have longer time-o
 """
 
 import functools
+import ipaddress
 import math
 import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from sojourn.errors import DefinitionError
 
@@ -24,11 +26,13 @@ __all__ = [
     "check_timeouts",
     "http_client",
     "http_transport",
+    "is_local_url",
     "timeouts_for",
 ]
 
 _PREFIX = "SOJOURN_TIMEOUT_"
 _DEFAULT = "default"
+_LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,15 @@ PROVIDER_TIMEOUTS: Final = {
     "anthropic": Timeouts(connect=10, read=300, write=300),
     "claude": Timeouts(connect=10, read=300, write=300),
     "deepseek": Timeouts(connect=15, read=180, write=180),
+    "local": Timeouts(connect=10, read=600, write=600),
+    "ollama": Timeouts(connect=10, read=600, write=600),
+    "vllm": Timeouts(connect=10, read=600, write=600),
 }
-"""The time-outs by provider, unless the environment sets others."""
+"""The time-outs by provider, unless the environment sets others.
+
+`local` is for a model at an address of this machine or of a private network: without a GPU, reading a long conversation
+alone takes it minutes.
+"""
 
 
 def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncClient":
@@ -102,7 +113,7 @@ def _tls_context(*, trust_env: bool) -> "ssl.SSLContext":
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 
-def timeouts_for(provider: str | None = None) -> Timeouts:
+def timeouts_for(provider: str | None = None, *, is_local: bool = False) -> Timeouts:
     """Return the time-outs of a provider; of an unknown provider, the default.
 
     `SOJOURN_TIMEOUT_<PROVIDER>`, such as `SOJOURN_TIMEOUT_CLAUDE=10/600/300` (connect, read, write in seconds),
@@ -110,13 +121,30 @@ def timeouts_for(provider: str | None = None) -> Timeouts:
 
     Args:
         provider: The name, in upper or lower case.
+        is_local: Whether the server is local: without a variable of the provider's own, the row `local` applies if it is longer.
 
     Raises:
         DefinitionError: The setting cannot be read.
     """
     name = (provider or _DEFAULT).casefold()
-    own = _set(name) or PROVIDER_TIMEOUTS.get(name)
-    return own or _set(_DEFAULT) or PROVIDER_TIMEOUTS[_DEFAULT]
+    own = _set(name) or (_set(_LOCAL) if is_local else None)
+    row = own or PROVIDER_TIMEOUTS.get(name) or _set(_DEFAULT)
+    if is_local and not own and not _set(_DEFAULT):
+        return max(row or PROVIDER_TIMEOUTS[_LOCAL], PROVIDER_TIMEOUTS[_LOCAL], key=lambda each: each.read)
+    return row or PROVIDER_TIMEOUTS[_DEFAULT]
+
+
+def is_local_url(url: str | None) -> bool:
+    """Whether a URL is of this machine, of a private network, or of a name without a dot, such as a container's."""
+    try:
+        host = urlsplit(url or "").hostname or ""
+    except ValueError:
+        return False
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".local", ".internal", ".localhost")))
+    return address.is_loopback or address.is_private or address.is_link_local
 
 
 def check_timeouts() -> None:

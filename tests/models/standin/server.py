@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from tests.models.standin import wire
 from tests.models.standin.admin import administer
 from tests.models.standin.asgi import place, read_content, request_id, respond, start, watch
+from tests.models.standin.refusals import refusal_of
 from tests.models.standin.reply import Answer, Body, HttpError, Reply, as_answer
 from tests.models.standin.request import Protocol, Request
 from tests.models.standin.tool_refusals import tool_refusal_of
@@ -44,7 +45,7 @@ class ClientLeftError(Exception):
 class Standin:
     """A provider that answers by its script: `async with Standin(script) as standin`."""
 
-    def __init__(self, script: Script = ()) -> None:
+    def __init__(self, script: Script = (), *, strict_template: bool = False) -> None:
         self.key = f"{wire.KEY}-{next(_NUMBERS)}"
         """The API key of its models, a new one: a rate limit learned from an earlier stand-in on this port does not apply."""
         self.requests: list[Request] = []
@@ -55,6 +56,8 @@ class Standin:
         """Messages of the requests that were refused for their content, for which no answer of the script was used."""
         self.most_in_flight = 0
         """The most requests that were in flight at the same time."""
+        self.strict_template = strict_template
+        """Whether the chat template refuses a system message that is not the first, and two messages of a user in a row."""
         self.script = script
         self._changed = asyncio.Event()
         self._released = asyncio.Event()
@@ -178,7 +181,8 @@ class Standin:
             self._change()
 
     async def _answer(self, request: Request, send: Any) -> None:
-        if refused := tool_refusal_of(request):
+        refused = tool_refusal_of(request) or refusal_of(request, strict_template=self.strict_template)
+        if refused:
             self.refusals.append(refused)
             answer: Answer = Body(status=400, content=json.dumps(wire.refusal(refused, request)))
         else:
