@@ -32,6 +32,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.awaits.opened import placed, question_for
 from sojourn.core.payload.boundary import as_read, is_read, parsed_call
+from sojourn.core.payload.hints import CUT_OFF
 from sojourn.core.payload.reading import is_settled
 from sojourn.core.repair.advice import advised
 from sojourn.core.run import retry
@@ -66,6 +67,9 @@ from .overtime import is_cancellation
 from .start_check import NotWantedError
 
 __all__ = ["Planning"]
+
+MAX_UNFINISHED = 500
+"""Most characters of the text that answers a call in which a response was cut off."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class Planning:
                     return made
                 plan, asked, external = made
                 try:
-                    read = await self._read(asked)
+                    read = await self._read(asked, plan.unfinished)
                 except (ValueError, TypeError) as error:
                     return PlanOutcome(fault=_unwritable(error), usage=plan.usage)
                 asked = with_readings(asked, read)
@@ -352,8 +356,10 @@ class Planning:
             calls, run_id=task.key_run_id or self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
         )
 
-    async def _read(self, asked: list[ToolRequest]) -> list[ToolRequest | ParseFault]:
+    async def _read(self, asked: list[ToolRequest], unfinished: str | None) -> list[ToolRequest | ParseFault]:
         """The calls with their arguments as they were read, by which everybody decides about them, or why they cannot be read.
+
+        Of the last call, if a response was cut off in it, only that it was.
 
         Arguments that cannot be read reach no engine, no interceptor and no rule.
         """
@@ -361,6 +367,8 @@ class Planning:
             lambda: [self._parsed(call) for call in asked],
             on=[[call.payload, call.raw] for call in asked],
         )
+        if unfinished and parsed:
+            parsed[-1] = ParseFault(CUT_OFF, unfinished[:MAX_UNFINISHED])
         # A schema may be a server's, and cost much work.
         unsettled = [at for at, call in enumerate(parsed) if not self._is_settled(call)]
         if not unsettled:

@@ -193,6 +193,8 @@ class PlanResult(Input):
 
     tool_calls: list[ToolRequest] = []
     """Calls of one step."""
+    unfinished: str | None = None
+    """Why the last of `tool_calls` is not executed: a model's response was cut off in it. The call is answered with this text."""
     final_response: Message | None = None
     """The run's answer."""
     await_: AwaitClarification | AwaitExternalTools | None = Field(

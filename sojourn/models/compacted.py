@@ -7,11 +7,11 @@ summary is a model's text about what tools returned, and no instruction of the a
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sojourn.contracts.message import CompactionPart, Message, ToolResultPart
+from sojourn.contracts.message import CompactionPart, Message, OtherPart, ToolResultPart
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.text import counted
 
-__all__ = ["SHORTEST", "ResultRead", "compacted", "compaction_of", "with_compaction"]
+__all__ = ["SHORTEST", "ResultRead", "compacted", "compaction_of", "with_part"]
 
 SHORTEST = 200
 """Characters of a result up to which it is not cleared: the line in its place would be as long."""
@@ -31,8 +31,8 @@ def compaction_of(message: Message) -> CompactionPart | None:
     return next((part for part in message.parts if isinstance(part, CompactionPart)), None)
 
 
-def with_compaction(message: Message, part: CompactionPart) -> Message:
-    """The message of a plan that records a compaction."""
+def with_part(message: Message, part: CompactionPart | OtherPart) -> Message:
+    """The message of a plan, which records what models read of the transcript from then on."""
     return message.model_copy(update={"parts": [part, *message.parts]})
 
 

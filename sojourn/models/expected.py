@@ -7,19 +7,17 @@ from pydantic import ValidationError
 
 from sojourn.authoring.shape import Shape
 from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.payload.boundary import issues_of
+from sojourn.core.payload.hints import hint_for_issues
 from sojourn.core.payload.reading import read_payload
-from sojourn.core.schema.issue_text import sentence
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.text import clip
 from sojourn.errors import DefinitionError
 from sojourn.models.offered import FINAL_RESULT
 from sojourn.models.projection import Projection, project
 
 __all__ = ["Expected"]
-
-MAX_ISSUES = 10
-"""Most issues of one answer that its correction lists."""
 
 _WRAPPED = "answer"
 
@@ -74,16 +72,14 @@ class Expected:
         """Return arguments of `final_result` as those of a tool are read before they are validated."""
         return read_payload(self._validator, arguments).payload
 
-    def mismatch(self, arguments: dict[str, Any]) -> str | None:
-        """Return the faults of arguments, as a correction for the model; None when the arguments are valid."""
+    def mismatch(self, arguments: dict[str, Any]) -> ToolResult | None:
+        """Return the refusal of arguments, with the hint of a tool's refused call; None when the arguments are valid."""
         is_valid = self._validator.is_valid(arguments)
         issues = self._type_issues(arguments) if is_valid else self._validator.issues(arguments)
         if not issues:
             return None
-        keys = self.projection.keys
-        listed = "; ".join(keys.in_text(sentence(issue)) for issue in issues[:MAX_ISSUES])
-        more = f"; and {len(issues) - MAX_ISSUES} more" if len(issues) > MAX_ISSUES else ""
-        return clip(f"Correct your answer and call `{FINAL_RESULT}` again: {listed}{more}", 1_500)
+        error, hint = hint_for_issues(self._spec, arguments, issues, self._validator, self._fits)
+        return ToolResult(name=FINAL_RESULT, error=error, retry_hint=hint)
 
     @property
     def _is_object(self) -> bool:
@@ -92,6 +88,17 @@ class Expected:
     @cached_property
     def _validator(self) -> Validator:
         return Validator(self.arguments, typed=self._shape is not None)
+
+    @cached_property
+    def _spec(self) -> ToolSpec:
+        """`final_result` as hints know a tool; it has no tool id, since no run ever executes it."""
+        payload = TypeSpec(name="answer", json_schema=self.arguments)
+        return ToolSpec.model_construct(
+            id=FINAL_RESULT, title=FINAL_RESULT, description="", payload=payload, result=payload
+        )
+
+    def _fits(self, arguments: dict[str, Any]) -> bool:
+        return not self._type_issues(arguments)
 
     def _type_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
         """Return the faults that the type's own validators find in arguments that fit the schema."""

@@ -17,6 +17,10 @@ from sojourn.contracts.message import DocumentPart, ImagePart
 __all__ = ["UrlNotFetched", "file_of", "image_of", "user_file"]
 
 
+_BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+"""The media types of images that all providers take, by the bytes that they begin with."""
+
+
 class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as Sojourn's other errors are
     """A message has a file by URL, and the model's provider accepts no URLs; raised before anything is sent."""
 
@@ -75,7 +79,16 @@ def _content(part: ImagePart | DocumentPart) -> BinaryContent | None:
         return None
     if isinstance(part, DocumentPart):
         return BinaryContent(data, media_type=part.media_type, identifier=_title(part))
-    return BinaryImage(data, media_type=part.media_type) if part.media_type.startswith("image/") else None
+    if not part.media_type.startswith("image/"):
+        return None
+    return BinaryImage(data, media_type=_actual_type(data) or part.media_type)
+
+
+def _actual_type(data: bytes) -> str | None:
+    """The media type by which an image begins: providers refuse one that says another."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begin, kind in _BEGINNINGS.items() if data.startswith(begin)), None)
 
 
 def _title(part: ImagePart | DocumentPart) -> str | None:

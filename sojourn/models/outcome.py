@@ -1,31 +1,39 @@
-"""Outcome: a model's response as a plan, or as a correction, for which the model is asked once.
+"""Outcome: a model's response as a plan, or as a correction, for which the model is asked again.
 
 | response | comes to |
 |---|---|
 | calls, with or without text | the calls; arguments that are not JSON go to the boundary as they were written |
+| calls, cut off at the output limit, by a content filter or by a full context window | the calls but the last, which is answered with the reason and not executed |
 | `ask_user` | a question; the other calls are answered as not executed |
 | the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
 | text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
+| text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
 | a refusal | the answer, with a note |
 | text that a content filter cut off | the answer as far as it goes, with a note |
-| nothing, or thinking alone | a correction; the second time `EmptyAnswer` |
+| nothing, blanks, or thinking alone | a correction; the second time `EmptyAnswer` |
+| a call that the provider could not read | a correction; the second time `EmptyAnswer` |
 | nothing, cut off at the output limit | `OutputLimit` |
 | nothing, by a content filter | `ContentFiltered` |
 | a stream that ended without its last event | a fault, `ModelUnavailable`: it is asked again |
 | an unknown finish reason | what the parts say |
-| `ask_user` or a typed answer that does not fit | a correction; the second time `MalformedAnswer` |
+| `ask_user` that does not fit | a correction; the second time `MalformedAnswer` |
+| a typed answer that does not fit | two corrections; the third time `MalformedAnswer` |
+| `ask_user` or a typed answer that was cut off | two corrections; the third time `OutputLimit`, or `ContentFiltered` |
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_ai.messages import ModelResponse
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.parse import ParseFault, parse_arguments
 from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_array
@@ -33,12 +41,21 @@ from sojourn.core.values.text import counted
 from sojourn.models.expected import Expected
 from sojourn.models.names import Names
 from sojourn.models.offered import ASK_USER, FINAL_RESULT
+from sojourn.models.result_text import result_text
 
-__all__ = ["Correction", "Reply", "plan_of"]
+__all__ = ["Correction", "Reply", "is_call_as_text", "plan_of"]
+
+_TYPED_CORRECTIONS = 2
 
 _CUT_OFF = "the answer was cut off at the model's output limit"
 _FILTERED = "the answer was cut off by the provider's content filter"
 _REFUSED = "the model refused to answer"
+
+_MAX_READ = 20_000
+"""Characters of a text in which a call written as text is looked for."""
+
+_UNREADABLE_CALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+"""Finish reasons of Google for a call that it could not read, of which the response has nothing."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,23 @@ class Reply:
     """The finish reason: `stop`, `length`, `content_filter`, `tool_call`, `error`, a later one, or None."""
     refusal: str | None = None
     """The model's refusal, where the provider reports it apart from the text."""
+    provider_finish: str | None = None
+    """The finish reason in the provider's own words."""
+    output_limit: int | None = None
+    """The output limit of the request in tokens, as far as it is known."""
+
+    @classmethod
+    def of(cls, response: ModelResponse, message: Message, max_tokens: int | None) -> "Reply":
+        """Return a response of pydantic-ai, with the message that it is in the transcript and the limit of its request."""
+        details = response.provider_details or {}
+        finish = details.get("finish_reason")
+        return cls(
+            message,
+            response.finish_reason,
+            details.get("refusal"),
+            finish if isinstance(finish, str) else None,
+            max_tokens or response.usage.output_tokens or None,
+        )
 
 
 @dataclass(frozen=True)
@@ -63,18 +97,33 @@ class Correction:
     """What is wrong, and what the model should do instead."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """The answer to each call of the response, by call id; empty for a response without calls."""
+    why: str = ""
+    """What is wrong, for people; empty for `text`."""
+    most: int = 1
+    """Corrections of one plan up to which this one is still made."""
+    needs_room: bool = False
+    """Whether the response was cut off at the output limit, so that the next one gets a higher limit."""
+    otherwise: PlanResult | None = None
+    """The plan that the response comes to when no correction is left; None fails the run."""
 
-    def error(self) -> ApplicationError:
-        """Return the error of a run whose model gave no valid response after the correction."""
-        return ApplicationError(
-            f"the model was corrected once and still did not give a valid answer: {self.text}",
+    def given_up(self, corrections: int) -> PlanResult:
+        """Return the plan that the response comes to after so many corrections.
+
+        Raises:
+            ApplicationError: It comes to none, and the run fails with `code`.
+        """
+        if self.otherwise is not None:
+            return self.otherwise
+        times = "once" if corrections == 1 else f"{corrections} times"
+        raise ApplicationError(
+            f"the model was corrected {times} and still did not give a valid answer: {self.why or self.text}",
             type=self.code,
             non_retryable=True,
         )
 
 
 def plan_of(
-    reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool
+    reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool, may_call: bool = False
 ) -> PlanResult | Correction:
     """Return the plan for a response, or its correction, by the table above.
 
@@ -83,6 +132,7 @@ def plan_of(
         names: The tools of the request.
         expected: The typed answer that is required; None for a text.
         may_ask: Whether `ask_user` was offered.
+        may_call: Whether tools were offered.
 
     Raises:
         ApplicationError: `OutputLimit` or `ContentFiltered`, which no correction repairs.
@@ -90,18 +140,75 @@ def plan_of(
     calls = reply.message.tool_calls
     by_name = {call.name: call for call in reversed(calls)}
     if expected and FINAL_RESULT in by_name:
-        return _typed(reply, by_name[FINAL_RESULT], expected)
+        return _typed(reply, by_name[FINAL_RESULT], expected, names)
     if may_ask and ASK_USER in by_name:
         return _question(reply, by_name[ASK_USER], names)
     if calls:
-        return PlanResult(tool_calls=[call.request for call in calls], message=reply.message)
+        return _calls(reply)
     if reply.refusal:
         return PlanResult(final_response=Message.assistant(reply.refusal), notes=[_REFUSED])
     if not reply.message.text.strip():
         return _empty(reply)
     if expected:
-        return _typed_text(reply, expected)
-    return PlanResult(final_response=reply.message, notes=_notes(reply))
+        return _typed_text(reply, expected, names)
+    plan = PlanResult(final_response=reply.message, notes=_notes(reply))
+    if not is_call_as_text(reply.message.text):
+        return plan
+    noted = plan.model_copy(update={"notes": [*plan.notes, _WRITTEN_CALL]})
+    return Correction("EmptyAnswer", _CALL_BY_TOOL, otherwise=noted) if may_call else noted
+
+
+def _calls(reply: Reply) -> PlanResult:
+    """The calls; of a response that was cut off, the last is not executed, even if its arguments happen to be valid."""
+    calls, why = reply.message.tool_calls, _why_cut(reply)
+    requests = [call.request for call in calls]
+    if why is None:
+        return PlanResult(tool_calls=requests, message=reply.message)
+    advice = _ADVICE.get(reply.finish or "", "")
+    return PlanResult(
+        tool_calls=requests,
+        message=reply.message,
+        unfinished=f"Your response {why}, in this call, which was not executed. {advice}",
+        notes=[f"the model's response {why}: the call of {calls[-1].name} was not executed"],
+    )
+
+
+def _why_cut(reply: Reply) -> str | None:
+    """What ended a response before its end, as a clause; None for one that is whole."""
+    if reply.finish == "content_filter":
+        return "was stopped by the provider's content filter"
+    if reply.finish != "length":
+        return None
+    if reply.provider_finish == "model_context_window_exceeded":
+        return "was cut off, because the context window is full"
+    limit = f" of {counted(reply.output_limit, 'token')}" if reply.output_limit else ""
+    return f"was cut off at the output limit{limit}"
+
+
+_ADVICE = {
+    "length": "Write in smaller pieces: send less in one call, and the rest in further calls.",
+    "content_filter": "Send something else, or go on without it.",
+}
+"""What a model should do instead, by the finish reason."""
+
+_CALL_BY_TOOL = (
+    "Your answer looks like a call of a tool, written as text, which calls nothing. To call a tool, call it as a tool; "
+    "otherwise answer in words."
+)
+
+_WRITTEN_CALL = "the answer looks like a call of a tool written as text; perhaps the model's server has no tool parser for it"
+
+_CALL_AS_TEXT = re.compile(
+    r"""^[ \t]*+(?:<tool_call>|<tool_response>|\[TOOL_CALLS\]|<function=|<\|python_tag\|>)"""
+    r"""|\A\s*+(?:```\w*\s*+)?\[?\s*+\{\s*+"(?:name|tool|function)"\s*+:\s*+"[^"]*+"""
+    r"""(?:"\s*+,\s*+"(?:arguments|parameters|args|input)"\s*+:|\Z)""",
+    re.MULTILINE,
+)
+
+
+def is_call_as_text(text: str) -> bool:
+    """Whether a text is a call in the notation of some model, which its server handed through as text."""
+    return _CALL_AS_TEXT.search(text[:_MAX_READ]) is not None
 
 
 def _notes(reply: Reply) -> list[str]:
@@ -123,38 +230,77 @@ def _empty(reply: Reply) -> Correction:
             type="ContentFiltered",
             non_retryable=True,
         )
+    if reply.provider_finish in _UNREADABLE_CALLS:
+        return Correction(
+            "EmptyAnswer",
+            f"Your call of a tool could not be read ({reply.provider_finish}), and nothing was called. Call a tool that you "
+            "are offered, by its exact name, with one JSON object as its arguments; send less at once if it is long.",
+        )
     return Correction("EmptyAnswer", "Your response was empty. Answer, or call a tool.")
 
 
 # The typed answer.
 
 
-def _typed(reply: Reply, call: ToolCallPart, expected: Expected) -> PlanResult | Correction:
+def _typed(reply: Reply, call: ToolCallPart, expected: Expected, names: Names) -> PlanResult | Correction:
+    if cut := _cut_off(reply, call):
+        return cut
     payload = _arguments(call)
     if isinstance(payload, str):
-        return Correction("MalformedAnswer", payload, _answered(reply, call, payload))
+        return _malformed(reply, call, payload)
     payload = expected.read(payload)
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
-        return Correction("MalformedAnswer", mismatch, _answered(reply, call, mismatch))
+        return _malformed(reply, call, *_texts(mismatch, names))
     others = len(reply.message.tool_calls) - 1
     notes = (
         [f"{counted(others, 'call')} beside the answer {'was' if others == 1 else 'were'} not made"]
         if others
         else []
     )
-    return _answer(reply, expected.value(payload), [*_notes(reply), *notes])
+    return _answer(reply, expected.value(payload), notes)
 
 
-def _typed_text(reply: Reply, expected: Expected) -> PlanResult | Correction:
+def _malformed(reply: Reply, call: ToolCallPart, text: str, why: str = "") -> Correction:
+    return Correction("MalformedAnswer", text, _answered(reply, call, text), why=why, most=_TYPED_CORRECTIONS)
+
+
+def _texts(mismatch: ToolResult, names: Names) -> tuple[str, str]:
+    """The text of a refused answer for the model, as that of a tool's refused call, and for people."""
+    return result_text(names.in_result(mismatch), names), str(mismatch.error)
+
+
+def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | Correction:
+    if cut := _cut_off(reply):
+        return cut
     read = parse_arguments(reply.message.text)
     if isinstance(read, ParseFault):
-        return Correction("MalformedAnswer", f"Give your answer by calling `{FINAL_RESULT}`.")
+        text = f"Give your answer by calling `{FINAL_RESULT}`."
+        return Correction("MalformedAnswer", text, most=_TYPED_CORRECTIONS)
     payload = expected.read(read.payload)
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
-        return Correction("MalformedAnswer", mismatch)
-    return _answer(reply, expected.value(payload), _notes(reply))
+        text, why = _texts(mismatch, names)
+        return Correction("MalformedAnswer", text, why=why, most=_TYPED_CORRECTIONS)
+    return _answer(reply, expected.value(payload), [])
+
+
+def _cut_off(reply: Reply, call: ToolCallPart | None = None) -> Correction | None:
+    """The correction of a typed answer, or a question, that was cut off; None for a whole response."""
+    why = _why_cut(reply)
+    if why is None:
+        return None
+    is_long = reply.finish == "length"
+    text = f"Your response {why}, so that the answer in it does not count. " + (
+        "Give it again, and shorter." if is_long else "Give another one."
+    )
+    return Correction(
+        "OutputLimit" if is_long else "ContentFiltered",
+        text,
+        _answered(reply, call, text) if call else {},
+        most=_TYPED_CORRECTIONS,
+        needs_room=is_long,
+    )
 
 
 def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
@@ -166,6 +312,8 @@ def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
 
 
 def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Correction:
+    if call is reply.message.tool_calls[-1] and (cut := _cut_off(reply, call)):
+        return cut
     payload = _arguments(call)
     if isinstance(payload, str):
         return Correction("MalformedAnswer", payload, _answered(reply, call, payload))

@@ -7,15 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from pydantic_ai.messages import (
-    InstructionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
@@ -40,9 +32,12 @@ from sojourn.models.offered import ASK_USER, FINAL_RESULT, Offer, answer_tool
 from sojourn.models.outcome import Correction, Reply, plan_of
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RateLimits
+from sojourn.models.read_time_outs import ReadTimeOuts
 from sojourn.models.reading import Reading, server_notes
+from sojourn.models.requests import Requests
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
+from sojourn.models.set_aside import without_set_aside
 from sojourn.models.tool_offers import RefusedTools, ToolOffers
 from sojourn.models.tool_search import ToolSearch
 
@@ -86,8 +81,8 @@ class ModelPlanner:
     """Plans with a language model, of any provider that pydantic-ai knows.
 
     Each plan is one request, made in an activity: it holds the transcript, the agent's tools and the
-    instructions, and its response becomes the plan. A response that cannot be used is corrected once, by a
-    second request for the same plan.
+    instructions, and its response becomes the plan. A response that cannot be used is corrected, by another
+    request for the same plan.
 
     Args:
         model: A name such as `anthropic:claude-sonnet-5-5`, `openai:gpt-6.1-terra`, `google:gemini-3.8-flash`; or a
@@ -149,6 +144,7 @@ class ModelPlanner:
         self._compaction = Compaction.of(compaction)
         self._offers = ToolOffers(self._sources, max_tools)
         self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
+        self._time_outs = ReadTimeOuts()
 
     @property
     def model_name(self) -> str:
@@ -192,7 +188,7 @@ class ModelPlanner:
             self.__dict__.update(own)
 
     async def _plan(self, turn: PlanInput) -> PlanResult:
-        turn = turn.model_copy(update={"messages": without_refused(turn.messages)})
+        turn = turn.model_copy(update={"messages": without_set_aside(without_refused(turn.messages))})
         expected = Expected(turn.run.answer) if turn.run.answer else self._expected
         offer = self._offer(turn, expected)
         parameters = await self._parameters(turn, expected, offer)
@@ -200,46 +196,57 @@ class ModelPlanner:
         reading = Reading(self._conversations, turn, self._compactor(), offer)
         await reading.look()
         await reading.fit(parameters)
-        names = reading.names
-        messages, used = reading.messages(), Usage()
         search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers, reading.note)
-        correction: Correction | None = None
-        while correction is None or _has_left(turn, used):
+        requests = Requests(turn, reading, settings, parameters, refused)
+        used, corrections = Usage(), 0
+        while True:
             try:
-                response = await self._response(messages, parameters, settings, names)
+                response = await self._answer_to(requests, reading.names)
             except ApplicationError as error:
-                if less := refused.without(error.__context__, parameters):
-                    parameters = less
-                    continue
-                if self._offers.lower(error.__context__):
-                    return await self._plan(turn)
-                if error.type == "ModelRejected" and reading.drop_pictures():
-                    messages = reading.messages()
-                    continue
-                if error.type != "ContextWindowExceeded" or not await reading.shrink(parameters):
-                    raise
-                messages = reading.messages()
-                continue
+                raise self._time_outs.judged(turn.run.run_id, error) from None
+            self._time_outs.passed(turn.run.run_id)
+            if response is None:
+                return await self._plan(turn)
             this = usage_of(response)
             used = add_usage(used, this)
             if found := search.answered(response, may_search=_has_left(turn, used)):
-                messages = [*messages, *found]
+                requests.add(found)
                 _begin_anew()
                 continue
-            refusal = (response.provider_details or {}).get("refusal")
-            message = from_response(response, names, reading.told(this))
-            reply = Reply(message, response.finish_reason, refusal)
-            may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
-            outcome = plan_of(reply, names, expected=expected, may_ask=may_ask)
+            reply = Reply.of(
+                response, from_response(response, reading.names, reading.told(this)), requests.output_limit
+            )
+            outcome = plan_of(
+                reply,
+                reading.names,
+                expected=expected,
+                may_ask=requests.offers(ASK_USER),
+                may_call=requests.may_call,
+            )
+            if isinstance(outcome, Correction) and (corrections == outcome.most or not _has_left(turn, used)):
+                outcome = outcome.given_up(corrections)
             if isinstance(outcome, PlanResult):
                 return reading.recorded(outcome, used)
-            if correction:
-                break
-            correction = outcome
+            corrections += 1
+            requests.correct(response, outcome)
             _begin_anew()
-            messages = [*messages, response, _correction_request(response, outcome)]
-        assert correction
-        raise correction.error()
+
+    async def _answer_to(self, requests: Requests, names: Names) -> ModelResponse | None:
+        """Send the next request of a plan, and another form of it where the provider refuses the first.
+
+        Returns:
+            The response; None if the provider takes fewer tools than it was offered, so that the plan begins anew.
+        """
+        while True:
+            try:
+                return await self._response(requests.messages, requests.parameters, requests.settings, names)
+            except ApplicationError as error:
+                if requests.withhold(error):
+                    continue
+                if self._offers.lower(error.__context__):
+                    return None
+                if not await requests.repair(error):
+                    raise
 
     def _compactor(self) -> Compactor | None:
         if self._compaction is None:
@@ -293,7 +300,11 @@ class ModelPlanner:
     ) -> ModelRequestParameters:
         made = self._instructions(turn.run) if callable(self._instructions) else self._instructions
         text = await made if inspect.isawaitable(made) else made
-        parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
+        parts = (
+            [InstructionPart(content=text, dynamic=callable(self._instructions))]
+            if text and text.strip()
+            else []
+        )
         parts += [InstructionPart(content=each) for each in server_notes(turn.server_instructions)]
         if expected is None:
             return ModelRequestParameters(function_tools=offer.tools, instruction_parts=parts)
@@ -332,18 +343,3 @@ def _has_left(turn: PlanInput, used: Usage) -> bool:
     return (tokens is None or used.input_tokens + used.output_tokens < tokens) and (
         cost is None or used.cost is None or used.cost < cost
     )
-
-
-def _correction_request(response: ModelResponse, correction: Correction) -> ModelRequest:
-    """Return the request for another response: answers to the response's calls, or a user prompt when it has none."""
-    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-    answers: list[Any] = [
-        ToolReturnPart(
-            tool_name=call.tool_name,
-            content=correction.answers.get(call.tool_call_id, correction.text),
-            tool_call_id=call.tool_call_id,
-            outcome="failed",
-        )
-        for call in calls
-    ]
-    return ModelRequest(parts=answers or [UserPromptPart(correction.text)])

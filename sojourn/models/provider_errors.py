@@ -8,8 +8,8 @@ outlast an outage (see `sojourn.core.run.retry`); a failure that a person must r
 | `ModelRateLimited` | HTTP 429; this worker's own limit | yes |
 | `ModelOverloaded` | HTTP 529, or an error that says overloaded | yes |
 | `ModelUnavailable` | HTTP 409, 425, 500, 502, 503, 504 and other 5xx; no connection, or one that broke | yes |
-| `ModelTimeout` | HTTP 408; no answer in time | yes |
-| `ModelFailed` | an answer that cannot be read, an error that says nothing | yes, as an exception of a planner |
+| `ModelTimeout` | HTTP 408; no answer in time | yes; twice, if the same request was read and not answered |
+| `ModelFailed` | an answer that cannot be read, an error that says nothing | an answer once; an error as an exception of a planner |
 | `ModelUnauthorized` | HTTP 401, 403 | no |
 | `QuotaExceeded` | HTTP 402; credits, budget or the day's quota used up | no |
 | `ModelNotFound` | HTTP 404: no such model, or a wrong base URL | no |
@@ -57,6 +57,9 @@ LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 
 _TRUSTED_ATTEMPTS = 5
 """Attempts whose `Retry-After` is used as it is; for later attempts the growing delay is the minimum."""
+
+_UNREADABLE_ATTEMPTS = 2
+"""Attempts at a request whose answer cannot be read: a server that answers in another format does so each time."""
 
 _JITTER = 0.3
 
@@ -342,9 +345,10 @@ def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
             excerpt = error_excerpt(error, asked.names)
             return _Verdict("ModelFailed", f"{asked.who} request failed{f': {excerpt}' if excerpt else ''}.")
         case raised.UnexpectedModelBehavior():
-            return _Verdict(
-                "ModelFailed", f"{asked.who} gave an answer that cannot be read; try again later."
-            )
+            text = f"{asked.who} gave an answer that cannot be read"
+            if asked.attempt < _UNREADABLE_ATTEMPTS:
+                return _Verdict("ModelFailed", f"{text}; it is asked again.")
+            return _Verdict("ModelFailed", f"{text}, {asked.attempt} times.", is_final=True)
         case _:
             return None
 

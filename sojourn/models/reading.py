@@ -5,15 +5,17 @@ from dataclasses import replace
 
 from pydantic_ai.messages import ModelMessage, SystemPromptPart
 from pydantic_ai.models import ModelRequestParameters
+from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.plan import PlanInput, PlanResult, Usage
 from sojourn.core.run.totals import add_usage
-from sojourn.models.compacted import with_compaction
+from sojourn.models.compacted import with_part
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import Conversations
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import Offer
 from sojourn.models.result_text import reminders
+from sojourn.models.set_aside import SetAside, steps_after
 
 __all__ = ["Reading", "server_notes"]
 
@@ -43,13 +45,19 @@ class Reading:
         self._compactor = compactor
         self._notes: list[str] = []
         self._is_shrunk = False
-        offer = offer or Offer([])
-        self._conversation = conversations.read(
+        self._offer = offer or Offer([])
+        self._steps: list[SetAside] | None = None
+        self._set_aside: list[SetAside] = []
+        self._read()
+
+    def _read(self) -> None:
+        turn = self._turn
+        self._conversation = self._conversations.read(
             turn.run.run_id,
             turn.messages,
             [spec.id for spec in turn.tools],
-            offer.keys,
-            offer.deferred_ids,
+            self._offer.keys,
+            self._offer.deferred_ids,
         )
 
     @property
@@ -86,6 +94,18 @@ class Reading:
         self.note(note)
         return note is not None
 
+    def set_aside(self, error: ApplicationError) -> bool:
+        """Leave out the next thing for which the provider may have refused the request; whether there was one."""
+        if self._steps is None:
+            self._steps = steps_after(self._turn.messages, error)
+        if not self._steps:
+            return False
+        step = self._steps.pop(0)
+        self._set_aside.append(step)
+        self._turn = self._turn.model_copy(update={"messages": step.applied(self._turn.messages)})
+        self._read()
+        return True
+
     def told(self, used: Usage) -> int | None:
         """The tokens of the request and its response, where the plan records them."""
         is_told = self._compactor is not None and self._compactor.is_told(used)
@@ -102,8 +122,12 @@ class Reading:
         if unrecorded:
             part, by_summary = unrecorded
             used = add_usage(used, by_summary)
-            message = message and with_compaction(message, part)
-            final = final and with_compaction(final, part)  # for a fork that goes on after the answer
+            message = message and with_part(message, part)
+            final = final and with_part(final, part)  # for a fork that goes on after the answer
+        for step in self._set_aside:
+            message = message and with_part(message, step.part)
+            final = final and with_part(final, step.part)
+            self.note(step.note)
         is_conversation = self._turn.turn_start > 0  # of a first turn there is little to keep
         if plan.failure or (plan.final_response and not is_conversation):
             self._conversations.drop(self._turn.run.run_id)

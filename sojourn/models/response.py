@@ -1,6 +1,8 @@
 """Response: one request to a model, streamed or not, and the usage of its response."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
 
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelConnectionError
@@ -23,7 +25,10 @@ from pydantic_ai.settings import ModelSettings
 from sojourn.contracts.plan import Usage
 from sojourn.live import Deltas, current_deltas
 
-__all__ = ["response_of", "usage_of", "was_cut_off"]
+__all__ = ["response_of", "usage_of", "was_cut_off", "with_distinct_ids"]
+
+_ID_ROOM = 36
+"""Characters of a repeated id that stay before its number: with it an id that every provider accepts."""
 
 _REPORTS_FINISH = ("openai", "anthropic")
 """Providers whose streams end with a finish reason: a stream without it was cut off, even when its connection closed in order."""
@@ -51,9 +56,10 @@ async def response_of(
     """
     deltas = current_deltas()
     if deltas is None:
-        return await model_request(
+        response = await model_request(
             model, messages, model_settings=settings, model_request_parameters=parameters
         )
+        return with_distinct_ids(response)
     async with model_request_stream(
         model, messages, model_settings=settings, model_request_parameters=parameters
     ) as stream:
@@ -63,7 +69,27 @@ async def response_of(
         response = stream.get()
     if was_cut_off(response):
         raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
-    return response
+    return with_distinct_ids(response)
+
+
+def with_distinct_ids(response: ModelResponse) -> ModelResponse:
+    """Return a response in which each call has an id of its own: some servers give several calls the same one."""
+    taken = {call.tool_call_id for call in response.tool_calls}
+    if len(taken) == len(response.tool_calls):
+        return response
+    seen: set[str] = set()
+    parts = [*response.parts]
+    for at, part in enumerate(parts):
+        if not isinstance(part, ToolCallPart):
+            continue
+        own = part.tool_call_id
+        if own in seen:
+            names = (f"{own[:_ID_ROOM]}_{number}" for number in count(2))
+            own = next(name for name in names if name not in taken)
+            taken.add(own)
+            parts[at] = replace(part, tool_call_id=own)
+        seen.add(own)
+    return replace(response, parts=parts)
 
 
 def was_cut_off(response: ModelResponse) -> bool:

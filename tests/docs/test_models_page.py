@@ -175,15 +175,15 @@ async def test_result_text_replaces_the_text(served, standin, harbor):
 # Answers, questions.
 
 
-async def test_a_typed_answer_is_corrected_once(served, standin, harbor):
-    """A typed answer that does not fit is corrected once, and both responses count as usage; a second fault fails the run."""
+async def test_a_typed_answer_is_corrected_twice(served, standin, harbor):
+    """A typed answer that does not fit is corrected twice, and all responses count as usage; a third fault fails the run."""
     wrong, right = call("final_result", number=99), call("final_result", **BERTH)
     client = await served(harbor.berths, calls(wrong), calls(right))
     output = await client.execute("test.agent", "Where?")
     assert output.result == BERTH
     assert output.usage.input_tokens == 20
     assert "`number`" in standin.requests[1].tool_results[0].text
-    client = await served(harbor.berths, calls(wrong), calls(wrong))
+    client = await served(harbor.berths, calls(wrong), calls(wrong), calls(wrong))
     with pytest.raises(RunFailed) as failed:
         await client.execute("test.agent", "Where?")
     assert failed.value.code == "MalformedAnswer"

@@ -9,7 +9,7 @@ from sojourn.contracts.message import CompactionPart
 from sojourn.contracts.plan import Usage
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models import conversation
-from sojourn.models.compacted import with_compaction
+from sojourn.models.compacted import with_part
 from sojourn.models.conversation import Conversation, Conversations
 from sojourn.models.messages import Converter, to_messages
 from sojourn.models.names import Names
@@ -140,7 +140,7 @@ def test_a_recorded_compaction_is_read_from_its_message_on():
     here.update(transcript, [TOOL])
     here.compact(transcript, PART, Usage())
     before = here.request()
-    recorded = with_compaction(called("new"), PART)
+    recorded = with_part(called("new"), PART)
     after = [*transcript, recorded, answered("new", value="y" * 500)]
     here.update(after, [TOOL])
     elsewhere = Conversation(text)
@@ -177,5 +177,5 @@ def test_a_compaction_from_elsewhere_cannot_break_a_request(until):
         type="compaction", summary="s", until=until, kept=[-1, 0, 99], cleared=-5, max_result=-1
     )
     here = Conversation(text)
-    here.update([*steps(3), with_compaction(called("n"), made), answered("n")], [TOOL])
+    here.update([*steps(3), with_part(called("n"), made), answered("n")], [TOOL])
     assert here.request()

@@ -41,6 +41,23 @@ def test_data_is_sent_as_bytes() -> None:
     assert (paper.data, paper.media_type, paper.identifier) == (PNG, "application/pdf", "Rules")
 
 
+@pytest.mark.parametrize(
+    ("begins", "actual"),
+    [
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x01\x02\x03\x04WEBP", "image/webp"),
+        (PNG, "image/png"),
+        (b"BM anything else", "image/png"),
+    ],
+)
+def test_an_image_has_the_type_of_its_bytes(begins: bytes, actual: str) -> None:
+    """Providers refuse a picture whose media type is not that of its bytes; of unknown bytes the given type stays."""
+    picture = user_file(image(data=base64.b64encode(begins).decode()))
+    assert isinstance(picture, theirs.BinaryImage)
+    assert picture.media_type == actual
+
+
 def test_base64_in_lines_is_read() -> None:
     """Base64 with line breaks, as the `base64` command writes it, is decoded."""
     picture = user_file(image(data=base64.encodebytes(PNG * 20).decode()))

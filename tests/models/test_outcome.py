@@ -1,15 +1,15 @@
 """The outcome of a response: the answers to its calls, and the validators of its type, tested without a run."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from sojourn import Message, PlanResult, ToolRequest
 from sojourn.models.expected import Expected
 from sojourn.models.names import Names
-from sojourn.models.outcome import Correction, Reply, plan_of
+from sojourn.models.outcome import Correction, Reply, is_call_as_text, plan_of
 
 NAMES = Names(["test.tools.add"])
 
@@ -33,8 +33,10 @@ def reply(*calls: ToolRequest, text: str = "", finish: str | None = None) -> Rep
     return Reply(Message.calls(list(calls)) if calls else Message.assistant(text), finish)
 
 
-def outcome(given: Reply, expected: Expected | None = None) -> PlanResult | Correction:
-    return plan_of(given, NAMES, expected=expected, may_ask=True)
+def outcome(
+    given: Reply, expected: Expected | None = None, *, may_call: bool = False
+) -> PlanResult | Correction:
+    return plan_of(given, NAMES, expected=expected, may_ask=True, may_call=may_call)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +90,131 @@ def test_a_run_that_may_ask_nobody_has_no_question() -> None:
     assert (asked.await_ and asked.await_.question, asked.tool_calls) == ("Which site?", [])
     assert isinstance(called, PlanResult)
     assert (called.await_, [each.name for each in called.tool_calls]) == (None, ["ask_user"])
+
+
+# Responses that were cut off.
+
+
+@pytest.mark.parametrize(
+    ("finish", "provider_finish", "limit", "why"),
+    [
+        ("length", "max_tokens", 1_000, "was cut off at the output limit of 1,000 tokens"),
+        ("length", "length", None, "was cut off at the output limit"),
+        ("length", "model_context_window_exceeded", 1_000, "because the context window is full"),
+        ("content_filter", "content_filter", None, "was stopped by the provider's content filter"),
+    ],
+)
+def test_the_last_call_of_a_response_that_was_cut_off_is_not_executed(
+    finish: str, provider_finish: str, limit: int | None, why: str
+) -> None:
+    """The plan has all calls, and says why the last is answered in place of being executed; the model is told its limit."""
+    message = Message.calls([call("c1", "test.tools.add", a=1), call("c2", "test.tools.add", a=2)])
+    plan = outcome(Reply(message, finish, None, provider_finish, limit))
+    assert isinstance(plan, PlanResult)
+    assert [each.tool_call_id for each in plan.tool_calls] == ["c1", "c2"]
+    assert plan.unfinished
+    assert why in plan.unfinished
+    assert ("smaller pieces" in plan.unfinished) is (finish == "length")
+    assert why in plan.notes[0]
+
+
+def test_a_whole_response_has_no_unfinished_call() -> None:
+    """Calls of a response that ended by itself are all executed."""
+    plan = outcome(reply(call("c1", "test.tools.add", a=1), finish="tool_call"))
+    assert isinstance(plan, PlanResult)
+    assert (plan.unfinished, plan.notes) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("finish", "code"), [("length", "OutputLimit"), ("content_filter", "ContentFiltered")]
+)
+@pytest.mark.parametrize("way", ["called", "written", "question"])
+def test_an_answer_that_was_cut_off_does_not_count(finish: str, code: str, way: str) -> None:
+    """A typed answer, or a question, of a response that was cut off is corrected, even where it happens to be valid."""
+    name, payload = ("ask_user", {"question": "Which"}) if way == "question" else ("final_result", {"n": 4})
+    given = (
+        reply(text='{"n": 4}', finish=finish)
+        if way == "written"
+        else reply(call("c1", name, **payload), finish=finish)
+    )
+    correction = outcome(given, Expected.of(Even))
+    assert isinstance(correction, Correction)
+    assert (correction.code, correction.most) == (code, 2)
+    assert correction.needs_room is (finish == "length")
+    assert "does not count" in correction.text
+    assert correction.answers == ({} if way == "written" else {"c1": correction.text})
+
+
+def test_a_question_before_the_call_that_was_cut_off_counts() -> None:
+    """Only the last call of a response was cut off."""
+    asked = outcome(
+        reply(call("c1", "ask_user", question="Which?"), call("c2", "test.tools.add"), finish="length")
+    )
+    assert isinstance(asked, PlanResult)
+    assert asked.await_
+
+
+@pytest.mark.parametrize("finish", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
+def test_a_call_that_the_provider_could_not_read_is_corrected(finish: str) -> None:
+    """A response that is empty because the provider could not read a call says what to do, and not that it was empty."""
+    correction = outcome(Reply(Message(role="assistant", parts=[]), "error", None, finish))
+    assert isinstance(correction, Correction)
+    assert finish in correction.text
+    assert "one JSON object" in correction.text
+    assert correction.code == "EmptyAnswer"
+
+
+# Calls written as text, and typed answers.
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ('{"name": "add", "arguments": {"a": 1}}', True),
+        ('```json\n[{"name": "add", "parameters": {}}]\n```', True),
+        ('{"name": "weather__2023_2023_2023', True),
+        ('I add.\n<tool_call>\n{"name": "add"}\n</tool_call>', True),
+        ('[TOOL_CALLS][{"name": "add"}]', True),
+        ("<function=add>{}</function>", True),
+        ("<tool_response>3</tool_response>", True),
+        ('{"name": "Ada"}', False),
+        ('{"name": "Ada", "age": 36}', False),
+        ("Models write <tool_call> before a call.", False),
+        ("It is 3.", False),
+        (" " * 200_000 + "x", False),
+    ],
+)
+def test_a_call_written_as_text_is_noticed(text: str, is_one: bool) -> None:
+    """The notations of calls are known, and JSON or prose that only resembles them is none."""
+    assert is_call_as_text(text) is is_one
+
+
+def test_a_call_written_as_text_is_corrected_and_then_the_answer() -> None:
+    """With tools the model is told once to call as a tool; without, or the second time, the text is the answer, with a note."""
+    given = reply(text='{"name": "add", "arguments": {}}')
+    correction, plan = outcome(given, may_call=True), outcome(given)
+    assert isinstance(correction, Correction)
+    assert correction.given_up(1) == plan
+    assert isinstance(plan, PlanResult)
+    assert "written as text" in plan.notes[0]
+    assert plan.final_response == given.message
+
+
+def test_a_typed_answer_gets_the_hint_of_a_tool() -> None:
+    """The correction has the faults, what would be valid, an example and what was sent."""
+
+    class Ticket(BaseModel):
+        topic: Literal["delay", "damage"]
+        urgency: int = Field(ge=1, le=3)
+
+    correction = outcome(reply(call("c1", "final_result", urgency=9)), Expected.of(Ticket))
+    assert isinstance(correction, Correction)
+    for fact in (
+        '"delay"',
+        "at most 3",
+        "arguments to complete: ",
+        'you sent: {"urgency":9}',
+        "call final_result again",
+    ):
+        assert fact in correction.text
+    assert correction.most == 2

@@ -25,6 +25,7 @@ from tests.models.standin import (
 )
 
 ADD = "test__tools__add"
+SEARCH = "test__tools__search"
 
 
 def make_tools() -> Toolset:
@@ -34,6 +35,11 @@ def make_tools() -> Toolset:
     async def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
+
+    @tools.tool
+    async def search(query: str = "") -> str:
+        """Find nothing."""
+        return ""
 
     return tools
 
@@ -129,7 +135,7 @@ async def test_happy_path(decided, standin, traces):
     assert (out.text, out.tool_calls, out.reason) == ("It is 3.", 1, "answered")
     first, second = standin.requests
     assert "Use the tool." in first.instructions
-    assert [tool.name for tool in first.tools] == [ADD]
+    assert [tool.name for tool in first.tools] == [ADD, SEARCH]
     assert [message.text for message in first.messages if message.role == "user"] == ["1 + 2?"]
     assert [(result.text) for result in second.tool_results] == ["3"]
     assert [(out.usage.input_tokens, out.usage.output_tokens)] == [(20, 10)]
@@ -176,7 +182,7 @@ async def test_wrong_types_are_repaired_by_the_hint(decided, standin):
         "arguments to complete: ",
     ):
         assert fact in answered.text.replace('\\"', '"')
-    assert [tool.name for tool in standin.requests[1].tools] == [ADD]
+    assert [tool.name for tool in standin.requests[1].tools] == [ADD, SEARCH]
 
 
 @pytest.mark.parametrize("protocol", ["openai-responses"])
@@ -270,6 +276,56 @@ async def test_an_empty_answer_at_the_output_limit_fails_the_run(decided):
     assert failed.value.code == "OutputLimit"
 
 
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+async def test_a_call_that_was_cut_off_is_not_executed(decided, standin, protocol, finish, traces):
+    """Of a response that was cut off the last call is answered, even if its arguments are valid, and the others are executed."""
+    client = await decided(calls(add(1, 2), add(3, 4), finish=finish), "It is 3.")
+    run, out = await run_of(client)
+    assert out.text == "It is 3."
+    first, second = standin.requests[1].tool_results
+    assert first.text == "3"
+    why = "at the output limit of 1,000 tokens" if finish == "length" else "by the provider's content filter"
+    assert why in second.text
+    assert "not executed" in second.text
+    assert "7" not in second.text
+    assert any(why in note for note in out.notes)
+    limit = "max_output_tokens" if protocol == "openai-responses" else "max_tokens"
+    limit = "max_completion_tokens" if protocol == "openai-chat" else limit
+    sent = [request.body.get(limit) for request in standin.requests]
+    assert sent == [1000, 2000 if finish == "length" else sent[1]]
+    await traces(run).check()
+
+
+async def test_calls_with_the_same_id_are_two_calls(decided, standin, traces):
+    """Two calls of one response with the same id are both executed, once, and answered each by an id of its own."""
+    client = await decided(calls(add(1, 2, id="same"), add(3, 4, id="same")), "Done.")
+    run, out = await run_of(client)
+    assert (out.text, out.tool_calls) == ("Done.", 2)
+    answered = standin.requests[1].tool_results
+    assert [result.text for result in answered] == ["3", "7"]
+    assert len({result.id for result in answered}) == 2
+    assert [call.id for call in standin.requests[1].tool_calls] == [result.id for result in answered]
+    await traces(run).check()
+
+
+async def test_a_result_without_content_ends_no_run(decided, standin):
+    """A tool that returns nothing, and a model that writes only blanks beside its call, end no conversation."""
+    client = await decided(Reply(parts=(Text(text="\n\n"), ToolCall(name=SEARCH))), "No hits.")
+    _, out = await run_of(client)
+    assert (out.text, standin.refusals) == ("No hits.", [])
+    assert [result.text for result in standin.requests[1].tool_results] == ["(empty)"]
+
+
+async def test_a_bad_call_ends_no_run_at_a_strict_chat_template(serve):
+    """At a server whose chat template takes one system message, a refused call is corrected, and the last turn is announced."""
+    async with Standin(strict_template=True) as standin:
+        standin.script = [calls(add("one", 2)), calls(add(1, 2)), "It is 3."]
+        policy = RunPolicy(max_tool_rounds=2)
+        app = make_app(standin.model("openai-chat"), instructions="Add.", policy=policy)
+        _, out = await run_of(await serve(app))
+        assert (out.text, standin.refusals) == ("It is 3.", [])
+
+
 async def test_an_unknown_finish_reason_is_ignored(decided):
     """With an unknown finish reason, the parts of the response decide."""
     client = await decided(calls(add(1, 2), finish="because"), says("It is 3.", finish="because"))
@@ -310,7 +366,7 @@ async def test_a_typed_answer(decided, standin):
     _, out = await run_of(client)
     assert out.result == {"total": 3}
     assert json.loads(out.text) == {"total": 3}
-    assert [tool.name for tool in standin.requests[0].tools] == [ADD, "final_result"]
+    assert [tool.name for tool in standin.requests[0].tools] == [ADD, SEARCH, "final_result"]
 
 
 async def test_a_typed_answer_is_corrected_once(decided, standin):
@@ -324,12 +380,12 @@ async def test_a_typed_answer_is_corrected_once(decided, standin):
 
 @pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
-    """After one correction a second wrong answer fails the run."""
-    client = await decided(calls(final(total="three")), calls(final()), result=Sum)
+    """After two corrections a third wrong answer fails the run."""
+    client = await decided(calls(final(total="three")), calls(final()), calls(final()), result=Sum)
     with pytest.raises(RunFailed) as failed:
         await run_of(client)
     assert failed.value.code == "MalformedAnswer"
-    assert len(standin.requests) == 2
+    assert len(standin.requests) == 3
 
 
 @pytest.mark.parametrize("protocol", ["openai-responses"])

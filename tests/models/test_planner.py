@@ -5,14 +5,20 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 from temporalio.exceptions import ApplicationError
 
-from sojourn import Message, ModelPlanner, PlanInput, PlanResumeInput, RunContext
+from sojourn import Message, ModelPlanner, PlanInput, PlanResumeInput, RunContext, ToolRequest, ToolResult
+from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run_policy import Caps
+from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.values.json_fault import ParseFault
 
 SETTINGS = {"max_tokens": 1000}
 LAST = Finalize(reason="max_tokens", message="Answer now.")
@@ -131,3 +137,83 @@ async def test_the_calling_agent_s_type_is_the_answer_s_type():
     assert (await planner.plan_start(turn(answer=callers))).result == {"callers": 1}
     offered = [info.output_tools[0].parameters_json_schema["required"] for info in model.requests]
     assert offered == [["own"], ["callers"]]
+
+
+# Requests after a response that cannot be used.
+
+
+def calls(name: str, finish: str | None = None, **arguments: Any) -> ModelResponse:
+    """Return a response with one call."""
+    parts = [ToolCallPart(name, arguments, "c1")]
+    return ModelResponse(parts=parts, model_name="gpt-5", provider_name="openai", finish_reason=finish)
+
+
+def cut_off() -> ToolResult:
+    """Return the answer to a call in which the last response was cut off."""
+    spec = make_tool("add")
+    return refusal(
+        ToolRequest(name=spec.id), hints.unparsable(spec, ParseFault("cut_off", "It was cut off."))
+    )
+
+
+def make_tool(name: str) -> ToolSpec:
+    shape = TypeSpec(name="t", json_schema={"type": "object"})
+    return ToolSpec(id=ToolId(f"test.tools.{name}"), title=name, description="", payload=shape, result=shape)
+
+
+@pytest.mark.parametrize(
+    ("left", "settings", "allowed"),
+    [(None, SETTINGS, 2000), (1500, SETTINGS, 1500), (600, SETTINGS, 600), (None, None, None)],
+    ids=["twice", "what is left", "less is left", "no limit"],
+)
+async def test_the_output_limit_is_raised_after_a_response_that_was_cut_off(left, settings, allowed):
+    """After a response that was cut off in a call, the next one may be twice as long, within the run's tokens."""
+    model = Model(says("Here I am."))
+    given = turn(PlanResumeInput, caps=Caps(tokens=left), tool_results=[cut_off()])
+    await model.planner(settings=settings).plan_resume(given)
+    assert model.requests[0].model_settings.get("max_tokens") == allowed
+
+
+async def test_a_typed_answer_that_was_cut_off_gets_more_room_once():
+    """The correction of an answer that was cut off has twice the limit, and the next one no more than that."""
+    whole = calls("final_result", own=1)
+    model = Model(calls("final_result", "length", own=1), calls("final_result", "length", own=1), whole)
+    plan = await model.planner(settings=SETTINGS, result=Own).plan_start(turn())
+    assert plan.result == {"own": 1}
+    assert [request.model_settings["max_tokens"] for request in model.requests] == [1000, 2000, 2000]
+
+
+async def test_a_model_that_cannot_generate_more_is_asked_with_its_own_limit():
+    """If the provider refuses the higher limit, the request is made with the limit of the settings."""
+
+    class Small(Model):
+        def _answer(self, messages, info):
+            if info.model_settings["max_tokens"] > 1000:
+                self.requests.append(info)
+                raise ModelHTTPError(400, "gpt-5", {"message": "max_tokens is too large"})
+            return super()._answer(messages, info)
+
+    model = Small(says("Here I am."))
+    given = turn(PlanResumeInput, tool_results=[cut_off()])
+    plan = await model.planner(settings=SETTINGS).plan_resume(given)
+    assert plan.final_response.text == "Here I am."
+    assert [request.model_settings["max_tokens"] for request in model.requests] == [2000, 1000]
+
+
+async def test_a_typed_answer_has_two_corrections():
+    """The third wrong answer fails the run, with the faults of the last."""
+    model = Model(*(calls("final_result", own=wrong) for wrong in ("a", "b", "c")))
+    with pytest.raises(ApplicationError, match=r'corrected 2 times.*got "c"$') as failed:
+        await model.planner(result=Own).plan_start(turn())
+    assert failed.value.type == "MalformedAnswer"
+    assert len(model.requests) == 3
+
+
+async def test_a_call_written_as_text_stays_the_answer_where_nothing_else_comes():
+    """A model that writes the call as text again gives the run its answer, with a note."""
+    written = '{"name": "add", "arguments": {}}'
+    model = Model(says(written), says(written))
+    plan = await model.planner().plan_start(turn(tools=[make_tool("add")]))
+    assert plan.final_response.text == written
+    assert "written as text" in plan.notes[0]
+    assert len(model.requests) == 2

@@ -439,6 +439,13 @@ async def test_an_answer_that_is_no_json(failing):
     assert (known.type, known.non_retryable) == ("ModelFailed", False)
 
 
+def test_an_answer_that_cannot_be_read_is_asked_for_once_more():
+    """A server that answers in another format does so each time, so the second attempt is the last."""
+    error = raised.UnexpectedModelBehavior("bad", body="<html>")
+    attempts = [application_error_of(error, "openai", attempt) for attempt in (1, 2, 3)]
+    assert [each and each.non_retryable for each in attempts] == [False, True, True]
+
+
 async def test_a_refused_connection(ask, protocol):
     """A refused connection is `ModelUnavailable`, and its text has no port."""
     with socket.socket() as unused:

@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 
 from sojourn.cli.screen.text import plain
-from sojourn.contracts.message import CompactionPart, Message, Part, TextPart, ToolCallPart, ToolResultPart
+from sojourn.contracts.message import (
+    CompactionPart,
+    Message,
+    OtherPart,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from sojourn.core.values.text import counted
 
 __all__ = ["MessageLines"]
@@ -37,6 +45,10 @@ class MessageLines:
                 return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
             case CompactionPart():
                 return self._of_compaction(part)
+            case OtherPart(type="set_aside"):
+                fields = part.model_extra or {}
+                what, why = plain(fields.get("what") or "parts", 20), plain(fields.get("why") or "", 300)
+                return [f"({what} were set aside, because the model's provider refused them: {why})"]
             case _:
                 return [f"({plain(part.type)})"]
 

@@ -30,6 +30,7 @@ from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.values.text import CUT, clip, closest_name, echo, field_name, plain
 
 __all__ = [
+    "CUT_OFF",
     "EXAMPLE_VALUE",
     "MAX_MESSAGE",
     "changed_since_shown",
@@ -50,6 +51,9 @@ EXAMPLE_VALUE = "example_value"
 
 MAX_MESSAGE = 600
 """Longest message of a hint or error, in characters."""
+
+CUT_OFF = "cut_off"
+"""Kind of the fault, and code of the error, of a call in which a model's response was cut off."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 240
@@ -138,6 +142,11 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
 
 def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
     """Arguments that are not a payload: cut off, not JSON, not an object, too large, too deep."""
+    if fault.kind == CUT_OFF:  # nothing is wrong with what is there, and an example would not help
+        error = ToolError.new(clip(f"{spec.id} was not run: {fault.message}", MAX_MESSAGE), code=CUT_OFF)
+        return error, RetryHint(
+            reason=RetryReason.INVALID_ARGUMENTS, tool=spec.id, message=clip(fault.message, MAX_MESSAGE)
+        )
     what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
     mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
     validator = Validator(spec.payload.json_schema)

@@ -11,7 +11,7 @@ from sojourn.contracts.message import Message, TextPart, ToolResultPart
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["failure_notice", "without_refused"]
+__all__ = ["failure_notice", "left_out", "without_refused"]
 
 _REFUSALS = ("ContentFiltered", "ModelRejected")
 """Codes of turns whose request a model's provider refused for what it said."""
@@ -50,7 +50,7 @@ def without_refused(messages: Sequence[Message]) -> list[Message]:
         if message.role == "assistant":
             accepted = place + 1
         elif _is_marked(message):
-            read[accepted:place] = [_left_out(each) for each in read[accepted:place]]
+            read[accepted:place] = [left_out(each) for each in read[accepted:place]]
     return read
 
 
@@ -61,7 +61,8 @@ def _is_marked(message: Message) -> bool:
     )
 
 
-def _left_out(message: Message) -> Message:
+def left_out(message: Message) -> Message:
+    """A short text in place of a message of a user, or in place of each result; any other message as it is."""
     if message.role == "user":
         return Message.user(_LEFT_OUT)
     if message.role != "tool":

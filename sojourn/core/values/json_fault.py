@@ -42,7 +42,7 @@ class ParseFault:
     """Why a text or value is not a payload."""
 
     kind: str
-    """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`."""
+    """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`; `cut_off` where the response ended in the call."""
     message: str
     """What is wrong, as a clause without a full stop."""
     position: int | None = None

@@ -21,7 +21,9 @@ def refusal_of(request: Request, *, strict_template: bool) -> str | None:
         request: The request.
         strict_template: Whether the model's chat template is one of the strict ones.
     """
-    faults = {"anthropic": anthropic, "openai-chat": chat, "openai-responses": responses}.get(request.protocol)
+    faults = {"anthropic": anthropic, "openai-chat": chat, "openai-responses": responses}.get(
+        request.protocol
+    )
     found = next(faults(request.body), None) if faults else None
     if found is None and strict_template and request.protocol == "openai-chat":
         return template(request.body["messages"])

@@ -1,0 +1,152 @@
+"""Requests: what is sent for one plan, after a response that cannot be used and after a refusal.
+
+A correction is an answer to each call of the response. A response without calls and without text is left out, and the correction
+stands at the end of the request that it answered: what is blank, or thinking alone, several providers refuse when it is sent back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from temporalio.exceptions import ApplicationError
+
+from sojourn.contracts.plan import PlanInput
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.hints import CUT_OFF
+from sojourn.models.outcome import Correction
+from sojourn.models.reading import Reading
+from sojourn.models.tool_offers import RefusedTools
+
+__all__ = ["Requests"]
+
+MORE_ROOM = 2
+"""How many times the output limit the response may have that follows one which was cut off."""
+
+
+class Requests:
+    """The requests of one plan.
+
+    After a response that was cut off at the output limit, in this plan or in the last one, the limit is raised once, where the
+    settings have one and the run has tokens left.
+
+    Args:
+        turn: The planner's input.
+        reading: What the model reads of the run.
+        settings: The settings of the first request.
+        parameters: The tools and instructions of the first request.
+        refused: The tools that the provider refuses.
+    """
+
+    def __init__(
+        self,
+        turn: PlanInput,
+        reading: Reading,
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        refused: RefusedTools,
+    ) -> None:
+        self.parameters = parameters
+        """The tools and instructions of the next request."""
+        self.may_call = bool(parameters.function_tools) and turn.finalize is None
+        """Whether the model may call a tool."""
+        self._reading = reading
+        self._refused = refused
+        self._left = turn.caps.tokens
+        self._settings = settings
+        self.settings = self._raised() if any(map(_is_cut_off, turn.tool_results)) else settings
+        """The settings of the next request."""
+        self.messages: list[ModelMessage] = reading.messages()
+        """The messages of the next request."""
+        self._has_own = False
+
+    @property
+    def output_limit(self) -> int | None:
+        """The output limit of the request in tokens; None for the model's own."""
+        return self.settings.get("max_tokens")
+
+    def offers(self, name: str) -> bool:
+        """Whether the model is offered a tool of this name."""
+        return any(tool.name == name for tool in self.parameters.function_tools)
+
+    def withhold(self, error: ApplicationError) -> bool:
+        """Leave out the tools that a provider's refusal names; whether it names any."""
+        less = self._refused.without(error.__context__, self.parameters)
+        self.parameters = less or self.parameters
+        return less is not None
+
+    async def repair(self, error: ApplicationError) -> bool:
+        """Change the next request after its provider refused it; whether another one is worth sending."""
+        if error.type == "ContextWindowExceeded" and await self._reading.shrink(self.parameters):
+            self.messages = self._reading.messages()
+            return True
+        if error.type == "ModelRejected" and self.settings != self._settings:
+            self.settings = self._settings  # the model may generate no more than that
+            return True
+        if self._has_own:
+            return False
+        if error.type == "ModelRejected" and self._reading.drop_pictures():
+            self.messages = self._reading.messages()
+            return True
+        if self._reading.set_aside(error):
+            await self._reading.look()
+            self.messages = self._reading.messages()
+            return True
+        return False
+
+    def add(self, messages: Sequence[ModelMessage]) -> None:
+        """Send further messages of this plan alone."""
+        self.messages = [*self.messages, *messages]
+        self._has_own = True
+
+    def correct(self, response: ModelResponse, correction: Correction) -> None:
+        """Ask for another response in place of this one."""
+        self._has_own = True
+        if correction.needs_room:
+            self.settings = self._raised()
+        answers: list[ModelRequestPart] = [
+            ToolReturnPart(
+                tool_name=call.tool_name,
+                content=correction.answers.get(call.tool_call_id, correction.text),
+                tool_call_id=call.tool_call_id,
+                outcome="failed",
+            )
+            for call in response.tool_calls
+        ]
+        said = any(isinstance(part, TextPart) and part.content.strip() for part in response.parts)
+        if answers or said:
+            self.messages = [
+                *self.messages,
+                response,
+                ModelRequest(answers or [UserPromptPart(correction.text)]),
+            ]
+            return
+        *before, last = self.messages
+        assert isinstance(last, ModelRequest)
+        notice = SystemPromptPart(correction.text, scope="request")
+        self.messages = [*before, replace(last, parts=[*last.parts, notice])]
+
+    def _raised(self) -> ModelSettings:
+        """The settings with a higher output limit; without one the limit is the model's own, which nobody can raise."""
+        limit = self._settings.get("max_tokens")
+        if limit is None:
+            return self._settings
+        most = limit * MORE_ROOM
+        raised = most if self._left is None else max(limit, min(most, self._left))
+        settings = self._settings.copy()
+        settings["max_tokens"] = raised
+        return settings
+
+
+def _is_cut_off(result: ToolResult) -> bool:
+    return result.error is not None and result.error.code == CUT_OFF

@@ -1,0 +1,25 @@
+"""What is read of a response: ids of its calls."""
+
+import pytest
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+from sojourn.models.portable import fits_everywhere
+from sojourn.models.response import with_distinct_ids
+
+
+@pytest.mark.parametrize(
+    ("given", "distinct"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a", "a"], ["a", "a_2"]),
+        (["a", "a", "a_2", "a"], ["a", "a_3", "a_2", "a_4"]),
+        (["x" * 40, "x" * 40], ["x" * 40, "x" * 36 + "_2"]),
+    ],
+)
+def test_each_call_of_a_response_has_an_id_of_its_own(given: list[str], distinct: list[str]) -> None:
+    """Where calls of one response have the same id, the first keeps it, and the others get ids that nobody has."""
+    response = ModelResponse([TextPart("Now."), *(ToolCallPart("add", {}, id) for id in given)])
+    read = with_distinct_ids(response)
+    assert [call.tool_call_id for call in read.tool_calls] == distinct
+    assert all(map(fits_everywhere, distinct))
+    assert (read is response) is (given == distinct)
