@@ -5,7 +5,7 @@ external storage that the history names.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import structlog
@@ -41,13 +41,16 @@ class Pictures:
             if artifact.media_type and artifact.data is not None:
                 self._keep(artifact_ref(run_id, call_id, artifact.kind), artifact.data, artifact.size)
 
-    async def read(self, ref: str, storage: Callable[[], StorageDriver | None]) -> Any:
-        """Return the data of a picture; None if it cannot be read now, which is logged.
+    async def read(self, ref: str, runs: Collection[str], storage: Callable[[], StorageDriver | None]) -> Any:
+        """Return the data of a picture; None if it is of another run, or cannot be read now, which is logged.
 
         Args:
-            ref: The artifact's reference.
+            ref: The artifact's reference. Messages that a client sent may hold any.
+            runs: The runs whose pictures may be read: the run itself, and the one from which it was forked.
             storage: Returns where the data is if it was too large for the history.
         """
+        if ref.partition("#")[0] not in runs:
+            return None
         if ref in self._kept:
             self._kept.move_to_end(ref)
             return self._kept[ref][0]

@@ -6,6 +6,7 @@ new planners and changed policies while runs are open.
 
 import difflib
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import Attempt, telling
 from sojourn.live.transport import topic_of
-from sojourn.serving.artifact_reader import reading_artifacts
+from sojourn.serving.artifact_reader import ArtifactReader, reading_artifacts
 
 from .failures import notices_of
 from .first_time import FirstTime
@@ -102,7 +103,7 @@ class PlanActivity:
             )
             began = time.monotonic()
             async with telling(self._app.live, _attempt(task)):
-                with reading_artifacts(lambda ref: PICTURES.read(ref, partial(storage_of, self._app))):
+                with reading_artifacts(self._picture_reader((key[0], task.key_run_id))):
                     outcome = await planning.outcome()
             took = time.monotonic() - began
             is_local = agent.local and is_quick(agent.id, took)
@@ -126,6 +127,9 @@ class PlanActivity:
             changes |= {"policy": policy, "attempt": info.attempt}
         outcome = outcome.recorded()
         return outcome.model_copy(update=changes) if changes else outcome
+
+    def _picture_reader(self, runs: Collection[str]) -> ArtifactReader:
+        return lambda ref: PICTURES.read(ref, runs, partial(storage_of, self._app))
 
     async def _agent(self, task: PlanTask, attempt: int) -> Agent:
         agent = self._app.agent(task.agent_id)
