@@ -2,10 +2,11 @@
 
 import re
 
+import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Agent, App, Client, RunPolicy
+from sojourn import Agent, App, Client, RunPolicy, mcp
 from sojourn.console.views.fields import MOST, fields_of
 from sojourn.http import ApiKeys, create_app
 from sojourn.http.locks.key_file import create_key
@@ -74,6 +75,23 @@ async def test_an_agent_that_no_worker_serves_says_how_to_start_one(shop, tempor
         await expect(page.locator("main")).to_contain_text("It has no tools")
         page = await visit(f"{url}/agents/alone.nobody")
         await expect(page.get_by_role("alert")).to_contain_text("the app has no agent 'alone.nobody'")
+
+
+async def test_what_an_mcp_server_cannot_do_is_said(shop, temporal_address):
+    """The page has why a server cannot be used and which of its tools are left out, as text; `/v1` has the tools too."""
+    files = mcp.McpToolset("shop.files", transport=mcp.Stdio("x"))
+    files._connection.unavailable = "its MCP server refuses the credentials (HTTP 401)"
+    files._catalogue.left_out = {"<b>odd</b>": "name: Input should be a valid string"}
+    app = App(agents=[Agent("shop.agent", planner=shop.plan, uses=[files])])
+    web = create_app(app, client=await Client.connect(temporal_address))
+    async with listening(web) as url, httpx2.AsyncClient(base_url=url) as browser:
+        page = (await browser.get("/agents/shop.agent", headers={"accept": "text/html"})).text
+        entry = (await browser.get("/v1/agents/shop.agent")).json()
+    assert "refuses the credentials (HTTP 401)" in page
+    assert "&lt;b&gt;odd&lt;/b&gt;" in page
+    assert "<b>odd" not in page
+    assert "Input should be a valid string" in page
+    assert entry["left_out"] == {"shop.files": {"<b>odd</b>": "name: Input should be a valid string"}}
 
 
 async def test_a_tenant_sees_the_catalogue_and_no_workers(shop, temporal_address, tmp_path, visit):
