@@ -20,7 +20,7 @@ from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
 from sojourn.core.values.text import closest_name
 
-__all__ = ["derive_example"]
+__all__ = ["derive_example", "put"]
 
 _ROUNDS = 8
 
