@@ -207,6 +207,7 @@ class ModelPlanner:
             self._time_outs.passed(turn.run.run_id)
             if response is None:
                 return await self._plan(turn)
+            refused.confirm()
             this = usage_of(response)
             used = add_usage(used, this)
             if found := search.answered(response, may_search=_has_left(turn, used)):

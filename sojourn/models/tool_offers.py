@@ -41,6 +41,9 @@ _MOST = re.compile(
 
 _MAX_READ = 20_000
 
+_OF_MESSAGES = re.compile(r"(?:invalid )?\W*(?:messages|input|contents)\b[.\[]", re.IGNORECASE)
+"""The beginning of a refusal of the conversation, such as of a call in it, which names a tool that is not at fault."""
+
 _STATUSES = (400, 422)
 
 
@@ -98,6 +101,8 @@ class ToolOffers:
 class RefusedTools:
     """The tools that a provider refuses in the requests of one plan.
 
+    They count as refused only once the provider has taken the request without them: else something else is wrong.
+
     Args:
         offers: The planner's offers, which are without these tools from then on.
         note: Takes a note for people.
@@ -107,6 +112,8 @@ class RefusedTools:
         self._offers = offers
         self._note = note
         self._left = MAX_REFUSED
+        self._named: dict[str, ToolDefinition] = {}
+        self._reason = ""
 
     def without(
         self, error: BaseException | None, parameters: ModelRequestParameters
@@ -125,12 +132,25 @@ class RefusedTools:
         self._left -= len(named)
         names = {tool.name for tool in defined}
         reason = next((text for each in rejections if (text := error_excerpt(each, names))), "")
-        self._offers.refuse(tool for tool in defined if tool.name in named)
-        _log.warning("tool_withheld", tools=sorted(named), reason=reason)
-        listed = ", ".join(sorted(named))
-        self._note(f"the model's provider refuses the tool {listed}, which is not offered to it: {reason}")
+        self._named |= {tool.name: tool for tool in defined if tool.name in named}
+        self._reason = reason
         kept = [tool for tool in parameters.function_tools if tool.name not in named]
         return replace(parameters, function_tools=kept)
+
+    def confirm(self) -> None:
+        """Offer no more what the provider refused, now that it has answered a request without it."""
+        if not self._named:
+            return
+        listed = sorted(self._named)
+        self._offers.refuse(self._named.values())
+        _log.warning("tool_withheld", tools=listed, reason=self._reason)
+        tools = (
+            f"the tool {listed[0]}, which is"
+            if len(listed) == 1
+            else f"the tools {', '.join(listed)}, which are"
+        )
+        self._note(f"the model's provider refuses {tools} not offered to it: {self._reason}")
+        self._named = {}
 
 
 def _providers(source: str | Model) -> Iterable[str]:
@@ -154,6 +174,8 @@ def _rejections(error: BaseException | None) -> list[raised.ModelHTTPError]:
 def _named(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> set[str]:
     """Return the names of the tools that a refusal names, by name or by place."""
     text = error_message(error)[:_MAX_READ]
+    if _OF_MESSAGES.match(text):
+        return set()
     words = set(re.findall(r"[\w-]+", text))
     by_name = {tool.name for tool in defined if tool.name in words}
     places = {int(place) for place in _INDEX.findall(text)} if not by_name else set[int]()

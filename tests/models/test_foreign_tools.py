@@ -334,6 +334,20 @@ async def test_refusals_are_bounded(standin: Standin) -> None:
     assert "leave the tool" in caught.value.message
 
 
+async def test_a_tool_counts_as_refused_only_if_the_rest_is_taken(standin: Standin) -> None:
+    """A refusal that goes on without the tool, or that is of a message, withholds no tool."""
+    named = "Invalid schema for function 'far__server__tool_1': no."
+    standin.script = [refusal(named), refusal("No such template."), says("Done.")]
+    model = planner(standin, "openai-chat")
+    with pytest.raises(ApplicationError, match="No such template"):
+        await model.plan_start(turn(many(3)))
+    await model.plan_start(turn(many(3)))
+    standin.script = [refusal("Invalid 'messages[3].tool_calls': far__server__tool_1 was not answered.")]
+    with pytest.raises(ApplicationError, match="was not answered"):
+        await model.plan_start(turn(many(3)))
+    assert [len(request.tools) for request in standin.requests] == [4, 3, 4, 4]
+
+
 @pytest.mark.parametrize(
     "message",
     [
