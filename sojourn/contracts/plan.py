@@ -122,6 +122,7 @@ class PlanInput(Record):
     - `tool_results`, `hints`: the results of the last step, and how its failed calls can be repaired.
     - `results`, `last(tool)`: the results of all steps, in a conversation of the present turn, and the last one of a tool.
     - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
+    - `server_instructions`: what MCP servers say about the use of their tools.
     - `memory`: what the run knows beside the transcript, read-only; `PlanResult(memory=...)` changes it.
     - `reminders`: notices for this turn only, such as why the last plan was refused.
     - `run`: the run's ids and labels, who asked for it, and whether it may ask a person.

@@ -24,7 +24,8 @@ from typing import Any, Final
 
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.payload.parse import ParseFault
+from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_object
 from sojourn.models.projection import Keys
 
@@ -158,7 +159,7 @@ def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], dict[str, 
     """Return arguments with other keys; a text that is not one JSON object stays as it is, for the boundary to refuse."""
     if not isinstance(arguments, str):
         return change(arguments)
-    read = parse_arguments(arguments)
+    read = read_text(arguments)
     if isinstance(read, ParseFault):
         return arguments
     changed = change(read.payload)
@@ -168,7 +169,7 @@ def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], dict[str, 
 def _unwrapped(name: str, arguments: Arguments) -> tuple[str, Arguments]:
     """Return the call that a call of `call_tool` is for; itself, if it names no tool."""
     if isinstance(arguments, str):
-        read = parse_arguments(arguments)
+        read = read_text(arguments)
         if isinstance(read, ParseFault):
             return name, arguments
         given = dict(read.payload)
@@ -177,7 +178,9 @@ def _unwrapped(name: str, arguments: Arguments) -> tuple[str, Arguments]:
     tool = given.pop("name", None)
     if not isinstance(tool, str):
         return name, arguments
-    inner = given.get("arguments", given)
+    inner: Any = given.get("arguments", given)
+    if inner is None:
+        inner = {}
     return tool, inner if is_object(inner) or isinstance(inner, str) else given
 
 

@@ -45,10 +45,21 @@ def _lines(outcome: PlanOutcome) -> list[str]:
     return json.dumps(decided, indent=2, ensure_ascii=False, sort_keys=True).splitlines()
 
 
+def _written(call: ToolRequest) -> Any:
+    """The arguments as they were written: how they were read is no decision of the planner."""
+    text = call.raw if call.written is None else call.written
+    if text is None:
+        return call.payload
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def _call(call: ToolRequest, dispatch: Dispatch | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "tool": str(call.name),
-        "payload": call.payload if call.raw is None else call.raw,
+        "payload": _written(call),
     }
     if dispatch and dispatch.confirm:
         shown["asks"] = dispatch.confirm.prompt or dispatch.confirm.title

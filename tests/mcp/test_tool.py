@@ -61,6 +61,12 @@ async def test_a_models_own_text_reaches_the_server(raw, toolset, run):
     assert (await run(toolset, "echo", raw=raw)).result == json.loads(raw)
 
 
+async def test_a_server_that_is_not_listed_yet_gets_what_was_meant(toolset, run):
+    """A call that nobody has read before is read where it is sent."""
+    sent = await run(toolset, "order", raw='"{\\"sku\\": \\"ABC\\", \\"count\\": 2.0}"')
+    assert sent.error is None
+
+
 def bad_calls() -> list[ToolRequest]:
     name = "ops.test.order"
     payloads = [

@@ -1,6 +1,7 @@
 """The outcome of a response: the answers to its calls, and the validators of its type, tested without a run."""
 
 import json
+from datetime import datetime
 from typing import Any, Literal
 
 import pytest
@@ -218,3 +219,50 @@ def test_a_typed_answer_gets_the_hint_of_a_tool() -> None:
     ):
         assert fact in correction.text
     assert correction.most == 2
+
+
+class Berth(BaseModel):
+    """A berth."""
+
+    number: int
+    note: str = ""
+    tags: list[str] = []
+    at: datetime | None = None
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ('{"number": "5"}', {"number": 5}),
+        ('{"number": 5.0, "note": null}', {"number": 5}),
+        ('{"number": 5, "tags": "[\\"a\\"]"}', {"number": 5, "tags": ["a"]}),
+        ('"{\\"number\\": 5}"', {"number": 5}),
+        ('{"number": 5, "at": "2026-12-01T10:00:00"}', {"number": 5, "at": "2026-12-01T10:00:00"}),
+    ],
+    ids=[
+        "text",
+        "null and a whole float",
+        "list as text",
+        "text that holds the whole",
+        "time without an offset",
+    ],
+)
+def test_a_typed_answer_is_read_like_arguments(raw: str, value: Any) -> None:
+    """A typed answer in the forms that models write is read without loss, whether called or written as text."""
+    called = outcome(reply(ToolRequest(name="final_result", tool_call_id="c1", raw=raw)), Expected.of(Berth))
+    assert isinstance(called, PlanResult)
+    assert (called.result, type(called.result["number"])) == (value, int)
+    if raw.startswith("{"):
+        written = outcome(reply(text=raw), Expected.of(Berth))
+        assert isinstance(written, PlanResult)
+        assert written.result == value
+
+
+def test_a_typed_list_is_read_from_a_text() -> None:
+    """An answer that is no object is read as well."""
+    raw = '{"answer": "[1.0, 2]"}'
+    made = outcome(
+        reply(ToolRequest(name="final_result", tool_call_id="c1", raw=raw)), Expected.of(list[int])
+    )
+    assert isinstance(made, PlanResult)
+    assert json.dumps(made.result) == "[1, 2]"

@@ -1,5 +1,7 @@
 """Arguments are read before anybody decides about a call: what is decided, shown, carried out and remembered is one."""
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -17,8 +19,11 @@ from sojourn import (
     ToolRequest,
     Toolset,
     flow,
+    http_client,
 )
+from sojourn.http import create_app
 from sojourn.testing import ScriptedPlanner
+from tests.http.conftest import listening
 
 WRITTEN = '{"amount": "10.0", "note": null, "to": "[\\"a\\"]"}'
 READ = {"amount": 10, "to": ["a"]}
@@ -122,3 +127,29 @@ async def test_calls_for_the_outside_have_their_arguments_read(serve, until) -> 
     wait = await until(waiting)
     assert [item.payload for item in wait.items] == [READ]
     await run.cancel("seen")
+
+
+async def test_the_console_shows_what_was_read(serve) -> None:
+    """The page of a call has the arguments as read, what was read, and what was written."""
+    tools = Toolset("test.tools")
+
+    @tools.tool(read_only=True)
+    async def look(n: int, note: str = "") -> int:
+        """Look."""
+        return n
+
+    call = ToolRequest(name="test.tools.look", raw='{"n": "5", "note": null}')
+    planner = ScriptedPlanner([PlanResult.calls(call), PlanResult.final("done")])
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])])
+    client = await serve(app)
+    run = await client.start("test.agent", "go")
+    await run.result()
+    (part,) = [part for message in await run.transcript() for part in message.tool_calls]
+    async with (
+        listening(create_app(app, client=client)) as url,
+        http_client(base_url=url, timeout=30) as http,
+    ):
+        page = html.unescape((await http.get(f"/runs/{run.id}/calls/{part.tool_call_id}")).text)
+    text = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert "Read without loss: /n decoded from a text; /note left out (null or blank). Written as:" in text
+    assert '"note": null' in text

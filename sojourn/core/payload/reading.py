@@ -92,10 +92,10 @@ def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
         validator: The validator of the schema.
         payload: A JSON object; it is not changed.
     """
+    fits = validator.is_valid(payload)
+    if fits and not _has_whole_floats(validator, payload):
+        return Read(payload, fits=True)
     with allowance():
-        fits = validator.is_valid(payload)
-        if fits and not _has_whole_floats(validator, payload):
-            return Read(payload, fits=True)
         return _Reading(validator, payload, fits=fits).result()
 
 

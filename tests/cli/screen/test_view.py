@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from sojourn import (
+    ArgumentReading,
     AwaitClarification,
     AwaitConfirmation,
     AwaitExternalTools,
@@ -153,6 +154,31 @@ def test_a_call_is_drawn_with_its_outcome():
     assert drawn("tool_start", call=call, detail=Detail.BRIEF) == '→ ops.disks.wipe(disk="a")\n'
     ended = drawn("tool_end", result=result, duration=timedelta(seconds=2), detail=Detail.BRIEF)
     assert ended == "← ops.disks.wipe denied: not today\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["lines", "tree"])
+def test_what_was_read_of_a_call_is_shown_in_detail(terminal):
+    """With `-v` a call shows how its arguments were read; without it, only what was read."""
+    sent = ToolRequest(
+        name="ops.disks.wipe", raw='{"disk": "a", "size": 1.0, "note": null}', tool_call_id="c1"
+    )
+    readings = [
+        ArgumentReading(kind="whole_number", field="/size"),
+        ArgumentReading(kind="left_out", field="/note"),
+        ArgumentReading(kind="of_a_later_version"),
+    ]
+    call = sent.read_as({"disk": "a", "size": 1}, readings)
+    assert call.written == sent.raw
+    line = "read: /size read as an integer; /note left out (null or blank); the arguments of_a_later_version"
+    start = {"run_id": "r", "event_id": "1", "time": datetime(2027, 1, 4, tzinfo=UTC)}
+    for detail in Detail:
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
+        with RunView(console, detail) as view:
+            view.show(EVENT_CLASSES["tool_start"](**start, call=call))
+            result = ToolResult(name=call.name, tool_call_id="c1", result=1)
+            view.show(EVENT_CLASSES["tool_end"](**start, result=result, duration=timedelta(seconds=1)))
+        assert (line in out.getvalue()) is (detail > Detail.BRIEF)
 
 
 def test_a_failed_run_shows_each_cause_once() -> None:

@@ -8,6 +8,7 @@ from sojourn.console.views.entries import Call, End, Plan, Said
 from sojourn.console.views.run_tree import RunTree
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.contracts import event as told
+from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
@@ -150,3 +151,15 @@ def test_long_waits_are_short_on_the_timeline_and_marked(tell):
     assert working.x + working.width == pytest.approx(WIDTH, abs=1)
     assert [gap.lasted for gap in timeline.gaps] == [timedelta(seconds=600_000)]
     assert call.waited_for == "eve"
+
+
+def test_a_call_that_was_read_is_shown_as_read_also_after_its_approval(tell):
+    """The page of an approved call has what was read, which its confirmation does not hold, and what was written."""
+    written = ToolRequest(name="a.b.c", raw='{"n": "5"}', tool_call_id="x")
+    call = written.read_as({"n": 5}, [ArgumentReading(kind="json_text", field="/n")])
+    confirm = AwaitConfirmation(id="w", tool_call_id="x", tool="a.b.c", prompt="Do it?", payload={"n": 5})
+    tell(told.AwaitConfirmationEvent, confirmation=confirm)
+    tree = tell(told.ToolStartEvent, call=call)
+    entry = tree.call("x")
+    assert (entry.call.payload, entry.call.written) == ({"n": 5}, '{"n": "5"}')
+    assert [each.text for each in entry.call.readings] == ["/n decoded from a text"]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError, field_validator, model_validator
 
 from sojourn import (
     Artifact,
@@ -280,3 +280,15 @@ def test_a_failed_result_has_no_bounds() -> None:
     """Bounds are not read from a value beside an error."""
     failed = ToolResult(result={"returned": 1}, error=ToolError.new("lost"))
     assert delivered(BOUNDED, request(), failed, plain).bounds is None
+
+
+def test_a_type_that_needs_an_offset_asks_for_one() -> None:
+    """A time without an offset, which only the type refuses, has the issue of a time of the wrong form."""
+
+    class Meeting(BaseModel):
+        at: AwareDatetime
+
+    with pytest.raises(ValidationError) as caught:
+        Meeting.model_validate({"at": "2026-12-01T10:00:00"})
+    (issue,) = issues_of(caught.value)
+    assert (issue.field, issue.constraint, issue.format) == ("/at", "invalid_format", "date-time")

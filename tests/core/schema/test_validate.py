@@ -482,3 +482,49 @@ def test_closing_only_refuses_unknown_fields(schema: dict[str, Any], payload: di
                 "missing_field",
             )
             assert issue.constraint == "unknown_field" or "anyOf" in str(schema)
+
+
+TIMES = [
+    ("date-time", "2026-12-01T10:00:00Z", True, True),
+    ("date-time", "2026-12-01T10:00:00", False, True),
+    ("date-time", "2026-12-01 10:00", False, True),
+    ("date-time", "2026-12-01T10:00:00+0100", False, True),
+    ("date-time", "1764583200", False, False),
+    ("date-time", "tomorrow", False, False),
+    ("date-time", "2026-13-01T10:00:00", False, False),
+    ("time", "10:00", False, True),
+    ("time", "10", False, False),
+    ("date", "2026-12-01", True, True),
+    ("date", "2026-12-01T00:00:00", False, True),
+    ("date", "2026-12-01T10:00:00", False, False),
+    ("duration", "PT1H", True, True),
+    ("duration", "04:00:00", False, True),
+    ("duration", "30", False, False),
+    ("email", "nobody", False, False),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "strict", "typed"), TIMES)
+def test_a_type_takes_its_own_forms_of_times(name, text, strict, typed) -> None:
+    """A schema of a Python type takes the dates and times that pydantic reads, by the fast check and the full one alike."""
+    schema = {"type": "object", "properties": {"f": {"type": "string", "format": name}}}
+    for is_typed, fits in ((False, strict), (True, typed)):
+        validator = Validator(schema, typed=is_typed)
+        assert validator.is_valid({"f": text}) is fits
+        assert (validator.issues({"f": text}) == []) is fits
+        assert validator.fits_at_once({"f": text}) is fits
+
+
+def test_whole_floats_are_no_integers_where_that_is_asked() -> None:
+    """By JSON Schema `1.0` is an integer; the issues of a strict reading name it."""
+    validator = Validator(
+        {"type": "object", "properties": {"n": {"type": ["integer", "null"]}, "f": {"type": "number"}}}
+    )
+    payload = {"n": 1.0, "f": 2.0}
+    assert validator.is_valid(payload)
+    assert validator.issues(payload) == []
+    assert [issue.field for issue in validator.issues(payload, exact_integers=True)] == ["/n"]
+    assert (
+        validator.has_integers,
+        Validator({"properties": {"integer": {"type": "string"}}}).has_integers,
+    ) == (True, False)
