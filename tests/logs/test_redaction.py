@@ -178,7 +178,7 @@ def test_a_marked_field_is_only_in_the_call(campaign):
     events = [json.loads(line) for line in campaign.outputs["events"].splitlines()]
     results = [event["result"] for event in events if event["type"] == "tool_end"]
     for result in results:
-        for kept in ("prior_input", "example_input"):
+        for kept in ("prior_input", "example_input", "template"):
             (result["retry_hint"] or {}).pop(kept, None)
     text = json.dumps(results)
     assert [name for name in MARKED if core_of(name, campaign.seed) in text] == []
