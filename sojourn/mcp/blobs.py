@@ -11,7 +11,7 @@ from typing import Any
 
 from sojourn.core.values.json_value import is_array, is_object
 
-__all__ = ["Blobs", "numbered", "size_of"]
+__all__ = ["Blobs", "media_type_of", "numbered", "size_of"]
 
 _SHORTEST = 400
 """Characters of the shortest text that is looked at; a shorter one costs a model little."""
@@ -86,7 +86,7 @@ class Blobs:
         if address := _ADDRESS.match(text):
             media_type, data = address[1] or media_type or "text/plain", text[address.end() :]
         elif not media_type or "/" not in media_type:
-            media_type = next((kind for start, kind in _MAGIC.items() if text.startswith(start)), "")
+            media_type = media_type_of(text)
         if not media_type or not _BASE64.match(bare := "".join(data.splitlines())):
             return text
         first = media_type.partition("/")[0]
@@ -95,6 +95,11 @@ class Blobs:
         )
         self._known[text] = kind, media_type
         return _description(media_type, bare, kind)
+
+
+def media_type_of(base64: str) -> str:
+    """Return the media type of a file by how its base64 begins; empty for an unknown kind."""
+    return next((kind for start, kind in _MAGIC.items() if base64.startswith(start)), "")
 
 
 def numbered(kind: str, taken: Mapping[str, Any]) -> str:

@@ -12,9 +12,11 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCRequest, JSONRPCResponse
 from mcp_types.methods import validate_server_result
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from sojourn.core.values.json_value import is_array, is_object
+from sojourn.mcp.answer_as_sent import is_answer, mend_answer
 from sojourn.mcp.listed_tool import readable
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
@@ -60,7 +62,9 @@ class _Stream:
 
 
 class ToolListFilter(_Stream):
-    """A read stream that mends or removes the tools of a listing that break the protocol: the SDK would refuse the whole listing.
+    """A read stream that mends answers and listings that break the protocol, and removes tools that cannot be mended.
+
+    The SDK would refuse the whole answer, or the whole listing.
 
     Args:
         inner: The transport's read stream.
@@ -95,11 +99,20 @@ class ToolListFilter(_Stream):
             self._on_end()
             raise
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-            self._filter(item.message)
+            self._mend(item.message)
         return cast("SessionMessage | Exception", item)
 
-    def _filter(self, response: JSONRPCResponse) -> None:
+    def _mend(self, response: JSONRPCResponse) -> None:
         result: Any = response.result
+        if is_answer(result):
+            mend_answer(result, is_modern=self._version() in MODERN_PROTOCOL_VERSIONS)
+        else:
+            self._filter(result)
+
+    def _filter(self, result: Any) -> None:
+        cursor: Any = result.get("nextCursor")
+        if cursor is not None and not isinstance(cursor, str):
+            result["nextCursor"] = str(cursor)
         version = self._version()
         if version is None or not is_array(result.get("tools")) or _fault(version, result) is None:
             return

@@ -70,7 +70,7 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
         case "garbage":
             print("this is no JSON \x1b[31m", flush=True)
             print("[" * 5_000, flush=True)
-            answer(request, {"content": "no list"})
+            answer(request, {"content": [{"type": "resource", "resource": {"uri": "x", "blob": 5}}]})
         case "strange-content":
             answer(request, {"content": [{"type": "hologram", "data": 5}]})
         case "costly":

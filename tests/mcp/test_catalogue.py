@@ -219,6 +219,13 @@ async def test_an_empty_cursor_ends_a_list(cursor, opened, raw):
     assert toolset.tools.keys() == ({"good"} if cursor == "" else set())
 
 
+async def test_a_cursor_may_be_a_number(opened, raw):
+    """A server that counts its pages gets its number back, as the text that the protocol has."""
+    first, second = {**GOOD, "name": "a"}, {**GOOD, "name": "b"}
+    toolset = await opened(raw(pages={"?": {"tools": [first], "nextCursor": 2}, "2": {"tools": [second]}}))
+    assert list(toolset.tools) == ["a", "b"]
+
+
 @pytest.mark.parametrize(("is_modern", "names"), [(True, ["a", "b"]), (False, ["a"])])
 async def test_behind_an_empty_cursor_there_may_be_a_page(is_modern, names, catalogue):
     """Since the protocol of 2026-07-28 an empty cursor is a cursor."""

@@ -46,12 +46,18 @@ async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue, u
     assert text in toolset.unavailable
 
 
-@pytest.mark.parametrize("way", ["garbage", "strange-content"])
-async def test_garbage_is_a_malformed_response(way, opened, rogue, run):
+async def test_garbage_is_a_malformed_response(opened, rogue, run):
     """An answer that breaks the protocol is `malformed_response`, without the server's escape characters."""
-    result = await run(await opened(rogue(way)), "good")
+    result = await run(await opened(rogue("garbage")), "good")
     assert result.retry_hint.reason == "malformed_response"
     assert "\x1b" not in result.error.message
+
+
+async def test_content_of_an_unknown_kind_is_told(opened, rogue, run):
+    """A block that no version of the protocol has is a text with its JSON."""
+    assert (
+        await run(await opened(rogue("strange-content")), "good")
+    ).result == '{"type": "hologram", "data": 5}'
 
 
 async def test_an_overlong_line_is_skipped(opened, rogue, run):

@@ -167,6 +167,33 @@ async def test_what_servers_get_wrong_in_results_reaches_the_planner(answer, res
     assert note in given.remarks[-1]
 
 
+ODD_ANSWERS = {
+    "a": ({"structuredContent": {"x": 1}}, {"x": 1}),
+    "b": ({"content": None, "structuredContent": {"x": 1}}, {"x": 1}),
+    "c": ({"content": "a text"}, "a text"),
+    "d": ({"content": {"type": "text", "text": "a block"}}, "a block"),
+    "e": ({"content": ["one", {"type": "text", "text": 2}, {"type": "text", "text": None}]}, ["one", "2", ""]),
+    "f": ({"content": [{"type": "text", "text": "x"}], "isError": None}, "x"),
+    "g": ({"content": [{"type": "resource_link", "uri": "x://1"}]}, {"type": "resource_link", "uri": "x://1", "name": "x://1"}),
+    "h": ({"content": [{"type": "image", "data": "iVBORw0KGgo="}]}, {"type": "image", "mime_type": "image/png", "bytes": 8}),
+    "i": ({"content": [{"type": "resource", "resource": {"text": "t"}}]}, {"type": "resource", "uri": "", "text": "t"}),
+    "j": ({"content": [], "structuredContent": [1, 2]}, "[1, 2]"),
+    "k": ({"toolResult": {"old": True}}, '{"old": true}'),
+}  # fmt: skip
+
+
+async def test_an_answer_in_another_form_is_read_by_its_obvious_meaning(opened, raw, run):
+    """A tool may have had its effect, so that its answer is not thrown away for a missing list or media type."""
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in (*ODD_ANSWERS, "failed")]
+    answers = {name: answer for name, (answer, _) in ODD_ANSWERS.items()}
+    answers["failed"] = {"content": ["no"], "isError": "true"}
+    toolset = await opened(raw(tools=tools, answers=answers))
+    assert {name: (await run(toolset, name)).result for name in ODD_ANSWERS} == {
+        name: result for name, (_, result) in ODD_ANSWERS.items()
+    }
+    assert (await run(toolset, "failed")).error.message == "no"
+
+
 async def test_an_error_without_a_text_says_why_it_failed(opened, raw, run):
     """The cause of an error may be in its structure only, with a code; a picture of an error is an artifact."""
     structure = {"error": {"code": "NEEDS_HUMAN", "hint": "sign in", "url": "https://x.example"}}
