@@ -161,10 +161,11 @@ async def test_an_odd_schema_of_arguments_is_enforced_as_far_as_it_goes(opened, 
 
 async def test_nullable_takes_null(opened, raw, run):
     """`nullable: true`, of OpenAPI, is honoured; the model is offered a list of types, which each provider knows."""
-    schema = {"type": "object", "properties": {"a": {**TEXT, "nullable": True}, "b": TEXT}}
+    schema = {"type": "object", "properties": {"a": {**TEXT, "nullable": True}, "b": TEXT}, "required": ["b"]}
     toolset = await opened(raw(tools=[{"name": "t", "inputSchema": schema}]))
     assert toolset["t"].spec.payload.json_schema["properties"]["a"] == {"type": ["string", "null"]}
-    assert (await run(toolset, "t", a=None)).ok
+    sent = await run(toolset, "t", a=None, b="x")
+    assert sent.result["arguments"] == {"a": None, "b": "x"}
     assert not (await run(toolset, "t", b=None)).ok
 
 
