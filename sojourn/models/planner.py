@@ -214,6 +214,7 @@ class ModelPlanner:
                 requests.add(found)
                 _begin_anew()
                 continue
+            response = search.without_searches(response)
             reply = Reply.of(
                 response, from_response(response, reading.names, reading.told(this)), requests.output_limit
             )

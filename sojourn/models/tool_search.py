@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
@@ -128,6 +129,18 @@ class ToolSearch:
             for call in calls
         ]
         return [response, ModelRequest(answers)]
+
+    def without_searches(self, response: ModelResponse) -> ModelResponse:
+        """Return a response without the searches beside other calls, which are made first: the model can search afterwards."""
+        names = {call.tool_name for call in response.tool_calls}
+        if not self._deferred or SEARCH_TOOLS not in names or len(names) == 1:
+            return response
+        parts = [
+            part
+            for part in response.parts
+            if not isinstance(part, ToolCallPart) or part.tool_name != SEARCH_TOOLS
+        ]
+        return replace(response, parts=parts)
 
 
 def found_tools(query: str, deferred: Sequence[ToolSpec]) -> str:

@@ -222,6 +222,15 @@ async def test_searches_of_one_plan_are_bounded(standin: Standin) -> None:
     assert texts[-1].startswith("No more searches in this step")
 
 
+async def test_a_search_beside_other_calls_is_left_out(standin: Standin, protocol: Protocol) -> None:
+    """Calls beside a search are made, and the model can search afterwards."""
+    search = ToolCall(id="s1", name="search_tools", arguments='{"query": "count"}')
+    standin.script = [calls(search, ToolCall(id="c1", name="far__server__tool_1", arguments="{}"))]
+    plan = await planner(standin, protocol, max_tools=10).plan_start(turn(many(150)))
+    assert [call.name for call in plan.tool_calls] == ["far.server.tool_1"]
+    assert [call.name for call in plan.message.tool_calls] == ["far.server.tool_1"]
+
+
 async def test_a_tool_that_is_not_defined_can_be_called_by_its_name(standin: Standin) -> None:
     """A model that calls a tool which it has to search for, without a search, calls it."""
     standin.script = [calls(ToolCall(name="far__server__tool_99", arguments="{}"))]
