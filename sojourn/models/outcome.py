@@ -277,7 +277,7 @@ def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | 
     if isinstance(read, ParseFault):
         text = f"Give your answer by calling `{FINAL_RESULT}`."
         return Correction("MalformedAnswer", text, most=_TYPED_CORRECTIONS)
-    payload = expected.read(read.payload)
+    payload = expected.read(expected.projection.keys.to_tool(read.payload))
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
         text, why = _texts(mismatch, names)

@@ -151,6 +151,8 @@ async def test_a_typed_answer_may_be_a_union_with_odd_keys(standin: Standin, pro
     plan = await planner(standin, protocol, result=Square).plan_start(turn([]))
     assert plan.result == {"a": 1, "$top": 2}
     assert "`top` must be an integer" in standin.requests[1].tool_results[0].text
+    standin.script = [says('{"a": 1, "top": 2}'), *list(standin.script)[2:]]
+    assert (await planner(standin, protocol, result=Square).plan_start(turn([]))).result == plan.result
     either = await planner(standin, protocol, result=RootModel[Circle | Square]).plan_start(turn([]))
     assert either.result == {"r": 1}
 
