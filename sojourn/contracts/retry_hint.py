@@ -84,8 +84,8 @@ class RetryHint(Record):
     invented: list[str] = []
     """JSON pointers to the values of `example_input` that do not follow from the call, at most 100.
 
-    A value follows from the call if it was sent, in this form or in another one with the same meaning, or if it is a
-    default of the schema. All others come from the author's example or were made to fit: a person never gave them. Of a
+    A value follows from the call if it was sent, in this form or in another one with the same meaning, or if it is the
+    schema's default of an absent field. All others come from the author's example or were made to fit: a person never gave them. Of a
     tool that changes something, an optional value that was sent, does not fit and is left out, is named here too.
     """
     template: dict[str, Any] | None = None

@@ -122,10 +122,11 @@ class _Repair:
                 return
 
     def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
+        was = value_at(self.payload, tokens)
         put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
         self._forget(tokens)
         if not follows:
-            self.invented.update(made_up_in(self._validator.schema, value, tokens))
+            self.invented.update(made_up_in(self._validator.schema, value, tokens, was))
 
     def _remove(self, tokens: Tokens) -> None:
         value_at(self.payload, tokens[:-1]).pop(tokens[-1], None)

@@ -109,7 +109,7 @@ def _replaced(
             return
         put(parent, tokens[-1], deepcopy(other))
         invented = {each for each in invented if each[: len(tokens)] != tokens}
-        invented.update(made_up_in(validator.schema, other, tokens))
+        invented.update(made_up_in(validator.schema, other, tokens, value))
     if issues:
         yield Example(changed, frozenset(invented), prior.left_out)
 

@@ -5,7 +5,7 @@ and refunded an order that nobody had named. So a model reads a text that the to
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +61,9 @@ def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) ->
         at: Its path.
         sent: What was sent at this path.
     """
-    if (sent is not ABSENT and _json(value) == _json(sent)) or (at and _is_determined(root, at, value)):
+    if sent is not ABSENT and _json(value) == _json(sent):
+        return
+    if at and _is_determined(root, at, value, is_absent=sent is ABSENT):
         return
     if is_object(value) and value:
         for name, inner in value.items():
@@ -73,10 +75,10 @@ def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) ->
         yield at
 
 
-def _is_determined(root: Schema, at: Tokens, value: Any) -> bool:
-    """Whether a value is the only one that the schema allows, or its default."""
+def _is_determined(root: Schema, at: Tokens, value: Any, *, is_absent: bool) -> bool:
+    """Whether a value is the only one that the schema allows, or its default where none was sent."""
     parts = [part for found in locate(root, at) for part in expand(root, found)]
-    for word in ("const", "default"):
+    for word in ("const", "default") if is_absent else ("const",):
         stated = {_json(part[word]) for part in parts if word in part}
         if stated == {_json(value)}:
             return True
@@ -105,7 +107,7 @@ def template_of(
     """
     if not 0 < len(example.open) <= MAX_INVENTED:
         return None
-    made = deepcopy(example.payload)
+    made, gone = deepcopy(example.payload), list[Tokens]()
     for tokens in example.open:
         parent, was_sent = value_at(made, tokens[:-1]), tokens in example.left_out
         if (value_at(made, tokens) is ABSENT) is not was_sent or not (is_object(parent) or is_array(parent)):
@@ -113,10 +115,10 @@ def template_of(
         text = _placeholder(validator, tokens, value_at(sent, tokens))
         is_optional = is_object(parent) and not was_sent and not is_required(validator, tokens)
         if is_optional or not _refuses(validator, tokens, text):
-            _leave_out(made, tokens)
+            gone.append(_leave_out(made, tokens))
         else:
             put(parent, tokens[-1], text)
-    return None if validator.is_valid(made) else made
+    return None if validator.is_valid(_with_defaults(validator.schema, made, gone)) else made
 
 
 def placeholder(tokens: Tokens) -> str:
@@ -143,12 +145,25 @@ def _refuses(validator: Validator, tokens: Tokens, text: str) -> bool:
     return bool(schemas) and not any(validator.is_valid(text, schema=schema) for schema in schemas)
 
 
-def _leave_out(payload: dict[str, Any], tokens: Tokens) -> None:
-    """Remove a field; of an item of an array the whole array, which would be accepted without the item."""
+def _leave_out(payload: dict[str, Any], tokens: Tokens) -> Tokens:
+    """Remove a field, and return its path; of an item of an array the whole array, which would be accepted without the item."""
     while tokens and not is_object(value_at(payload, tokens[:-1])):
         tokens = tokens[:-1]
     if tokens:
         value_at(payload, tokens[:-1]).pop(tokens[-1], None)
+    return tokens
+
+
+def _with_defaults(root: Schema, payload: dict[str, Any], gone: Iterable[Tokens]) -> dict[str, Any]:
+    """The payload as it is read: with the defaults of fields that it lacks."""
+    filled = deepcopy(payload)
+    for tokens in filter(None, gone):
+        parts = [part for found in locate(root, tokens) for part in expand(root, found)]
+        default = next((part["default"] for part in parts if "default" in part), ABSENT)
+        parent = value_at(filled, tokens[:-1])
+        if default is not ABSENT and is_object(parent) and tokens[-1] not in parent:
+            parent[tokens[-1]] = deepcopy(default)
+    return filled
 
 
 def _json(value: Any) -> str:
