@@ -6,7 +6,7 @@ through here, before its adapter in pydantic-ai:
 
 | content | sent as |
 |---|---|
-| the id of a call, with its answer | as it is to the provider that gave it, else if it has 1 to 40 letters, digits, `_` or `-`; any other as `call_` and digits of its hash |
+| the id of a call, with its answer | as it is if it has 1 to 40 letters, digits, `_` or `-`; with other characters, to the server that gave it; else as `call_` and digits of its hash |
 | a blank text of a user or of a tool | a short text that says so |
 | a blank text of the model, or of the system | left out |
 | several system messages at the start, and the instructions | one |
@@ -40,6 +40,9 @@ _NO_ANSWER = "(no answer)"
 
 _FITS = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
 """Anthropic takes 64 of these characters, OpenAI's chat API any 40."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
+"""An id without a form that its server could read: a gateway that gave one may itself refuse it, if it is long."""
 
 _ID_DIGITS = 24
 
@@ -134,7 +137,7 @@ def _is_blank_text(part: theirs.ModelResponsePart, model: Model) -> bool:
 
 def _call(part: theirs.ToolCallPart, ids: dict[str, str], *, is_own: bool) -> theirs.ToolCallPart:
     own = part.tool_call_id
-    if is_own or fits_everywhere(own):
+    if fits_everywhere(own) or (is_own and not _PLAIN.match(own)):
         return part
     digits = hashlib.sha256(own.encode(errors="surrogatepass")).hexdigest()[:_ID_DIGITS]
     ids[own] = f"call_{digits}"

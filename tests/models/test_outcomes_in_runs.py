@@ -308,6 +308,27 @@ async def test_calls_with_the_same_id_are_two_calls(decided, standin, traces):
     await traces(run).check()
 
 
+@pytest.mark.parametrize("odd", ["functions.test__tools__add:0", "c" * 41, "x" * 94])
+@pytest.mark.parametrize("fallback", ["anthropic", "openai-chat", "openai-responses"])
+async def test_a_fallback_gets_ids_that_it_accepts(serve, unsteady, odd, fallback):
+    """A model whose call had an odd id fails, and its fallback, of another server, goes on with the run."""
+    unsteady.script = lambda request: (
+        calls(add(1, 2, id=odd)) if request.number == 0 else HttpError(error="overloaded")
+    )
+    async with Standin(["It is 3."]) as other:
+        planner = ModelPlanner(
+            unsteady.model("openai-chat"), fallbacks=[other.model(fallback)], settings={"max_tokens": 1000}
+        )
+        app = App(agents=[Agent("test.agent", planner=planner, uses=[make_tools()])])
+        _, out = await run_of(await serve(app))
+        assert (out.text, other.refusals, other.errors) == ("It is 3.", [], [])
+        [call], [result] = other.requests[0].tool_calls, other.requests[0].tool_results
+        assert call.id == result.id != odd
+        [own] = unsteady.requests[1].tool_calls
+        assert (own.id == odd) is odd.startswith("functions.")
+        assert unsteady.refusals == []
+
+
 async def test_a_result_without_content_ends_no_run(decided, standin):
     """A tool that returns nothing, and a model that writes only blanks beside its call, end no conversation."""
     client = await decided(Reply(parts=(Text(text="\n\n"), ToolCall(name=SEARCH))), "No hits.")
