@@ -16,6 +16,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from temporalio.exceptions import ApplicationError
 
+from sojourn.models.portable import one_system, portable
 from sojourn.models.response import was_cut_off
 from sojourn.testing.models.cassette import read, response_json, write
 from sojourn.testing.models.request import Json, Request, difference, request_of
@@ -46,7 +47,9 @@ def is_recording() -> bool:
 
 
 class _Unprepared(Model):
-    """A model that gets messages as they are: what an adapter changes for a provider is not compared."""
+    """A model that gets messages as they are: what is changed for a provider is not compared."""
+
+    takes_any_message = True
 
     def prepare_messages(
         self,
@@ -86,8 +89,8 @@ class Recorder(_Unprepared, WrapperModel):
     ) -> ModelResponse:
         """Ask the model, and record its response."""
         request = _request(messages, model_request_parameters, self._ignore)
-        prepared = self.wrapped.prepare_messages(messages, model_request_parameters)
-        response = await self.wrapped.request(prepared, model_settings, model_request_parameters)
+        prepared, parameters = self._prepared(messages, model_request_parameters)
+        response = await self.wrapped.request(prepared, model_settings, parameters)
         self._record(request, response)
         return response
 
@@ -101,14 +104,18 @@ class Recorder(_Unprepared, WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Ask the model, and record the streamed response if it is complete."""
         request = _request(messages, model_request_parameters, self._ignore)
-        prepared = self.wrapped.prepare_messages(messages, model_request_parameters)
-        async with self.wrapped.request_stream(
-            prepared, model_settings, model_request_parameters, run_context
-        ) as stream:
+        prepared, parameters = self._prepared(messages, model_request_parameters)
+        async with self.wrapped.request_stream(prepared, model_settings, parameters, run_context) as stream:
             yield stream
             response = stream.get()
         if response.state == "complete" and not was_cut_off(response):
             self._record(request, response)
+
+    def _prepared(
+        self, messages: list[ModelMessage], parameters: ModelRequestParameters
+    ) -> tuple[list[ModelMessage], ModelRequestParameters]:
+        prepared = self.wrapped.prepare_messages(portable(messages, self.wrapped), parameters)
+        return one_system(prepared, parameters, self.wrapped)
 
     def _record(self, request: Request, response: ModelResponse) -> None:
         self._exchanges.append((request, response_json(response, self._calls + 1)))

@@ -14,6 +14,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from sojourn.models.guarded import guarded
 from sojourn.testing.models import Player, Recorder
 from tests.models.standin import Refusal, Reply, Text, ToolCall, says
 
@@ -63,11 +64,12 @@ async def test_an_incomplete_stream_is_not_recorded(file, standin, protocol, ask
 
 
 async def test_a_recorder_does_not_change_the_request(file, standin, protocol, streamed, ask):
-    """The request is the same as without a recorder, also where a model's adapter rewrites a notice."""
+    """A planner's request is the same as without a recorder, also where a notice is rewritten for its provider."""
     standin.script = ["Hi", "Hi"]
     notice = ModelRequest([UserPromptPart("Go on."), SystemPromptPart("Be brief.", scope="request")])
     messages = [ModelRequest.user_text_prompt("Hello"), ModelResponse([TextPart("Hi")]), notice]
-    for model in (standin.model(protocol), Recorder(standin.model(protocol), file)):
+    for asked in (standin.model(protocol), Recorder(standin.model(protocol), file)):
+        model = guarded(asked)
         await ask(model, model.prepare_messages(messages), streamed=streamed)
     plain, recorded = (request.body for request in standin.requests)
     assert recorded == plain
