@@ -194,7 +194,8 @@ class ErrorPatterns:
 
         Outcomes are taken in call order, not in order of arrival. Each tool counts once for each
         class, so five parallel time-outs of a tool are one strike; a success among them resets
-        the count, and the tool's later errors of that class do not count.
+        the count, and the tool's later errors of that class do not count. Of the errors of one class in a
+        row, a step counts one, of however many tools.
 
         Args:
             outcomes: One for each executed call, in call order.
@@ -202,7 +203,7 @@ class ErrorPatterns:
             limit: Similar errors in a row that stop the retrying; None for no limit.
             waited: Whether the planner waited before the step, so that an error like the last one is polling and does not count.
         """
-        patterns, counted = self, set[tuple[str, str]]()
+        patterns, counted, classes = self, set[tuple[str, str]](), set[str]()
         for outcome in outcomes:
             if outcome.error is None:
                 patterns = patterns.succeeded(outcome.tool)
@@ -210,7 +211,8 @@ class ErrorPatterns:
             entry = ErrorEntry.of(outcome, at, self.rules)
             if (entry.tool, entry.category) not in counted:
                 counted.add((entry.tool, entry.category))
-                patterns = _after(patterns, entry, limit, waited=waited)
+                patterns = _after(patterns, entry, limit, waited=waited, same_step=entry.category in classes)
+                classes.add(entry.category)
         return patterns
 
     def new_turn(self) -> "ErrorPatterns":
@@ -258,12 +260,19 @@ class ErrorPatterns:
 
 
 def _after(
-    patterns: ErrorPatterns, entry: ErrorEntry, limit: int | None = STRIKES, *, waited: bool = False
+    patterns: ErrorPatterns,
+    entry: ErrorEntry,
+    limit: int | None = STRIKES,
+    *,
+    waited: bool = False,
+    same_step: bool = False,
 ) -> ErrorPatterns:
     last = patterns.entries[-1] if patterns.entries else None
     is_similar = patterns.count > 0 and last is not None and entry.similar_to(last, patterns.rules)
     count = patterns.count + 1 if is_similar else 1
     in_row = patterns.in_row + 1 if last and patterns.in_row and last.category == entry.category else 1
+    if same_step and last and last.category == entry.category:
+        in_row = max(patterns.in_row, 1)
     if patterns.rules > 2 and is_similar and last and (waited or _is_due(last, entry)):
         count, in_row = patterns.count, patterns.in_row
     entries = (*patterns.entries[1 - MAX_ENTRIES :], entry)

@@ -185,6 +185,18 @@ def test_another_file_day_host_or_tool_is_progress(steps: list[list[ToolResult]]
     assert after(*steps).finalize() is None
 
 
+def test_many_tools_that_fail_in_one_step_are_one_of_a_class() -> None:
+    """A plan of calls to many tools that all fail in the same way is one error of the class in a row; the sixth such step stops."""
+    step = [bad("no", name=f"a.b.t{n}", reason="invalid_arguments", issues=[]) for n in range(20)]
+    other = [
+        [bad("no", name=f"a.b.t{n}-{k}", reason="invalid_arguments", issues=[]) for n in range(20)]
+        for k in range(6)
+    ]
+    assert after(step).finalize() is None
+    assert after(*other[:5]).finalize() is None
+    assert after(*other).finalize() is not None
+
+
 STUCK = {
     "the same file": [[bad("No such file or directory: 'src/a.py'")]] * 3,
     "the same host": [[bad()], [bad("db.example.org timed out")], [bad("http://db.example.org/: HTTP 503")]],
