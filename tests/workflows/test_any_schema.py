@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sojourn import Agent, App, Client, PlanResult, PlanResumeInput, RunPolicy, ToolRequest, Worker, mcp
+from sojourn import Agent, App, Client, PlanResult, PlanResumeInput, ToolRequest, Worker, mcp
 from sojourn.core.schema.validate import Validator
 from sojourn.testing import ScriptedPlanner
 
@@ -125,8 +125,7 @@ async def test_every_call_is_answered(data, temporal_address, traces, tmp_path):
         ),
     )
     planner = ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps), PlanResult.final("done")])
-    policy = RunPolicy(similar_errors=None)  # a step may have many faults of one class
-    app = App(agents=[Agent("test.agent", planner=planner, uses=[toolset], policy=policy)])
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[toolset])])
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         run = await client.start("test.agent", "go")
