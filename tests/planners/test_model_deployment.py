@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from genai_prices import Usage, calc_price
@@ -132,9 +133,14 @@ def call(tool: str, **arguments: object) -> ToolCall:
     return ToolCall(name=tool.replace(".", "__"), arguments=json.dumps(arguments))
 
 
+def decoded(text: str) -> Any:
+    """Return the JSON of a result; some servers have the notices of a request at its end."""
+    return json.JSONDecoder().raw_decode(text)[0]
+
+
 def read(text: str) -> str:
     """Return the text of a result; OpenAI's protocols have a failure as `{"error": text}`."""
-    return json.loads(text)["error"] if text.startswith('{"error":') else text
+    return decoded(text)["error"] if text.startswith('{"error":') else text
 
 
 def decide(request: Request) -> Answer:
@@ -149,9 +155,9 @@ def advise(request: Request) -> Answer:
     if not results:
         return calls(call("ops.runbooks.search_runbooks", query="gateway battery flat"))
     if len(results) == 1:
-        best = json.loads(results[0].text)["runbooks"][0]
+        best = decoded(results[0].text)["runbooks"][0]
         return calls(call("ops.runbooks.get_runbook", runbook_id=best["runbook_id"]))
-    book = json.loads(results[1].text)
+    book = decoded(results[1].text)
     return calls(
         call("final_result", answer=book["title"], runbook_id=book["runbook_id"], steps=book["steps"][:2])
     )
@@ -165,7 +171,7 @@ def look(request: Request) -> Answer:
             first = (call("ops.sites.get_site", site_id="s-7"), call("ops.devices.scan_site", site_id="s-7"))
             return Reply(parts=(Text(text="Let me look."), *first))
         case 2:
-            return calls(call("ops.devices.get_time_series", device_id=json.loads(texts[0])["gateway_id"]))
+            return calls(call("ops.devices.get_time_series", device_id=decoded(texts[0])["gateway_id"]))
         case 3:
             template = re.search(r"^arguments to complete: (.*)$", texts[2], re.MULTILINE)
             assert template, texts[2]
@@ -184,7 +190,7 @@ def look(request: Request) -> Answer:
             contact = {"site_id": "s-7", "name": name, "email": email, "role": "operations"}
             return calls(call("ops.profiles.upsert", **contact))
         case _:
-            advice, contact = json.loads(texts[5]), json.loads(texts[7])
+            advice, contact = decoded(texts[5]), decoded(texts[7])
             return says(
                 f"{advice['runbook_id']}: {len(advice['steps'])} steps. {contact['name']} is registered."
             )
