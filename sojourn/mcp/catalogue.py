@@ -102,9 +102,9 @@ class Catalogue:
                 self.leave_out(LISTING, f"only the first {len(listed)} tools are taken")
             tools = await run_in_thread(lambda: self._tools_of(listed))
             if (
-                session.has_resources
-                and READ_RESOURCE_TOOL not in tools
+                READ_RESOURCE_TOOL not in tools
                 and self._is_wanted(READ_RESOURCE_TOOL)
+                and await self._has_resources(session)
             ):
                 tools = dict(sorted({**tools, READ_RESOURCE_TOOL: self._reader()}.items()))
             self.tools = MappingProxyType(tools)
@@ -138,6 +138,14 @@ class Catalogue:
                 else McpTool(spec, tool.name, self._terms, self._connection)
             )
         return found
+
+    async def _has_resources(self, session: "Session") -> bool:
+        """Whether the server has resources; as before, where it does not say."""
+        try:
+            async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
+                return await session.has_resources()
+        except (SojournError, TimeoutError):
+            return READ_RESOURCE_TOOL in self.tools
 
     def _reader(self) -> McpTool:
         """Return the tool that reads a resource of the server."""

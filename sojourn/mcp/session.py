@@ -118,10 +118,20 @@ class Session:
         """What the server says of how to use it; empty if it says nothing."""
         return (self._client and self._client.instructions) or ""
 
-    @property
-    def has_resources(self) -> bool:
-        """Whether the server declares that it has resources."""
-        return bool(self._client and self._client.server_capabilities.resources)
+    async def has_resources(self) -> bool:
+        """Whether the server lists a resource or a template of some: many declare that they may have resources, and have none.
+
+        Raises:
+            SojournError: An error of `translate`.
+        """
+        if not (self._client and self._client.server_capabilities.resources):
+            return False
+        listed = await self._ask(lambda client: client.session.list_resources())
+        if listed.resources:
+            return True
+        return bool(
+            (await self._ask(lambda client: client.session.list_resource_templates())).resource_templates
+        )
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page of the tools; None is the first.

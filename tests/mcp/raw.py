@@ -56,6 +56,11 @@ for line in sys.stdin:
                 "structuredContent": {"name": params["name"], "arguments": params.get("arguments")},
             }
             answer(message, SCRIPT.get("answers", {}).get(params["name"], echo))
+        case "resources/list":
+            listed = [{"uri": uri, "name": uri} for uri in SCRIPT["resources"]]
+            answer(message, {"resources": listed})
+        case "resources/templates/list":
+            answer(message, {"resourceTemplates": SCRIPT.get("templates", [])})
         case "resources/read" if params["uri"] in SCRIPT.get("resources", {}):
             answer(message, {"contents": SCRIPT["resources"][params["uri"]]})
         case "resources/read":

@@ -342,7 +342,10 @@ class Listing:
     """A session that only lists pages of tools."""
 
     is_modern = False
-    has_resources = False
+
+    async def has_resources(self) -> bool:
+        return False
+
     instructions = ""
     empty = False
     """Whether the cursor of the second page is empty."""

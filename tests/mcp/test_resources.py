@@ -63,20 +63,28 @@ async def test_reading_a_resource_is_read_only(toolset):
     ("script", "options"),
     [
         ({"tools": TOOLS}, {}),
-        ({"tools": TOOLS, "resources": {}}, {"include": ["list"]}),
-        ({"tools": TOOLS, "resources": {}}, {"exclude": ["read_*"]}),
+        ({"tools": TOOLS, "resources": {}}, {}),
+        ({"tools": TOOLS, "resources": RESOURCES}, {"include": ["list"]}),
+        ({"tools": TOOLS, "resources": RESOURCES}, {"exclude": ["read_*"]}),
     ],
-    ids=["no resources", "not included", "excluded"],
+    ids=["no resources", "none listed", "not included", "excluded"],
 )
 async def test_the_tool_is_there_only_for_resources_that_are_wanted(script, options, opened, raw):
-    """A server without resources has no such tool, and an app may leave it out by its name."""
+    """A server without resources has no such tool, also where it declares that it may have some; and an app may leave it out by its name."""
     assert list((await opened(raw(**script), **options)).tools) == ["list"]
+
+
+async def test_a_template_is_enough(opened, raw):
+    """A server that lists only a template of resources has something to read."""
+    template = {"uriTemplate": "note://{name}", "name": "note"}
+    found = await opened(raw(tools=TOOLS, resources={}, templates=[template]))
+    assert list(found.tools) == ["list", "read_resource"]
 
 
 async def test_a_tool_of_the_server_keeps_its_name(opened, raw, run):
     """A server with a tool `read_resource` of its own has only that one."""
     own = {"name": "read_resource", "inputSchema": {"type": "object"}}
-    toolset = await opened(raw(tools=[own], resources={}))
+    toolset = await opened(raw(tools=[own], resources=RESOURCES))
     assert (await run(toolset, "read_resource", id=1)).result["arguments"] == {"id": 1}
 
 
