@@ -136,7 +136,7 @@ def _check_headers(request: Request) -> None:
     """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        raise Problem(415, "unsupported_type", f"a body of type {kind[:100]} is not read", then="Send JSON.")
+        raise Problem(415, "not_json", f"a body of type {kind[:100]} is not read", then="Send JSON.")
     version = request.headers.get("a2a-version", "").strip()
     if version not in _VERSIONS:
         detail = f"version {version[:20]!r} of A2A is not spoken"

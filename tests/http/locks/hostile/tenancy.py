@@ -6,6 +6,7 @@ from typing import Any
 from tests.http.locks.hostile.pages import OF_NO_TENANT as PAGES_OF_NO_TENANT
 from tests.http.locks.hostile.pages import PAGES
 from tests.http.locks.hostile.world import Answer, Row, World
+from tests.http.requests_that_wait import MODERN
 
 RPC = {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
 
@@ -257,6 +258,12 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
 _MCP = "POST /mcp"
 _A2A = "POST /a2a/{agent_id}{rest}"
 
+_TAKES_TASKS = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+}
+
 # Route; method; code; parameters.
 _METHODS: list[tuple[str, str, str, dict[str, Any]]] = [
     (_MCP, "tools/call", "run_not_found", {"name": "answer", "arguments": {"task": "$task", "answer": "x"}}),
@@ -301,11 +308,16 @@ def _by_path(route: str, path: str, status: int, code: str, value: Any) -> Row:
 def _by_method(route: str, method: str, code: str, params: dict[str, Any]) -> Row:
     path = "/mcp" if route == _MCP else "/a2a/shop.clerk"
 
-    async def send(world: World) -> Answer:
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return await world.send("POST", path, request, headers=RPC)
+    is_task = route == _MCP and method.startswith("tasks/")
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Mcp-Name": "$task"} if is_task else {}
 
-    return Row(f"{path} {method} {'+'.join(params)}", send, 200, code, f"{route} {method}")
+    async def send(world: World) -> Answer:
+        told = params | {"_meta": _TAKES_TASKS} if is_task else params
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": told}
+        return await world.send("POST", path, request, headers=RPC | headers)
+
+    status = 400 if is_task else 200  # since 2026-07-28 the status says that there is an error, too
+    return Row(f"{path} {method} {'+'.join(params)}", send, status, code, f"{route} {method}")
 
 
 def _as_eve(row: Row) -> Row:

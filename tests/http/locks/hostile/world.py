@@ -62,7 +62,9 @@ class Answer:
         if isinstance(error, dict) and "jsonrpc" not in value:
             return str(error.get("code", ""))
         if isinstance(error, dict):
-            return str((error.get("data") or {}).get("code") or error["code"])
+            data = error.get("data") or {}
+            told = data[0]["metadata"] if isinstance(data, list) else data  # A2A's is a list of ErrorInfo
+            return str(told.get("code") or error["code"])
         result = value.get("result")
         if isinstance(result, dict):
             return str((result.get("_meta") or {}).get("code", ""))
