@@ -239,9 +239,9 @@ BODIES = [
         "invalid_value",
     ),
     of(
-        "openai: tools of the caller",
+        "openai: a form of the caller",
         DOORS["openai"],
-        b'{"model": "shop.clerk", "messages": [{"role": "user", "content": "x"}], "tools": [{}]}',
+        b'{"model": "shop.clerk", "messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}',
         400,
         "invalid_value",
     ),
