@@ -53,7 +53,7 @@ class Dispatcher:
     external: AwaitExternalTools | None = None
     """Set where the planner has a program outside the run execute the calls."""
     messages: Sequence[Message] = ()
-    """The transcript before the plan, in which a model's values are looked up; empty for code, and for a step that was judged before."""
+    """The transcript before the plan, searched for the values of a model's calls. It is empty for a planner in code, and for a step of a fork."""
     key_run_id: str = ""
     """In a fork: the run by whose id the keys of calls are made."""
     also_asked_by: Sequence[Principal] = ()
@@ -108,7 +108,7 @@ class Dispatcher:
         return await self.asking(call, made, tool, is_always=verdict.is_always)
 
     async def _copied(self, call: ToolRequest, spec: ToolSpec) -> ToolResult | None:
-        """The answer to a call with values that are known only from an example; None for any other call."""
+        """The refusal of a call whose values a model copied from an example; None for any other call."""
         if not self.messages or changes_nothing(spec):
             return None
         found = await run_in_thread(

@@ -63,7 +63,7 @@ async def offloaded(
 
 
 def _without_large(result: ToolResult) -> ToolResult:
-    """The result without the artifacts for which a history has no room, and with a remark on each."""
+    """The result without the artifacts that are too large for a history. A remark names each of them."""
     kept: list[Artifact] = []
     remarks: list[str] = []
     room = MAX_ARTIFACT_BYTES

@@ -1,4 +1,4 @@
-"""Pictures: the data of artifacts that models see, which the transcript only names.
+"""Pictures: the data of the pictures that tools returned. The transcript has only their references.
 
 The worker that executed a call keeps its pictures for a while. Any other worker reads them from the run's history, or from the
 external storage that the history names.
@@ -12,10 +12,9 @@ import structlog
 from temporalio import activity
 from temporalio.converter import StorageDriver
 
-from sojourn.client.stored_artifact import whole_artifact
+from sojourn.client.stored_artifact import artifact_at
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.ids import artifact_ref
-from sojourn.events.one_run import events_of
 from sojourn.logs.exceptions import described
 
 __all__ = ["PICTURES", "Pictures"]
@@ -42,7 +41,7 @@ class Pictures:
                 self._keep(artifact_ref(run_id, call_id, artifact.kind), artifact.data, artifact.size)
 
     async def read(self, ref: str, runs: Collection[str], storage: Callable[[], StorageDriver | None]) -> Any:
-        """Return the data of a picture; None if it is of another run, or cannot be read now, which is logged.
+        """Return the data of a picture. It is None for a picture of another run, and for one that cannot be read now, which is logged.
 
         Args:
             ref: The artifact's reference. Messages that a client sent may hold any.
@@ -55,26 +54,12 @@ class Pictures:
             self._kept.move_to_end(ref)
             return self._kept[ref][0]
         try:
-            data = await self._found(ref, storage())
+            found = await artifact_at(activity.client(), storage(), ref)
         except Exception as error:  # noqa: BLE001 - the model goes on without the picture
             _log.warning("picture_unreadable", artifact=ref, raised=described(error))
             return None
-        return data
-
-    async def _found(self, ref: str, storage: StorageDriver | None) -> Any:
-        """Read the pictures of the run that made this one, from its events."""
-        run_id, _, rest = ref.partition("#")
-        call_id = rest.partition("/")[0]
-        client = activity.client()
-        async for event in events_of(client, run_id, storage, follow=False):
-            if event.type != "tool_end" or event.tool_call_id != call_id:
-                continue
-            for artifact in event.artifacts:
-                if artifact.ref == ref:
-                    whole = await whole_artifact(client, storage, artifact, run_id)
-                    self._keep(ref, whole.data, whole.size)
-                    return whole.data
-        return None
+        self._keep(ref, found.data, found.size)
+        return found.data
 
     def _keep(self, ref: str, data: Any, size: int) -> None:
         if ref in self._kept or size > self._max_bytes:

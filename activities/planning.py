@@ -357,9 +357,9 @@ class Planning:
         )
 
     async def _read(self, asked: list[ToolRequest], unfinished: str | None) -> list[ToolRequest | ParseFault]:
-        """The calls with their arguments as they were read, by which everybody decides about them, or why they cannot be read.
+        """The calls with their arguments as read, or why they cannot be read. Everybody who decides about a call decides by these.
 
-        Of the last call, if a response was cut off in it, only that it was.
+        The last call of a response that was cut off is a fault that says so.
 
         Arguments that cannot be read reach no engine, no interceptor and no rule.
         """
@@ -381,7 +381,7 @@ class Planning:
         return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
 
     def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
-        """Whether a call's arguments are as they were sent for certain: they fit, or nobody carries them out."""
+        """Whether no reading is needed: the arguments fit as they were sent, or no tool will run with them."""
         tool = self._tool(call) if isinstance(call, ToolRequest) and not self._known(call) else None
         return (
             tool is None

@@ -10,14 +10,12 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from sojourn.client.backoff import backoff
-from sojourn.client.stored_artifact import whole_artifact
+from sojourn.client.stored_artifact import artifact_at
 from sojourn.client.task_queue import WORKER_GRACE
 from sojourn.connection import settings
 from sojourn.connection.announced import served_queues
 from sojourn.connection.nearby_storage import nearby_storage
 from sojourn.contracts.artifact import Artifact
-from sojourn.errors import ArtifactNotFound, InvalidInput
-from sojourn.events.one_run import events_of
 from sojourn.live import LiveTransport
 from sojourn.live.address import as_transport
 from sojourn.serving.quiet_end import end_quietly
@@ -80,18 +78,7 @@ class Access:
             RunNotFound: There is no such run.
             ServerUnavailable: The server did not answer for a minute.
         """
-        run_id, _, rest = ref.partition("#")
-        call_id, _, kind = rest.partition("/")
-        if not (run_id and call_id and kind):
-            raise InvalidInput(
-                f"{ref!r} is not an artifact's reference; its form is <run id>#<tool_call_id>/<kind>"
-            )
-        async for event in events_of(self.temporal, run_id, self.storage, follow=False):
-            made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
-            for artifact in made:
-                if artifact.ref == ref:
-                    return await whole_artifact(self.temporal, self.storage, artifact, run_id)
-        raise ArtifactNotFound(f"run {run_id} has no artifact {rest!r}", run_id=run_id)
+        return await artifact_at(self.temporal, self.storage, ref)
 
     async def has_worker(self, task_queue: str) -> bool:
         """Whether a worker polled the task queue within the last 75 s."""

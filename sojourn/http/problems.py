@@ -40,6 +40,7 @@ __all__ = [
     "ProblemDetails",
     "Shape",
     "install",
+    "not_sent_as_json",
     "problem_of",
     "shape",
     "shaped",
@@ -277,16 +278,18 @@ def _of_status(error: HTTPException) -> Problem:
     return Problem(error.status_code, code, error.detail, then=then, headers=error.headers)
 
 
+def not_sent_as_json() -> Problem:
+    """The problem of a body that is not said to be JSON."""
+    then = "Send it with the header `Content-Type: application/json`."
+    return Problem(415, NOT_JSON, "the body was not sent as JSON", then=then)
+
+
 def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return Problem(400, "malformed_json", "the body is not JSON", then="Send one JSON value in UTF-8.")
     if any(each["type"] == NOT_JSON for each in found):
-        detail, then = (
-            "the body was not sent as JSON",
-            "Send it with the header `Content-Type: application/json`.",
-        )
-        return Problem(415, NOT_JSON, detail, then=then)
+        return not_sent_as_json()
     faults = [
         Fault(place="/".join(_escaped(part) for part in each["loc"]), message=str(each["msg"])[:500])
         for each in found[:MAX_FAULTS]

@@ -8,7 +8,7 @@ from sojourn.core.safeguards.targets import MAX_TARGET, target_of
 FILES = {
     "[Errno 2] No such file or directory: 'src/a.py'": "src/a.py",
     "ENOENT: no such file or directory, open '/srv/data/x.csv'": "/srv/data/x.csv",
-    "Access denied - path outside allowed directories: /etc/passwd not in /home/work": "/etc/passwd /home/work",
+    "Access denied - path outside allowed directories: /etc/passwd not in /srv/files": "/etc/passwd /srv/files",
     "cannot open the file C:\\data\\a.csv": "C:\\data\\a.csv",
     "file `Sales Report.xlsx` is locked": "Sales Report.xlsx",
     "lib/util/b.ts: permission denied": "lib/util/b.ts",

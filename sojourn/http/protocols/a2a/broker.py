@@ -123,15 +123,7 @@ class RunBroker(Broker):
             place = await place_of_task(self._service, self._asking, params["id"])
         except RunNotFound:
             return  # the library answers that there is no such task
-        reading = await read(self._service, place, is_task=True)
-        if reading.state not in ("open", "asked"):
-            raise Problem(
-                409,
-                "task_not_cancelable",
-                f"the task has ended: it is {state_of(reading)}",
-                then="Look at it by GetTask.",
-                run_id=place.run_id,
-            )
+        await _check_open(self._service, place, "task_not_cancelable")
         self._attending.count()
         await stop(self._service, self._asking, place)
         with suppress(TimeoutError):
@@ -160,10 +152,19 @@ async def require_open(service: Service, asking: Principal, task_id: str) -> Non
         place = await place_of_task(service, asking, task_id)
     except RunNotFound:
         return  # the library answers that there is no such task
+    await _check_open(service, place, "task_ended")
+
+
+async def _check_open(service: Service, place: Place, code: str) -> None:
+    """Check that a task has not ended.
+
+    Raises:
+        Problem: It has; with this code.
+    """
     reading = await read(service, place, is_task=True)
     if reading.state not in ("open", "asked"):
         detail = f"the task has ended: it is {state_of(reading)}"
-        raise Problem(409, "task_ended", detail, then="Look at it by GetTask.", run_id=place.run_id)
+        raise Problem(409, code, detail, then="Look at it by GetTask.", run_id=place.run_id)
 
 
 async def _ended(service: Service, place: Place) -> None:

@@ -15,7 +15,7 @@ from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance
 from sojourn.http.locks.noted import note, only_calls
 from sojourn.http.locks.principals import principal_of
-from sojourn.http.problems import Problem, problem_of
+from sojourn.http.problems import Problem, not_sent_as_json, problem_of
 from sojourn.http.protocols.a2a.alive import answer_alive
 from sojourn.http.service import Service
 
@@ -136,7 +136,7 @@ def _check_headers(request: Request) -> None:
     """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        raise Problem(415, "not_json", f"a body of type {kind[:100]} is not read", then="Send JSON.")
+        raise not_sent_as_json()
     version = request.headers.get("a2a-version", "").strip()
     if version not in _VERSIONS:
         detail = f"version {version[:20]!r} of A2A is not spoken"
