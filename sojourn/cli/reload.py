@@ -28,6 +28,9 @@ __all__ = ["Reloader", "Tell", "quiet_worker"]
 WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
 
+TOGETHER = 200
+"""Milliseconds without a change after which those before are one: an editor that saves all files, or a checkout, takes longer than 50."""
+
 STABLE = 3.0
 """Seconds for which a worker has served before it is replaced when it is killed."""
 
@@ -97,7 +100,7 @@ class Reloader:
         from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType]
 
         kept = PythonFilter(extra_extensions=WATCHED, ignore_paths=[Path.cwd() / "tests"])
-        watching = awatch(Path.cwd(), watch_filter=kept, stop_event=self._stop)
+        watching = awatch(Path.cwd(), watch_filter=kept, step=TOGETHER, stop_event=self._stop)
         # Watching starts first, to see changes while the app loads.
         upcoming = asyncio.ensure_future(anext(watching, None))
         await self._start("serving", [])

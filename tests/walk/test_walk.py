@@ -132,9 +132,7 @@ def test_a_screen_is_compared_line_by_line(shown, printed, fits):
     assert bool(re.fullmatch(pattern_of(shown), steady(printed))) is fits
 
 
-def test_a_diff_changes_several_places(tmp_path):
+def test_a_diff_changes_several_places():
     """`...` in a diff begins another place, and lines without a mark say where."""
-    file = tmp_path / "a.py"
-    file.write_text("one\ntwo\n\nthree\n")
-    change(file, "-one\n+1\n two\n...\n\n three\n+four\n")
-    assert file.read_text() == "1\ntwo\n\nthree\nfour\n"
+    changed = change("one\ntwo\n\nthree\n", "-one\n+1\n two\n...\n\n three\n+four\n", "a.py")
+    assert changed == "1\ntwo\n\nthree\nfour\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tests.walk.files import change, write
+from tests.walk.files import change, save
 from tests.walk.page import Block
 from tests.walk.screen import pattern_of, steady
 from tests.walk.shell import Shell
@@ -26,6 +26,8 @@ class Walk:
     """How many lines were typed."""
     _shells: dict[str, Shell] = field(default_factory=dict)
     _printed: str = ""
+    _edited: dict[Path, str] = field(default_factory=dict)
+    """Texts of files that are saved before the next command or screen, as a reader does who changes several files."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,9 +47,12 @@ class Walk:
                 await self._do(block)
             except (AssertionError, ValueError, OSError, RuntimeError) as error:
                 raise AssertionError(f"{block.place}: {error}") from error
+        self._save()
         return time.monotonic() - began
 
     async def _do(self, block: Block) -> None:
+        if block.language in ("sh", "text"):
+            self._save()
         match block.language, block.words:
             case "sh", ():
                 await self._type(block.text)
@@ -62,11 +67,21 @@ class Walk:
                 assert name in self._shells, f"there is no terminal {name}"
                 await self._shells[name].shows(block.text)
             case "diff", (file,):
-                change(self._here / file, block.text)
-            case _, (file, *rest) if "." in file:
-                write(self._here / file, block.text, add=rest == ["+"])
+                self._edited[self._here / file] = change(self._text(file), block.text, file)
+            case _, (file, "+") if "." in file:
+                self._edited[self._here / file] = f"{self._text(file).rstrip()}\n\n\n{block.text}"
+            case _, (file, *_) if "." in file:
+                self._edited[self._here / file] = block.text
             case _:
                 pass
+
+    def _text(self, file: str) -> str:
+        path = self._here / file
+        return self._edited.get(path) or path.read_text()
+
+    def _save(self) -> None:
+        save(self._edited)
+        self._edited.clear()
 
     @property
     def _here(self) -> Path:

@@ -3,6 +3,7 @@
 Text from models, tools and people is printed as text: without control characters, never as markup.
 """
 
+import asyncio
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -41,9 +42,12 @@ from sojourn.contracts.event import (
 
 __all__ = ["RunView"]
 
+REDRAWN_AFTER = 1 / 8
+"""Seconds after which a live tree is redrawn, for its spinners."""
+
 
 class RunView:
-    """Shows the events of one run and its child runs; a context manager where it draws a live tree.
+    """Shows the events of one run and its child runs; a context manager, in an event loop, where it draws a live tree.
 
     Args:
         console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
@@ -62,6 +66,7 @@ class RunView:
         self._turns = Turns() if is_tree else None
         self._is_held = False
         self._live = self._drawing() if self.console.is_terminal and is_tree else None
+        self._redrawing: asyncio.TimerHandle | None = None
         self._depths: dict[str, int] = {}
         self._said: set[str] = set()
         self._shown_turn: Turn | None = None
@@ -73,16 +78,14 @@ class RunView:
 
     def __enter__(self) -> Self:
         """Start drawing."""
-        if self._live:
-            self._live.start()
+        self.resume()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave what was drawn on the screen."""
-        if self._live:
-            self._live.stop()
+        self._stop()
 
     def hold(self, last: int) -> None:
         """Draw nothing until `release`, or until a person is asked; then the last turns whole, those before on a line each."""
@@ -99,7 +102,7 @@ class RunView:
         """Stop drawing, so that a person can be asked; what was drawn stays."""
         if self._live:
             self.release()
-            self._live.stop()
+            self._stop()
             self._tree.go_on()
 
     def resume(self) -> None:
@@ -107,6 +110,7 @@ class RunView:
         if self._live:
             self._live = self._drawing()
             self._live.start()
+            self._redraw(self._live)
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
         """Print a line that is not of an event; with `once`, unless it was said before."""
@@ -136,7 +140,18 @@ class RunView:
             self._print(pad + line.text, line.style)
 
     def _drawing(self) -> Live:
-        return Live(get_renderable=self._shown, console=self.console, refresh_per_second=8)
+        # Rich's thread would write the tree between the lines that are printed above it, as it holds no lock from cursor to text.
+        return Live(get_renderable=self._shown, console=self.console, auto_refresh=False)
+
+    def _redraw(self, live: Live) -> None:
+        live.refresh()
+        self._redrawing = asyncio.get_running_loop().call_later(REDRAWN_AFTER, self._redraw, live)
+
+    def _stop(self) -> None:
+        if self._redrawing:
+            self._redrawing.cancel()
+        if self._live:
+            self._live.stop()
 
     def _shown(self) -> RenderableType:
         return Text("reading what was said before …", "dim") if self._is_held else self._tree

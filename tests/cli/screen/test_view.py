@@ -1,6 +1,8 @@
 """How the events of a run are drawn, without a terminal and as a tree."""
 
+import asyncio
 import io
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -126,7 +128,7 @@ def test_text_from_people_is_printed_as_text(kind):
     assert r'by "a\u001b[2Jna"' in lines
 
 
-def test_a_terminal_gets_a_tree():
+async def test_a_terminal_gets_a_tree():
     """On a terminal the question of an approval is part of the live tree: one branch, however many lines it has."""
     lines = drawn("await_confirmation", terminal=True, confirmation=CONFIRM)
     assert "? Wipe disk a?" in lines
@@ -156,8 +158,25 @@ def test_a_call_is_drawn_with_its_outcome():
     assert ended == "← ops.disks.wipe denied: not today\n"
 
 
+async def test_a_tree_is_redrawn_in_the_thread_that_prints_above_it():
+    """Two threads would write into each other's lines: one moves the cursor by what the other has not written yet."""
+    drawn_again, threads = asyncio.Event(), []
+
+    class Screen(io.StringIO):
+        def write(self, text: str) -> int:
+            threads.append(threading.get_ident())
+            if len(threads) > 5:
+                loop.call_soon_threadsafe(drawn_again.set)
+            return super().write(text)
+
+    loop = asyncio.get_running_loop()
+    with RunView(Console(file=Screen(), force_terminal=True, width=200)):
+        await drawn_again.wait()
+    assert {*threads} == {threading.get_ident()}
+
+
 @pytest.mark.parametrize("terminal", [False, True], ids=["lines", "tree"])
-def test_what_was_read_of_a_call_is_shown_in_detail(terminal):
+async def test_what_was_read_of_a_call_is_shown_in_detail(terminal):
     """With `-v` a call shows how its arguments were read; without it, only what was read."""
     sent = ToolRequest(
         name="ops.disks.wipe", raw='{"disk": "a", "size": 1.0, "note": null}', tool_call_id="c1"
