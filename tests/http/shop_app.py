@@ -16,7 +16,7 @@ from sojourn import (
     Turn,
     WithArtifacts,
 )
-from sojourn.contracts.message import Message, TextPart, ToolCallPart
+from sojourn.contracts.message import Message, TextPart, ThinkingPart, ToolCallPart
 from sojourn.live import current_deltas
 
 
@@ -165,6 +165,11 @@ async def plan(turn: Turn) -> PlanResult:  # noqa: PLR0912 - one line a word
             await gate.wait()
             await deltas.text("dark.")
         return PlanResult.final("The site is dark.")
+    if word == "think":
+        thinking = ThinkingPart(type="thinking", text="The site is s-3.")
+        return PlanResult(
+            final_response=Message(role="assistant", parts=[thinking, TextPart(type="text", text="s-3")])
+        )
     if word in ("erase", "tell") and not rounds:
         return erased(word, rest)
     if word == "twice" and rounds < 2:

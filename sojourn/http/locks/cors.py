@@ -41,6 +41,7 @@ _ANSWER_HEADERS = (
     "Retry-After",
     "Sojourn-Cursor",
     "WWW-Authenticate",
+    "X-Sojourn-Warning",
     "X-Vercel-AI-UI-Message-Stream",
 )
 _NAME = re.compile(r"[a-z0-9_-]{1,100}\Z")

@@ -2,17 +2,18 @@
 
 import asyncio
 import base64
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
 from sojourn.contracts.message import DocumentPart, ImagePart, TextPart
-from sojourn.errors import InvalidInput
+from sojourn.contracts.principal import Principal
+from sojourn.errors import InvalidInput, RunNotFound
 from sojourn.http.locks.audit import about
 from sojourn.http.locks.limits import count
-from sojourn.http.locks.principals import Asking
-from sojourn.http.problems import Problem
+from sojourn.http.locks.principals import Asking, require
 from sojourn.http.protocols.bodies import (
     AguiBody,
     AguiContext,
@@ -27,6 +28,7 @@ from sojourn.http.protocols.leaving import OnDisconnect, interrupting
 from sojourn.http.protocols.opening import Result, Sent, begin
 from sojourn.http.protocols.settle import Answer
 from sojourn.http.protocols.streamed import Streamed
+from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 from sojourn.http.service import Service
 
@@ -56,16 +58,24 @@ async def run_agent(
     service: Serving,
     on_disconnect: OnDisconnect = None,
 ) -> Response:
-    """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it."""
+    """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it.
+
+    A page without messages of the user gets those of the thread, and the turn that goes on.
+    """
     about(request, answers=[each.interrupt_id for each in body.resume or ()])
-    _check_tools(service, agent_id, body.tools)
+    service.agent(agent_id)
+    headers = _warning(service, agent_id, body.tools)
     count(request.scope)
+    sent = _sent(body.messages, body.context)
+    results = () if body.resume else _results(body.messages)
+    if not (sent or body.resume or results):
+        return await _reopened(service, asking, agent_id, body, headers, is_left=bool(on_disconnect))
     turn = await begin(
         service,
         asking,
         agent_id,
         body.thread_id,
-        sent=_sent(body.messages, body.context),
+        sent=sent,
         answers=[
             Answer(
                 each.interrupt_id,
@@ -75,29 +85,49 @@ async def run_agent(
             )
             for each in body.resume or ()
         ],
-        results=() if body.resume else _results(body.messages),
+        results=results,
     )
     encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui_stream")
     messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
     frames = encoder.frames(turn, service.app, body.thread_id, body.run_id, messages)
-    return Streamed(frames, left=interrupting(turn, asking) if on_disconnect else None)
+    return Streamed(frames, headers, left=interrupting(turn, asking) if on_disconnect else None)
 
 
-def _check_tools(service: Service, agent_id: str, offered: list[AguiTool]) -> None:
-    """Check that the page offers no tool that the agent would never call.
+async def _reopened(
+    service: Service,
+    asking: Principal,
+    agent_id: str,
+    body: AguiBody,
+    headers: Mapping[str, str],
+    *,
+    is_left: bool,
+) -> Response:
+    """The messages of a thread, for a page that was loaded again, and the turn that goes on; those of a new thread are none."""
+    require(asking, "viewer")
+    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui_thread")
+    try:
+        run = await service.conversation(asking, agent_id, body.thread_id)
+        thread = await encoder.read(run, service.app, service.hub)
+    except RunNotFound:
+        run, thread = service.client.session(agent_id, body.thread_id, principal=asking).run, encoder.Thread()
+    turn = Turn(service.hub, run, thread.begin or Begin("", None))
+    left = interrupting(turn, asking) if is_left and thread.begin else None
+    frames = encoder.frames(thread, turn, service.app, body.thread_id, body.run_id)
+    return Streamed(frames, headers, left=left)
 
-    Raises:
-        Problem: It does.
-    """
+
+def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:
+    """The header that names tools of the page which no agent ever calls; pages send all their tools with each request."""
     known = service.app.tools_of(agent_id)
-    for name in (each.name for each in offered):
-        if name not in known or known[name].spec.kind != "external":
-            raise Problem(
-                422,
-                "invalid_request",
-                f"the page offers the tool {name!r}, which {agent_id} does not have as one with results from outside",
-                then="Declare it in an external toolset of the agent, by this id; or send the request without it.",
-            )
+    unread = [
+        each.name for each in offered if each.name not in known or known[each.name].spec.kind != "external"
+    ]
+    if not unread:
+        return {}
+    told = ", ".join(ascii(name[:60]) for name in unread[:10])
+    return {
+        "X-Sojourn-Warning": f"not read: {told}, which {agent_id} does not have as tools with results from outside"
+    }
 
 
 def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Sent]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 from pydantic_ai import CustomEvent as NativeCustomEvent
-from pydantic_ai.messages import FunctionToolResultEvent, PartStartEvent, ToolCallPart
+from pydantic_ai.messages import AgentStreamEvent, FunctionToolResultEvent, PartStartEvent, ToolCallPart
 from pydantic_ai.ui.ag_ui import AGUIEventStream
 
 from sojourn.authoring.app import App
@@ -34,7 +35,7 @@ from sojourn.http.protocols.native import Asked, Noted, Stated, Stepped
 from sojourn.http.protocols.turn import Turn
 from sojourn.http.protocols.waits import OpenWait
 
-__all__ = ["frames"]
+__all__ = ["Encoder", "Opened", "encoded", "frames"]
 
 APPROVAL: dict[str, Any] = {
     "type": "object",
@@ -54,7 +55,14 @@ _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
 """An id of a message that was made here: the place of its plan or result, and a number."""
 
 
-class _Stream(AGUIEventStream[Any, Any]):
+@dataclass(kw_only=True)
+class Opened(NativeCustomEvent, name="sojourn_opened"):
+    """The messages of the thread, for a client that has none of them."""
+
+    messages: list[dict[str, Any]]
+
+
+class Encoder(AGUIEventStream[Any, Any]):
     """The encoder.
 
     Args:
@@ -67,7 +75,7 @@ class _Stream(AGUIEventStream[Any, Any]):
         self, followed: Followed, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
     ) -> None:
         super().__init__(run_input=None, thread_id=thread_id, run_id=run_id, message_id=f"{run_id}-0")
-        self._followed = followed
+        self.followed = followed
         self._app = app
         self._messages = messages
         self._numbers: dict[str, int] = {}
@@ -76,16 +84,20 @@ class _Stream(AGUIEventStream[Any, Any]):
         self._started = set[str]()
         self._is_begun = False
 
+    def begin_turn(self) -> None:
+        """Make what comes next a message of its own, as it is in a stream of its own."""
+        self._turn = None
+
     def new_message_id(self) -> str:
         """An id that the same message has in every stream."""
-        place = self._followed.native.place
+        place = self.followed.native.place
         self._numbers[place] = self._numbers.get(place, 0) + 1
         self.message_id = f"{place}-{self._numbers[place]}"
         return self.message_id
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
         """The events of a native one; before the first of the turn, perhaps what the client forgets."""
-        if not self._is_begun and not isinstance(event, Stated):
+        if not self._is_begun and not isinstance(event, (Stated, Opened)):
             self._is_begun = True
             if snapshot := self._snapshot():
                 yield snapshot
@@ -102,7 +114,7 @@ class _Stream(AGUIEventStream[Any, Any]):
 
     def _told_again(self, tool_call_id: str) -> Iterator[BaseEvent]:
         """The call of a result, where an earlier stream had it; its arguments only for a client that lacks them, since they would add up."""
-        call = self._followed.native.ended.get(tool_call_id)
+        call = self.followed.native.ended.get(tool_call_id)
         if tool_call_id in self._started or call is None:
             return
         self._started.add(tool_call_id)
@@ -124,7 +136,7 @@ class _Stream(AGUIEventStream[Any, Any]):
 
     def _snapshot(self) -> MessagesSnapshotEvent | None:
         """The client's messages less those that come again; None where it has none of them."""
-        begin = place_of(self._followed.turn.first)
+        begin = place_of(self.followed.turn.first)
 
         def comes(message: dict[str, Any]) -> bool:
             made = _MADE.match(str(message.get("id")))
@@ -143,6 +155,10 @@ class _Stream(AGUIEventStream[Any, Any]):
         """What the model layer has no word for."""
         if isinstance(event, Stated):
             yield StateSnapshotEvent(snapshot=event.status)
+        elif isinstance(event, Opened):
+            yield MessagesSnapshotEvent.model_validate(
+                {"messages": event.messages, "type": "MESSAGES_SNAPSHOT"}
+            )
         elif isinstance(event, Stepped):
             yield (
                 StepStartedEvent(step_name=event.step)
@@ -161,7 +177,7 @@ class _Stream(AGUIEventStream[Any, Any]):
             message=wait.prompt or None,
             tool_call_id=wait.shown_call,
             response_schema=self._schema(wait),
-            expires_at=_expiry(wait, self._followed.turn.since.get(wait.id)),
+            expires_at=_expiry(wait, self.followed.turn.since.get(wait.id)),
             metadata=wait.about,
         )
 
@@ -198,9 +214,18 @@ async def frames(
 ) -> AsyncGenerator[str]:
     """The frames of a turn; raises `StreamCut` where they end before the turn does."""
     followed = Followed(turn)
-    stream: Any = _Stream(followed, app, thread_id, run_id, messages)
-    async with aclosing(stream.transform_stream(followed.events())) as events:
+    encoder = Encoder(followed, app, thread_id, run_id, messages)
+    async with aclosing(encoded(encoder, followed, followed.events())) as found:
+        async for frame in found:
+            yield frame
+
+
+async def encoded(
+    encoder: Any, followed: Followed, natives: AsyncGenerator[AgentStreamEvent]
+) -> AsyncGenerator[str]:
+    """The frames of native events; raises `StreamCut` where a turn that is followed is cut."""
+    async with aclosing(natives), aclosing(encoder.transform_stream(natives)) as events:
         async for event in events:
             if followed.cut is not None:
                 raise followed.cut
-            yield stream.encode_event(event)
+            yield encoder.encode_event(event)

@@ -16,7 +16,7 @@ from sojourn.http.protocols.streamed import StreamCut
 from sojourn.http.protocols.turn import Blocked, Turn
 from sojourn.http.shown import shown
 
-__all__ = ["Followed"]
+__all__ = ["Followed", "stated"]
 
 
 class Followed:
@@ -40,13 +40,13 @@ class Followed:
             StreamCut: The events end before the turn does.
         """
         try:
-            yield _stated(await self.turn.run.status())
+            yield stated(await self.turn.run.status())
             async with aclosing(self.turn.events()) as events:
                 async for each in events:
                     if isinstance(each, Blocked):
                         for native in self.native.close():
                             yield native
-                        yield _stated(each.status)
+                        yield stated(each.status)
                         yield Asked(waits=each.waits)
                         return
                     for native in self.native.take(each):
@@ -54,7 +54,7 @@ class Followed:
                     failure = _failure(each.event, self.turn)
                     if failure is not None:
                         raise failure
-            yield _stated(await self.turn.run.status())
+            yield stated(await self.turn.run.status())
         except RunFailed:
             raise
         except RunNotFound:
@@ -64,7 +64,8 @@ class Followed:
             raise self.cut from error
 
 
-def _stated(status: RunStatus) -> Stated:
+def stated(status: RunStatus) -> Stated:
+    """The event of a status, as it is told over HTTP."""
     told = shown(status).model_dump(mode="json")
     for wait in (*told["awaits"], *chain.from_iterable(told["child_awaits"].values())):
         for call in (wait, *wait.get("items", ())):

@@ -28,7 +28,7 @@ from sojourn.http.hub import Hub
 from sojourn.http.protocols.waits import OpenWait, is_blocked, open_waits, waits_of
 from sojourn.http.subscription import Delivery
 
-__all__ = ["Begin", "Blocked", "Seen", "Turn"]
+__all__ = ["ENDS", "Begin", "Blocked", "Seen", "Turn"]
 
 QUIET = 0.1
 """Seconds without an event after which a conversation with open waits is asked whether anything else goes on."""
@@ -38,7 +38,7 @@ MOST_LATE = 50
 
 ALWAYS = 86_400.0
 
-_ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
+ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Turn:
         if is_shown and not self.first:
             self.first = event.event_id
         is_over = ends and self._is_mine and (is_shown or self._begin.message_id is not None)
-        self.is_ended = is_over or (is_own and event.type in _ENDS)
+        self.is_ended = is_over or (is_own and event.type in ENDS)
         return Seen(event, is_shown or self.is_ended)
 
     def _note_calls(self, event: Event) -> None:

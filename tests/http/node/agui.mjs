@@ -1,10 +1,11 @@
 // A user of AG-UI: sends messages, answers each interrupt with the next answer, and prints what the client then knows.
-// node agui.mjs URL THREAD '{"sent": [...], "answers": [...], "cut": false, "context": [...], "tools": [...]}'
+// With "reload" the page is loaded again at the end: another client of the thread, without messages, gives the answers.
+// node agui.mjs URL THREAD '{"sent": [...], "answers": [...], "cut": false, "context": [...], "tools": [...], "reload": false}'
 import { HttpAgent } from "@ag-ui/client";
 
 const [url, threadId, plan] = process.argv.slice(2);
-const { sent, answers = [], cut = false, context = [], tools = [] } = JSON.parse(plan);
-const agent = new HttpAgent({ url, threadId });
+const { sent, answers = [], cut = false, context = [], tools = [], reload = false } = JSON.parse(plan);
+let agent = new HttpAgent({ url, threadId });
 const outcomes = [];
 const seen = [];
 let run = 0;
@@ -26,13 +27,23 @@ async function read(resume, runId = `run-${++run}`) {
   });
 }
 
-for (const [index, content] of sent.entries()) {
-  agent.addMessage({ id: `m-${index + 1}`, role: "user", content });
-  await read();
-  if (cut && index === 0) await read(undefined, "run-1"); // the same run id again
+async function answer() {
   while (agent.pendingInterrupts.length > 0 && answers.length > 0) {
     const resume = agent.pendingInterrupts.map((interrupt) => ({ interruptId: interrupt.id, ...answers.shift() }));
     await read(resume);
   }
 }
-console.log(JSON.stringify({ messages: agent.messages, state: agent.state, outcomes, seen }));
+
+for (const [index, content] of sent.entries()) {
+  agent.addMessage({ id: `m-${index + 1}`, role: "user", content });
+  await read();
+  if (cut && index === 0) await read(undefined, "run-1"); // the same run id again
+  if (!reload) await answer();
+}
+const before = agent.messages;
+if (reload) {
+  agent = new HttpAgent({ url, threadId });
+  await read();
+  await answer();
+}
+console.log(JSON.stringify({ messages: agent.messages, state: agent.state, outcomes, seen, before }));

@@ -132,22 +132,21 @@ async def test_what_a_page_says_beside_a_message_goes_with_it(served, person, th
 
 
 async def test_a_page_carries_out_the_tools_that_are_outside_and_no_others(served, person, thread):
-    """A tool with results from outside may be offered; any other, which no agent would ever call, is refused by its name."""
+    """A tool with results from outside may be offered; any other, which no agent would ever call, is passed over, and a header says so."""
     tool = {"name": "shop.outside.weigh", "description": "Weigh", "parameters": {"type": "object"}}
     known = await person("weigh", tools=[tool], answers=[{"status": "resolved", "payload": 2.5}])
     assert known["messages"][-1]["content"] == "2.5"
-    for name in ("confirm", "shop.tools.add"):
-        body = {
-            "threadId": uuid.uuid4().hex,
-            "runId": "r-1",
-            "messages": [{"id": "m-1", "role": "user", "content": "hello"}],
-            "tools": [{**tool, "name": name}],
-        }
-        answer = await served.post("/agui/shop.clerk", body)
-        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-        assert name in answer.json()["detail"]
-        missing = await served.http.get(f"/v1/sessions/shop.clerk/{body['threadId']}")
-        assert missing.status_code == 404
+    body = {
+        "threadId": uuid.uuid4().hex,
+        "runId": "r-1",
+        "messages": [{"id": "m-1", "role": "user", "content": "hello"}],
+        "tools": [{**tool, "name": name} for name in ("confirm", "shop.tools.add", "na\u00efve\r\nX: 1")],
+    }
+    answer = await served.post("/agui/shop.clerk", body)
+    assert events(answer)[-1]["outcome"] == {"type": "success"}
+    assert "'confirm', 'shop.tools.add', 'na\\xefve\\r\\nX: 1', which" in answer.headers["X-Sojourn-Warning"]
+    answer = await served.post("/agui/shop.clerk", {**body, "tools": [tool]})
+    assert "X-Sojourn-Warning" not in answer.headers
 
 
 async def test_a_failed_turn_is_an_error(person):
@@ -302,9 +301,72 @@ def calls_of(read: str) -> list[str]:
     return [event["toolCallId"] for event in lines if event["type"] == "TOOL_CALL_START"]
 
 
+async def test_a_page_that_is_loaded_again_has_its_thread(served, person, thread):
+    """A client of the thread that has no messages gets all of them, with their ids, and the outcome that they had."""
+    known = await person("think", "rounds 1", "hello", reload=True)
+    assert roles(known) == [
+        *("user", "reasoning", "assistant"),
+        *("user", "assistant", "tool", "tool", "assistant"),
+        *("user", "assistant"),
+    ]
+    assert known["messages"] == known["before"]
+    assert known["outcomes"] == [{"type": "success"}] * 4
+    assert (known["state"]["status"], known["state"]["turns"]) == ("idle", 3)
+
+
+async def test_a_page_that_is_loaded_again_answers_what_is_open(served, person, thread):
+    """The turn that waits is read again with its interrupt, which the page then answers."""
+    answers = [{"status": "resolved", "payload": {"approved": True}}]
+    known = await person("hello", "wipe", answers=answers, reload=True)
+    before, again = known["outcomes"][1:3]
+    assert again["interrupts"] == before["interrupts"]
+    assert known["messages"][: len(known["before"])] == known["before"]
+    assert known["messages"][-1]["content"] == "wiped a"
+
+
+async def test_a_page_that_is_loaded_again_follows_the_turn_that_goes_on(served, shop, thread):
+    """What is older than the turn, and its message, are there at once; the text comes as it is written, and once."""
+    body = {"threadId": thread, "runId": "run-1", "messages": []}
+    messages = [
+        {"id": f"m-{index}", "role": "user", "content": text} for index, text in enumerate(("hello", "talk"))
+    ]
+    await served.post("/agui/shop.clerk", body | {"messages": messages[:1]})
+    shop.gate.clear()
+    try:
+        async with served.http.stream(
+            "POST", "/agui/shop.clerk", json=body | {"messages": messages}
+        ) as first:
+            await frame(first.aiter_lines())
+            async with served.http.stream("POST", "/agui/shop.clerk", json=body) as answer:
+                read = answer.aiter_lines()
+                found = [await frame(read) for _ in range(2)]
+                assert found[1]["type"] == "MESSAGES_SNAPSHOT"
+                assert [each["content"] for each in found[1]["messages"]] == ["hello", "hello", "talk"]
+                shop.gate.set()
+                while found[-1]["type"] != "RUN_FINISHED":
+                    found.append(await frame(read))
+    finally:
+        shop.gate.set()
+    assert (
+        "".join(each["delta"] for each in found if each["type"] == "TEXT_MESSAGE_CONTENT")
+        == "The site is dark."
+    )
+
+
+async def test_a_page_of_a_new_thread_has_no_messages(served, thread):
+    """A page that opens a thread which there is not, or is another's, gets none, and nothing is started."""
+    body = {"threadId": thread, "runId": "run-1", "messages": []}
+    found = events(await served.post("/agui/shop.clerk", body))
+    assert [each["type"] for each in found] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert found[1]["messages"] == []
+    assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).status_code == 404
+
+
 async def test_a_request_without_message_or_agent_is_refused(served, thread):
     """It starts nothing, and is answered with problem details."""
     body = {"threadId": thread, "runId": "run-1", "messages": []}
+    assert (await served.post("/agui/shop.nobody", body)).json()["code"] == "agent_not_found"
+    body["messages"] = [{"id": "r-1", "role": "tool", "toolCallId": "c-1", "content": "1"}]
     assert (await served.post("/agui/shop.clerk", body)).json()["code"] == "invalid_request"
     body["messages"] = [{"id": "m-1", "role": "user", "content": "hello"}]
     assert (await served.post("/agui/shop.nobody", body)).json()["code"] == "agent_not_found"
@@ -317,6 +379,13 @@ def events(answer: Any) -> list[Any]:
     """The events of an answer."""
     assert answer.status_code == 200, answer.text
     return [json.loads(line[6:]) for line in answer.text.split("\n\n") if line.startswith("data: ")]
+
+
+async def frame(lines: Any) -> Any:
+    """The next event of a stream."""
+    while not (line := await anext(lines)).startswith("data: "):
+        pass
+    return json.loads(line[6:])
 
 
 def made(found: list[Any]) -> list[Any]:

@@ -1,0 +1,207 @@
+"""The messages of a thread, for a page that has none of them: what a client of AG-UI has made of the streams of its turns.
+
+A page that is loaded again knows its thread and nothing else. Its messages have the ids that they had in the streams, so that the page can go on
+from them; a turn that still goes on is left out, since the page reads its events.
+"""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from ag_ui.core import (
+    BaseEvent,
+    ReasoningMessageContentEvent,
+    ReasoningMessageStartEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from sojourn.authoring.app import App
+from sojourn.client.run import Run
+from sojourn.contracts.event import (
+    Event,
+    MessageReceivedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStartedEvent,
+    TurnSteeredEvent,
+)
+from sojourn.contracts.message import DocumentPart, ImagePart, Message
+from sojourn.errors import SojournError
+from sojourn.http.hub import Hub
+from sojourn.http.locks.limits import reading
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.agui_stream import Encoder, Opened, encoded
+from sojourn.http.protocols.follow import Followed, stated
+from sojourn.http.protocols.following import FREE
+from sojourn.http.protocols.turn import ENDS, Begin, Seen, Turn
+from sojourn.http.shown import shown
+
+__all__ = ["Thread", "frames", "read"]
+
+MOST = 2_000
+"""Most messages of a thread that a page gets; the oldest turns go first."""
+
+
+@dataclass
+class Thread:
+    """What a conversation has so far, folded from its events."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The messages, in the form of AG-UI."""
+    begin: Begin | None = None
+    """Where the turn begins that goes on, or that comes next; None if there is none."""
+    _before: str = ""
+    """The id of the last event."""
+    _waiting: dict[str, tuple[str, dict[str, Any]]] = field(
+        default_factory=dict[str, tuple[str, dict[str, Any]]]
+    )
+    """By message_id, messages that no turn has taken, each with the id of the event before it."""
+    _kept: int = 0
+    """How many messages are older than the turn that goes on."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is such a conversation."""
+        return bool(self._before)
+
+    def take(self, event: Event) -> None:
+        """Take in an event of the conversation's run."""
+        if isinstance(event, MessageReceivedEvent):
+            self._waiting[event.message_id] = (self._before, _of_user(event.message_id, event.message))
+        elif isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
+            self._move(event.message_ids)
+            if isinstance(event, TurnStartedEvent) and event.message_ids:
+                self.begin = Begin(self._before, event.message_ids[0])
+                self._trim()
+        elif isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) or event.type in ENDS:
+            self.begin = None
+        self._before = event.event_id
+
+    def fold(self, event: BaseEvent) -> None:
+        """Take in an event of a stream, as a client does."""
+        match event:
+            case TextMessageStartEvent():
+                self.messages.append({"id": event.message_id, "role": "assistant", "content": ""})
+            case ReasoningMessageStartEvent():
+                self.messages.append({"id": event.message_id, "role": "reasoning", "content": ""})
+            case TextMessageContentEvent() | ReasoningMessageContentEvent():
+                self._message(event.message_id)["content"] += event.delta
+            case ToolCallStartEvent():
+                call = {"name": event.tool_call_name, "arguments": ""}
+                calls = self._message(event.parent_message_id).setdefault("toolCalls", [])
+                calls.append({"id": event.tool_call_id, "type": "function", "function": call})
+            case ToolCallArgsEvent():
+                self._call(event.tool_call_id)["arguments"] += event.delta
+            case ToolCallResultEvent():
+                self.messages.append(
+                    {
+                        "id": event.message_id,
+                        "role": "tool",
+                        "toolCallId": event.tool_call_id,
+                        "content": event.content,
+                    }
+                )
+            case _:
+                pass
+
+    def end(self) -> None:
+        """Leave out what the page reads of the turn that goes on, and add what waits for a turn."""
+        if self.begin is None and self._waiting:
+            message_id, (before, _) = next(iter(self._waiting.items()))
+            self.begin = Begin(before, message_id)
+        elif self.begin is not None:
+            joined = [each for each in self.messages[self._kept :] if each["role"] == "user"]
+            self.messages = self.messages[: self._kept] + joined
+        self._move(list(self._waiting))
+        self._trim()
+
+    def _move(self, message_ids: Iterable[str]) -> None:
+        self.messages += [self._waiting.pop(each)[1] for each in message_ids if each in self._waiting]
+
+    def _trim(self) -> None:
+        users = (index for index, each in enumerate(self.messages) if each["role"] == "user")
+        most = len(self.messages) - MOST
+        self.messages = self.messages[next((index for index in users if index >= most), 0) :]
+        self._kept = len(self.messages)
+
+    def _message(self, message_id: str | None) -> dict[str, Any]:
+        return next(each for each in reversed(self.messages) if each["id"] == message_id)
+
+    def _call(self, tool_call_id: str) -> dict[str, Any]:
+        calls = (call for each in reversed(self.messages) for call in each.get("toolCalls", ()))
+        return next(call["function"] for call in calls if call["id"] == tool_call_id)
+
+
+async def read(run: Run, app: App, hub: Hub) -> Thread:
+    """Read the messages of a conversation.
+
+    Raises:
+        RunNotFound: There is no such run.
+        SojournError: The events cannot be read.
+    """
+    thread = Thread()
+    encoder: Any = Encoder(Followed(Turn(hub, run, Begin("", None))), app, run.id, run.id, [])
+    faults: list[Exception] = []
+    async with aclosing(encoder.transform_stream(_past(run, thread, encoder, faults))) as events:
+        async for event in events:
+            thread.fold(event)
+    if faults:
+        raise faults[0]
+    thread.end()
+    return thread
+
+
+async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Exception]) -> AsyncGenerator[Any]:
+    """The native events of all turns so far; what is raised is put into `faults`, since the encoder would make an event of it."""
+    native = encoder.followed.native
+    try:
+        async with reading(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
+            count = 0
+            async for event in events:
+                if (count := count + 1) == FREE:
+                    await take_turn()
+                thread.take(event)
+                if isinstance(event, TurnStartedEvent):
+                    encoder.begin_turn()
+                for each in native.take(Seen(shown(event), is_shown=True)):
+                    yield each
+    except (Problem, SojournError) as error:
+        faults.append(error)
+
+
+def _of_user(message_id: str, message: Message) -> dict[str, Any]:
+    """A message of the user, without the texts that a page has sent beside it as documents."""
+    content: Any = message.text
+    if files := [part for part in message.parts if isinstance(part, (ImagePart, DocumentPart))]:
+        shown_files = [_file(part) for part in files if part.media_type != "text/plain"]
+        content = [{"type": "text", "text": content}, *shown_files] if shown_files else content
+    return {"id": message_id, "role": "user", "content": content}
+
+
+def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
+    kind, value = ("data", part.data) if part.data else ("url", part.url or "")
+    return {"type": part.type, "source": {"type": kind, "value": value, "mimeType": part.media_type}}
+
+
+async def frames(thread: Thread, turn: Turn, app: App, thread_id: str, run_id: str) -> AsyncGenerator[str]:
+    """The frames of a page that is loaded again: the thread's messages, and the turn if it goes on; raises as those of a turn."""
+    followed = Followed(turn)
+    encoder = Encoder(followed, app, thread_id, run_id, [])
+    async with aclosing(encoded(encoder, followed, _opened(thread, followed))) as found:
+        async for frame in found:
+            yield frame
+
+
+async def _opened(thread: Thread, followed: Followed) -> AsyncGenerator[Any]:
+    yield Opened(messages=thread.messages)
+    if thread.begin is not None:
+        async with aclosing(followed.events()) as events:
+            async for native in events:
+                yield native
+    elif thread.is_begun:
+        yield stated(await followed.turn.run.status())
