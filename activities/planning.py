@@ -52,6 +52,7 @@ from sojourn.core.run.plan_size import (
 )
 from sojourn.core.run.policy import merged, offered, policy_fault
 from sojourn.core.run.read_calls import as_calls_were_read, with_readings
+from sojourn.core.run.set_aside import without_set_aside
 from sojourn.core.run.transcript import call_ids
 from sojourn.core.values.json_fault import ParseFault
 from sojourn.core.values.merge_patch import memory_fault
@@ -165,10 +166,15 @@ class Planning:
     # The planner's input.
 
     @cached_property
+    def _transcript(self) -> list[Message]:
+        """The transcript as planners read it: without what an operator has set aside."""
+        return without_set_aside(self.messages)
+
+    @cached_property
     def _fresh(self) -> list[Message]:
         """The messages that no planner has received."""
         unseen = self.task.unseen
-        return self.messages[self.task.after if unseen is None else unseen :]
+        return self._transcript[self.task.after if unseen is None else unseen :]
 
     @cached_property
     def _results(self) -> list[ToolResult]:
@@ -211,7 +217,7 @@ class Planning:
             return await planner.plan_start(
                 PlanInput(
                     run=run,
-                    messages=self.messages,
+                    messages=self._transcript,
                     turn_start=task.turn_start,
                     tools=tools,
                     caps=caps,
@@ -221,12 +227,14 @@ class Planning:
         results = self._advised(tools)
         later: dict[str, Any] = {
             "run": run,
-            "messages": self.messages,
+            "messages": self._transcript,
             "turn_start": task.turn_start,
             "tools": tools,
             "caps": caps,
             "server_instructions": says,
-            "reminders": [message.text for message in self._fresh if message.role == "system"],
+            "reminders": [
+                message.text for message in self._fresh if message.role == "system" and message.text
+            ],
             "tool_results": results,
             "hints": [result.retry_hint for result in results if result.retry_hint],
             "finalize": task.finalize,

@@ -615,6 +615,11 @@ class AgentRun(RunQueries, MessageHandlers):
         return self._state.in_doubt(error) if tells_doubt(self._state.doubts) else error
 
     @property
+    def transcript_length(self) -> int:
+        """Number of messages that a planner has received, or made."""
+        return len(self._transcript)
+
+    @property
     def held(self) -> int:
         """Memory that the run takes on its worker, in bytes, about."""
         return self._transcript.held + OPENING_COPIES * self._opening_bytes

@@ -48,6 +48,7 @@ from sojourn.core.run.inbox import (
     read_remember,
     read_send,
 )
+from sojourn.core.run.set_aside import SET_ASIDE, SetAsideRequest, read_set_aside
 from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo
@@ -84,6 +85,11 @@ class MessageHandlers(ABC):
     @abstractmethod
     def steer(self, message: Paused | Resumed | Released) -> None:
         """Apply an operator's request."""
+
+    @property
+    @abstractmethod
+    def transcript_length(self) -> int:
+        """Number of messages that a planner has received, or made."""
 
     # Answers.
 
@@ -191,6 +197,27 @@ class MessageHandlers(ABC):
     async def release_by_signal(self, *values: Any) -> None:
         """Stop asking about tools, from Temporal's CLI or UI."""
         self._signalled_to(STOP_ASKING, values, read_release)
+
+    @workflow.update(
+        name=SET_ASIDE, description="Leave a message or a result out of what planners read from now on."
+    )
+    async def set_aside_by_update(self, *values: Any) -> bool:
+        """Set something aside that the validator has found; returns whether it was not set aside before."""
+        self.awaits.room.look()
+        request = read_set_aside(as_before(values))
+        self._check(request)
+        assert isinstance(request, SetAsideRequest)
+        before = self.current.state
+        self.current.state = before.setting_aside(request)
+        return self.current.state is not before
+
+    @set_aside_by_update.validator
+    def _check_set_aside(self, *values: Any) -> None:
+        request = read_set_aside(values)
+        self._check(request)
+        assert isinstance(request, SetAsideRequest)
+        if fault := self.current.state.set_aside_fault(request, self.transcript_length):
+            self._check(Refused(fault))
 
     # Messages to a conversation.
 

@@ -31,7 +31,7 @@ from sojourn.cli.commands.serve import serve
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.sessions import sessions
 from sojourn.cli.commands.show import show
-from sojourn.cli.commands.steer import cancel, pause, resume
+from sojourn.cli.commands.steer import cancel, pause, resume, set_aside
 from sojourn.cli.commands.worker import worker
 from sojourn.cli.failure import (
     FAILED,
@@ -54,7 +54,7 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Again and again": (schedule,),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),
-    "Steer": (pause, resume, cancel),
+    "Steer": (pause, resume, cancel, set_aside),
     "Try again": (fork, retry),
     "Serve": (dev, worker, serve, server, keys, doctor),
     "Files": (export, catalog),
@@ -63,7 +63,11 @@ _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
 
 
 def _name(command: Callable[..., int] | typer.Typer) -> str:
-    return str(command.info.name) if isinstance(command, typer.Typer) else command.__name__.rstrip("_")
+    return (
+        str(command.info.name)
+        if isinstance(command, typer.Typer)
+        else command.__name__.rstrip("_").replace("_", "-")
+    )
 
 
 class _Grouped(TyperGroup):

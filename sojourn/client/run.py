@@ -26,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.client.access import Access
 from sojourn.client.backoff import backoff
 from sojourn.client.sending import Fields, send
+from sojourn.client.setting_aside import target_of
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
@@ -58,6 +59,7 @@ from sojourn.core.run.inbox import (
     read_send,
 )
 from sojourn.core.run.introduction import IN_DOUBT
+from sojourn.core.run.set_aside import SET_ASIDE
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -629,6 +631,29 @@ class Run:
         if messages and principal:
             sent = {**sent, PRINCIPAL: written_principal(principal)}
         await self._send(RESUME, sent)
+
+    async def set_aside(self, what: int | str, reason: str = "", *, by: str | None = None) -> bool:
+        """Set a message or a result aside: from the next plan on, planners read a short text in its place.
+
+        The transcript keeps it, and records who set it aside.
+
+        Args:
+            what: The number of a message in the transcript, from 0 on; the id of a call, for its result; or the id of a
+                message that was sent to the conversation.
+            reason: The reason, recorded; models do not read it.
+            by: Name of the person who sets it aside, recorded unchecked.
+
+        Returns:
+            Whether it was not set aside before.
+
+        Raises:
+            AwaitClosed: The run has ended.
+            InvalidInput: The transcript has no such message or result, or no planner has read it yet.
+            NoWorker: No worker accepted it within 30 s.
+            RunNotFound: There is no such run.
+        """
+        target = await target_of(self.id, await self.transcript(), lambda: self.events(follow=False), what)
+        return bool(await self._send(SET_ASIDE, {**target, "reason": reason, "by": by}))
 
     async def send(self, message: Mapping[str, Any], *, principal: Principal | None = None) -> Accepted:
         """Send a message to a run that is a conversation; `Session.send` also starts it.

@@ -26,6 +26,7 @@ __all__ = [
     "ReasonBody",
     "ResumeBody",
     "SessionBody",
+    "SetAsideBody",
     "StartBody",
     "ToolResultsBody",
 ]
@@ -178,6 +179,18 @@ class ReasonBody(_Body):
 
 
 NO_REASON = ReasonBody()
+
+
+class SetAsideBody(ReasonBody):
+    """Which message or result planners no longer read, and why."""
+
+    model_config = _example(what="call_7", reason="spoils every answer")
+
+    what: (
+        Annotated[int, Field(strict=True, ge=0, lt=1_000_000_000)]
+        | Annotated[str, Field(min_length=1, max_length=200)]
+    )
+    """The number of a message in the transcript, from 0 on; the id of a call, for its result; or the id of a message that was sent."""
 
 
 class InterruptBody(ReasonBody):

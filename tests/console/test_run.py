@@ -389,6 +389,22 @@ async def test_every_view_and_every_event_has_a_url(desk, visit, script):
     await expect(page).to_have_url(f"{page.url}")
 
 
+async def test_a_message_and_a_result_are_set_aside(desk, visit):
+    """Without a script: a message from its own page, a result from its call's; both say afterwards who did it."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    page = await visit(f"{desk.url}/runs/{run.id}/transcript", script=False)
+    await page.locator("#message-0").get_by_role("link", name="Set aside…").click()
+    await page.get_by_label("Why").fill("spoils it")
+    await page.get_by_role("button", name="Set aside").click()
+    await expect(page.locator("#message-0")).to_contain_text("set it aside: spoils it.")
+    await expect(page.locator("#message-0").get_by_role("link", name="Set aside…")).to_have_count(0)
+    await expect(page.locator("#messages")).to_contain_text("Message 0 was set aside by")
+    await run.deny(by="eve")
+    await desk.status_when(run, lambda status: status.closed_at)
+    await page.reload()
+    await expect(page.get_by_role("link", name="Set aside…")).to_have_count(0)
+
+
 async def test_a_wait_is_hatched_on_the_timeline(desk, visit):
     """A call that waited for a person is told apart from one that ran, and says for whom."""
     run = await desk.waiting("Delete the old work orders of s-4")

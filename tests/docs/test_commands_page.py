@@ -55,8 +55,10 @@ async def all_well(served, lines: list[list[str]]) -> list:
 
 async def test_every_command_and_exit_code_is_in_a_table():
     """Each command is in the first table, and each exit code in the second."""
-    named = {command.name or command.callback.__name__ for command in app.registered_commands}
-    listed = set(re.findall(r"`(\w+)(?: [^`]*)?`", PAGE.split("## What all commands")[0]))
+    named = {
+        command.name or command.callback.__name__.replace("_", "-") for command in app.registered_commands
+    }
+    listed = set(re.findall(r"`([\w-]+)(?: [^`]*)?`", PAGE.split("## What all commands")[0]))
     assert named <= listed
     assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "3", "4", "5", "130"]
 
@@ -213,20 +215,25 @@ async def test_answers(served, here, rows):
         (done,) = await all_well(served, [[*filled, "--json"]])
         printed |= done.json
     run = await served.waiting("ask")
-    _, (resumed,) = [
+    _, (resumed,), (aside,) = [
         await all_well(served, [words])
-        for words in (["pause", run.id], ["resume", run.id, "--message", "never mind", "--json"])
+        for words in (
+            ["pause", run.id],
+            ["resume", run.id, "--message", "never mind", "--json"],
+            ["set-aside", run.id, "0", "--json"],
+        )
     ]
-    assert set(printed | resumed.json) == set(fields_of(rows, "Steer"))
+    assert set(printed | resumed.json | aside.json) == set(fields_of(rows, "Steer"))
 
 
 async def test_steering(served):
-    """The lines pause, resume and cancel one run, in their order."""
+    """The lines set a message of one run aside, pause, resume and cancel it."""
     run = await served.waiting("ask")
-    pause, resume, resume_saying, cancel = [
-        [run.id if word == "RUN" else word for word in words] for words in lines_of("Steer")
+    known = {"RUN": run.id, "12": "0"}
+    pause, resume, resume_saying, cancel, set_aside = [
+        [known.get(word, word) for word in words] for words in lines_of("Steer")
     ]
-    for words in (pause, resume, pause, resume_saying, cancel):
+    for words in (set_aside, pause, resume, pause, resume_saying, cancel):
         await all_well(served, [words])
 
 

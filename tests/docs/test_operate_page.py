@@ -31,6 +31,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.core.run.set_aside import requests_in
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
 WORDS = re.findall(r"`([A-Z]+)`", PAGE.split("| word | by |")[1].split("\n\n")[0])
@@ -416,6 +417,20 @@ async def test_a_run_is_paused_and_resumed(start, do, status_when):
     await do(resume_with, RUN=child.id)
     assert (await child.result()).text == "only what is in stock"
     await run.result()
+
+
+async def test_a_message_and_a_result_are_set_aside(start, do, status_when):
+    """Both updates are recorded in the transcript, with who and why."""
+    of_message, of_result = commands("Set aside")
+    run = await start("guide")
+    await status_when(run, lambda status: status.awaits)
+    (result,) = (await run.transcript())[2].tool_results
+    await do(of_result, RUN=run.id, CALL=result.tool_call_id)
+    await do(of_message, RUN=run.id)
+    await run.answer("s-2")
+    await run.result()
+    found = [(each.message, each.tool_call_id, each.reason) for each in requests_in(await run.transcript())]
+    assert found == [(2, result.tool_call_id, ""), (2, None, "spoils every answer")]
 
 
 async def test_a_run_is_canceled_or_terminated(start, do, status_when):

@@ -25,6 +25,7 @@ PATHS = {
     "POST /v1/runs/{run_id}/pause",
     "POST /v1/runs/{run_id}/resume",
     "POST /v1/runs/{run_id}/cancel",
+    "POST /v1/runs/{run_id}/set-aside",
     "POST /v1/runs/{run_id}/fork",
     "GET /v1/waits",
     "GET /v1/sessions",
@@ -156,6 +157,7 @@ async def test_answers_fit_the_document(served, document, whole):
     await get("/v1/runs/{run_id}/events", run_id=run_id)
     await post("/v1/runs/{run_id}/fork", {}, run_id=run_id)
     await post("/v1/runs/{run_id}/cancel", {}, run_id=run_id)
+    await post("/v1/runs/{run_id}/set-aside", {"what": 0}, run_id=run_id)
     await post("/v1/runs/{run_id}/pause", {}, run_id=run_id)
     await post("/v1/runs/{run_id}/resume", {}, run_id=run_id)
     failed = await served.start("fail")

@@ -144,8 +144,19 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
     async with listening(web) as url, http_client(base_url=url, timeout=30) as http:
 
         async def code(role: str, method: str, path: str) -> tuple[int, str]:
-            body = {"approved": False, "await_id": "x", "answer": "x", "agent_id": "x.y", "input": "x"}
-            wanted = {"answers": ("await_id", "answer"), "approvals": ("await_id", "approved")}
+            body = {
+                "approved": False,
+                "await_id": "x",
+                "answer": "x",
+                "agent_id": "x.y",
+                "input": "x",
+                "what": 0,
+            }
+            wanted = {
+                "answers": ("await_id", "answer"),
+                "approvals": ("await_id", "approved"),
+                "set-aside": ("what",),
+            }
             names = wanted.get(path.rsplit("/", 1)[-1], ())
             sent = {name: body[name] for name in names} if names else {}
             sent = {"agent_id": "x.y", "input": "x"} if path == "/v1/runs" and method == "POST" else sent
@@ -162,6 +173,7 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
             ("/v1/runs/x/resume", "operator"),
             ("/v1/runs/x/cancel", "operator"),
             ("/v1/runs/x/fork", "operator"),
+            ("/v1/runs/x/set-aside", "operator"),
         ):
             for each in ROLES:
                 refused = await code(each, "POST", path) == (403, "forbidden")

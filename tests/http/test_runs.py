@@ -223,6 +223,24 @@ async def test_a_run_is_paused_resumed_and_cancelled(served, status_when):
         assert (over.status_code, over.json()["code"]) == (409, "run_ended")
 
 
+async def test_a_message_is_set_aside(served):
+    """It is accepted, again too, with whoever asks as who did it; what the transcript does not have is 422, and an ended run 409."""
+    run_id, _ = await served.waiting("ask")
+    for _ in range(2):
+        done = await served.post(f"/v1/runs/{run_id}/set-aside", {"what": 0, "reason": "spoils it"})
+        assert done.json() == {"run_id": run_id, "done": "set_aside", "by": "local", "await_id": None}
+    transcript = (await served.http.get(f"/v1/runs/{run_id}/transcript")).json()
+    parts = [part for message in transcript for part in message["parts"] if part["type"] == "set_aside"]
+    assert [(part["message"], part["why"], part["by"]) for part in parts] == [(0, "spoils it", "local")]
+    for body in ({"what": 99}, {"what": "c9"}, {"what": True}, {"what": ""}, {}):
+        refused = await served.post(f"/v1/runs/{run_id}/set-aside", body)
+        assert refused.status_code == 422, refused.text
+    await served.post(f"/v1/runs/{run_id}/cancel")
+    await served.output(run_id)
+    over = await served.post(f"/v1/runs/{run_id}/set-aside", {"what": 0})
+    assert (over.status_code, over.json()["code"]) == (409, "run_ended")
+
+
 async def test_a_run_is_steered_without_a_body(served):
     """What has only fields that can be left out needs no body."""
     run_id, _ = await served.waiting("ask")

@@ -252,11 +252,11 @@ async def _transcript(run: "Run", last: int | None, *, as_json: bool) -> None:
     messages = await run.transcript()
     first = max(0, len(messages) - last) if last else 0
     lines = MessageLines(messages[:first])
-    for message in messages[first:]:
+    for number, message in enumerate(messages[first:], first):
         if as_json:
             print(message.model_dump_json(exclude_defaults=True))
             continue
-        console.print(Text(f"{message.role}:", style="bold"))
+        console.print(Text(f"{message.role}: ", style="bold") + Text(f"#{number}", style="dim"))
         for line in lines.of(message):
             console.print(Text(f"  {line}"), soft_wrap=True)
 

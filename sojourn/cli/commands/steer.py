@@ -1,4 +1,4 @@
-"""`sojourn pause`, `resume` and `cancel`: pause, resume or cancel a run."""
+"""`sojourn pause`, `resume`, `cancel` and `set-aside`: what an operator does with a run."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sojourn.client.client import Client
     from sojourn.contracts.run import RunStatus
 
-__all__ = ["cancel", "pause", "resume"]
+__all__ = ["cancel", "pause", "resume", "set_aside"]
 
 _OPEN = ("running", "waiting", "paused")
 
@@ -89,6 +89,38 @@ def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -
     return with_client(send)
 
 
+@connected
+def set_aside(
+    run_id: RunId,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="The number of a message, as `show --transcript` has it; the id of a call, for its result; or the id of a message that was sent.",
+        ),
+    ],
+    why: Why = "",
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Set a message or a result aside: planners no longer read it.
+
+    \b
+    sojourn set-aside RUN 12 "spoils every answer"
+    sojourn set-aside shop.clerk@desk-1 call_7
+    """
+    who = by_or_user(by)
+
+    async def send(client: "Client") -> int:
+        await _require_open(client, run_id, "set aside", needs_worker=True)
+        is_number = what.isascii() and what.isdecimal() and len(what) < 10
+        is_new = await client.get_run(run_id).set_aside(int(what) if is_number else what, why, by=who)
+        then = "" if is_new else "it was set aside before"
+        return print_done("set_aside", run_id, as_json=as_json, by=who, then=then, what=what)
+
+    return with_client(send)
+
+
 def _reason(why: str, who: str | None) -> str:
     """The reason of a cancellation, which is the only place for the name of the sender."""
     if not who:
@@ -97,7 +129,7 @@ def _reason(why: str, who: str | None) -> str:
 
 
 async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worker: bool) -> None:
-    """Check that a run can be paused, resumed or canceled.
+    """Check that a run is open, and paused if it should resume.
 
     Raises:
         CommandError: The run has ended, or is not paused and should resume, or no worker polls its task queue.

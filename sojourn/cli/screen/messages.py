@@ -1,6 +1,7 @@
 """Messages of a transcript in lines of text, for people."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from sojourn.cli.screen.text import plain
 from sojourn.contracts.message import (
@@ -45,6 +46,8 @@ class MessageLines:
                 return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
             case CompactionPart():
                 return self._of_compaction(part)
+            case OtherPart(type="set_aside") if "message" in (part.model_extra or {}):
+                return [_set_aside_by_hand(part.model_extra or {})]
             case OtherPart(type="set_aside"):
                 fields = part.model_extra or {}
                 what, why = plain(fields.get("what") or "parts", 20), plain(fields.get("why") or "", 300)
@@ -63,3 +66,13 @@ class MessageLines:
                 f"(results in the first {counted(part.cleared, 'message')} are no longer read by the model)"
             )
         return lines or ["(compaction)"]
+
+
+def _set_aside_by_hand(fields: dict[str, Any]) -> str:
+    of_call = fields.get("tool_call_id")
+    what = f"the result of {plain(of_call)} in " if of_call else ""
+    by, why = fields.get("by"), fields.get("why")
+    return (
+        f"({what}message {plain(fields['message'], 20)} was set aside"
+        f"{f' by {plain(by)}' if by else ''}{f': {plain(why, 300)}' if why else ''})"
+    )

@@ -1,4 +1,4 @@
-"""What an operator does with a run: pause it, resume it, cancel it, take it up again, or fork it with something changed."""
+"""What an operator does with a run: pause it, resume it, cancel it, set a message aside, take it up again, or fork it with something changed."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -75,6 +75,19 @@ async def cancel(visit: Visit, run_id: str) -> Response:
     reason, by = (await visit.form()).text("reason").strip(), visit.asking.subject
     await run.cancel(f"{reason} (by {by})" if reason else f"requested by {by}")
     return visit.go(f"/runs/{run.id}")
+
+
+@pages.post("/runs/{run_id:path}/set-aside", role="operator")
+async def set_aside(visit: Visit, run_id: str) -> Response:
+    """Leave a message, or the result of a call, out of what planners read."""
+    run = await _open(visit, run_id, "set aside")
+    form = await visit.form()
+    call_id, number = form.text("call"), form.text("message")
+    is_number = number.isascii() and number.isdecimal() and len(number) < 10
+    if not call_id and not is_number:
+        raise InvalidInput(f"message: {number[:50]!r} is no number of a message", run_id=run.id)
+    await run.set_aside(call_id or int(number), form.text("reason").strip(), by=visit.asking.subject)
+    return visit.go(f"/runs/{run.id}/transcript")
 
 
 @pages.post("/runs/{run_id:path}/retry", role="operator")

@@ -51,6 +51,7 @@ from sojourn.core.run.inbox import (
     read_remember,
     read_send,
 )
+from sojourn.core.run.set_aside import SET_ASIDE, read_set_aside
 from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES
@@ -109,6 +110,8 @@ class WaitFold:
             yield from self._interrupted(record)
         elif record.name == CLOSE:
             yield from self._closed(record)
+        elif record.name == SET_ASIDE and record.judged:
+            yield from self._set_aside(record)
 
     # Messages to a conversation.
 
@@ -316,6 +319,15 @@ class WaitFold:
         return self._fold.event(
             record, RunResumedEvent, text=message.note, messages=list(message.messages), **by
         )
+
+    def _set_aside(self, record: HistoryRecord) -> Iterator[Event]:
+        request, state = read_set_aside(record.value), self._fold.state
+        if isinstance(request, Refused):
+            return
+        self._fold.state = state.setting_aside(request)
+        if self._fold.state is not state:
+            who = {"by": request.by, "identity": record.identity or None}
+            yield self._fold.event(record, PlannerNoteEvent, text=request.note, **who)
 
     def _released(self, record: HistoryRecord, release: Released) -> Iterator[Event]:
         named = ", ".join([*release.tools, *release.tags])[:MAX_NAMED]

@@ -48,6 +48,7 @@ from sojourn.core.run.memory import MemoryChange, changes_by
 from sojourn.core.run.opening import labelled, turn_start_of
 from sojourn.core.run.refused import failure_notice
 from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_policy
+from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest
 from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
 from sojourn.core.run.transcript import Claim, for_planner, reply
@@ -143,7 +144,9 @@ class RunState:
     closing: str | None = None
     """Why a conversation ends once no message waits; None while it goes on."""
     resume_messages: tuple[Message, ...] = ()
-    """A person's messages with a resume; the next plan gets them after `new`."""
+    """A person's messages with a resume, and records of what was set aside; the next plan gets them after `new`."""
+    set_aside: tuple[str, ...] = ()
+    """What an operator has set aside by hand; see `SetAsideRequest.target`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
     """The last calls, by id."""
     notes: tuple[str, ...] = ()
@@ -529,6 +532,29 @@ class RunState:
                 carried=without_steps(self.carried),
             ).turn_begun()
         return state, True
+
+    def set_aside_fault(self, request: SetAsideRequest, length: int) -> str | None:
+        """Why something cannot be set aside, or None.
+
+        Args:
+            request: What is meant.
+            length: Number of messages of the transcript that a planner has received, or made.
+        """
+        if request.message >= length:
+            return f"the transcript has {length} messages that a planner has read, from 0 on, and no message {request.message} yet"
+        if len(self.set_aside) >= MAX_SET_ASIDE and request.target not in self.set_aside:
+            return f"{MAX_SET_ASIDE} messages and results are set aside already; fork the run before what spoils it"
+        return None
+
+    def setting_aside(self, request: SetAsideRequest) -> "RunState":
+        """The state in which planners no longer read a message or a result; the same where it was set aside before."""
+        if request.target in self.set_aside:
+            return self
+        return changed(
+            self,
+            set_aside=(*self.set_aside, request.target),
+            resume_messages=(*self.resume_messages, request.record),
+        ).with_notes(request.note)
 
     # Turns of a conversation.
 

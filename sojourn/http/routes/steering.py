@@ -1,10 +1,10 @@
-"""`/v1/runs/{run_id}/pause`, `/resume`, `/cancel` and `/fork`: what an operator does with a run."""
+"""`/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/set-aside` and `/fork`: what an operator does with a run."""
 
 from fastapi import APIRouter, Response
 
 from sojourn.client.forking import MISSING
 from sojourn.client.run import OPEN, Run
-from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody
+from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done, Started
@@ -59,6 +59,21 @@ async def cancel_run(
     reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
     await run.cancel(reason)  # Temporal has no other place for who it was
     return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
+
+
+@routes.post(
+    "/{run_id:path}/set-aside",
+    response_model=Done,
+    responses=problems(400, 404, 409),
+    summary="Set a message or a result aside",
+)
+async def set_aside(run_id: RunId, asking: Asking, service: Serving, body: SetAsideBody) -> Response:
+    """Leave a message or a result out of what planners read, from the next plan on; the transcript keeps it. Again, it changes nothing."""
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await _require_open(run, "set aside")
+    await run.set_aside(body.what, body.reason, by=asking.subject)
+    return json_of(Done(run_id=run.id, done="set_aside", by=asking.subject))
 
 
 async def _require_open(run: Run, what: str) -> None:

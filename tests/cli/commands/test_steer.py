@@ -1,4 +1,4 @@
-"""`sojourn pause`, `resume` and `cancel` on real runs."""
+"""`sojourn pause`, `resume`, `cancel` and `set-aside` on real runs."""
 
 import asyncio
 import uuid
@@ -103,3 +103,20 @@ async def test_nobody_is_asked_about_a_run_that_was_asked_to_cancel(served, desk
     assert "! cancel was requested" in printed
     assert "answer with" not in shown + printed
     await client.temporal.get_workflow_handle(run.id).terminate()
+
+
+async def test_a_message_is_set_aside(served):
+    """It takes the number that `show --transcript` prints; the events and the transcript say who and why, and a second time changes nothing."""
+    run = await served.waiting("ask")
+    assert "user: #0\n" in (await served.sojourn("show", run.id, "--transcript")).out
+    done = await served.sojourn("set-aside", run.id, "0", "spoils it", "--by", "ana", "--json")
+    assert done.json == {"run_id": run.id, "done": "set_aside", "by": "ana", "what": "0"}
+    again = await served.sojourn("set-aside", run.id, "0", "--by", "ana")
+    assert again.out == f"set aside: {run.id}, by ana; it was set aside before\n"
+    shown = (await served.sojourn("show", run.id, "--transcript")).out
+    assert shown.count("(message 0 was set aside by ana: spoils it)") == 1
+    assert "set aside: message 0: spoils it" in (await served.sojourn("show", run.id)).out
+    for what, why in (("99", "no message 99"), ("c9", "a call 'c9'")):
+        wrong = await served.sojourn("set-aside", run.id, what)
+        assert (wrong.code, why in wrong.err) == (2, True), wrong.err
+    await run.cancel()

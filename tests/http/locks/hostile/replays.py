@@ -27,6 +27,7 @@ _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "pause": ("/v1/runs/$own/pause", {}),
     "resume": ("/v1/runs/$own/resume", {}),
     "cancel": ("/v1/runs/$own/cancel", {}),
+    "set_aside": ("/v1/runs/$own/set-aside", {"what": 0}),
     "fork": ("/v1/runs/$own/fork", {}),
     "message": ("/v1/sessions/shop.clerk/x/messages", {"text": "hello"}),
     "session": ("/v1/sessions/shop.clerk/x", {"text": "hello"}),
