@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from sojourn.authoring.app import App
     from sojourn.client.client import Client
     from sojourn.server import Server
+    from sojourn.testing.providers import ProviderServer
 
-__all__ = ["serve", "temporal_address", "temporal_server", "use_mcp", "use_model"]
+__all__ = ["provider", "serve", "temporal_address", "temporal_server", "use_mcp", "use_model"]
 
 _AT_ONCE = timedelta(0)
 
@@ -72,6 +73,23 @@ async def serve(temporal_address: str) -> "AsyncGenerator[Callable[[App], Awaita
             return client
 
         yield start
+
+
+@pytest.fixture
+async def provider() -> "AsyncGenerator[ProviderServer]":
+    """Yield a stand-in for model providers until the test ends; needs `sojourn[http,models]` and pytest-asyncio.
+
+        provider.script = [fails("rate_limit", retry_after=1), calls(find.call(id=7)), "It is on its way."]
+        use_model(app, provider.model("anthropic"))
+
+    An exception of the script, or a request for which it has no answer, fails the test.
+    """
+    from sojourn.testing.providers import ProviderServer  # noqa: PLC0415
+
+    async with ProviderServer() as server:
+        yield server
+    for error in server.errors:
+        raise error
 
 
 @pytest.fixture

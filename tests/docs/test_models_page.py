@@ -16,8 +16,7 @@ from planners import models
 from sojourn import Compaction, ModelPlanner, RunFailed, RunPolicy
 from sojourn.checks.application import MODEL_VARIABLES
 from sojourn.models import outcome, planner, provider_errors
-from tests.models.standin import HttpError, Standin, Text, Thinking, ToolCall, calls, says
-from tests.models.standin.reply import Reply
+from sojourn.testing.providers import HttpError, ProviderServer, Reply, Text, Thinking, ToolCall, calls, says
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 FORECAST = "harbor__tides__forecast"
@@ -25,7 +24,7 @@ BERTH = {"number": 7, "depth_m": 4.5}
 
 
 @pytest.fixture
-async def standin(monkeypatch) -> AsyncIterator[Standin]:
+async def standin(monkeypatch) -> AsyncIterator[ProviderServer]:
     """A stand-in provider that the environment's variables name; models made by name are closed at the end."""
     made = []
 
@@ -34,7 +33,7 @@ async def standin(monkeypatch) -> AsyncIterator[Standin]:
         return made[-1]
 
     monkeypatch.setattr(planner, "infer_model", make)
-    async with Standin() as standin:
+    async with ProviderServer() as standin:
         for name, value in standin.environment.items():
             monkeypatch.setenv(name, value)
         yield standin

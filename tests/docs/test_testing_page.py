@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.standin import Standin, ToolCall, calls, says
+from sojourn.testing.providers import ProviderServer, ToolCall, calls, says
 from tests.programs import Program
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ async def test_the_page_is_a_users_tests(project, tested):
     """Without a key all tests pass but the unrecorded one, which is recorded with a key and replayed without a provider."""
     assert "9 passed, 1 error" in (printed := await tested()), printed
     assert "there is no recording; run the test once with SOJOURN_RECORD=1" in printed
-    async with Standin(ANSWERS) as provider:
+    async with ProviderServer(ANSWERS) as provider:
         provider.script = lambda request: ANSWERS[len(request.tool_results)]
         printed = await tested("-k", "why_s_1", SOJOURN_RECORD="1", **responses(provider))
         assert "1 passed" in printed, printed
@@ -109,7 +109,7 @@ async def fails_as_the_page_shows(project, tested) -> None:
         assert line.strip() in printed
 
 
-def responses(provider: Standin) -> dict[str, str]:
+def responses(provider: ProviderServer) -> dict[str, str]:
     """The environment variables that lead `openai:...` to the stand-in."""
     return provider.environment
 
@@ -122,7 +122,7 @@ async def test_a_request_by_mistake(project, tested):
         "    client = await serve(app)\n"
         "    await client.execute('site.electrician', 'Why is s-1 dark?')\n"
     )
-    async with Standin() as provider:
+    async with ProviderServer() as provider:
         printed = await tested(**responses(provider))
         assert "ModelMisconfigured" in printed
         assert "ALLOW_MODEL_REQUESTS" in printed

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from tests.models.standin import PROTOCOLS, Standin, ToolCall, calls, says
+from sojourn.testing.providers import PROTOCOLS, ProviderServer, ToolCall, calls, says
 
 SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
 
@@ -18,7 +18,7 @@ async def test_an_unfinished_request_is_sent_once_more(stage):
             asked[request.protocol] - 1
         ]
 
-    async with Standin() as standin:
+    async with ProviderServer() as standin:
         standin.script = answer
         lost = await stage.worker("model_app:app", imports=SDKS, **standin.environment)
         runs = [

@@ -15,8 +15,8 @@ from sojourn.mcp.listed_tool import readable
 from sojourn.mcp.spec_from_listing import Terms, spec_from_listing
 from sojourn.models.offered import offer
 from sojourn.models.projection import limits_of
-from tests.models.standin import ToolOffer
-from tests.models.standin.tool_refusals import anthropic, google, openai
+from sojourn.testing.providers import ToolOffer
+from sojourn.testing.providers.tool_rules import anthropic, google, openai
 
 LISTINGS: dict[str, Any] = json.loads(
     lzma.decompress(Path(__file__).with_name("listings.json.xz").read_bytes())

@@ -20,7 +20,7 @@ from sojourn import (
 )
 from sojourn.contracts.message import CompactionPart
 from sojourn.models.compaction import Summarize
-from tests.models.standin import HttpError, Reply, Request, Text, ToolCall, Usage, says
+from sojourn.testing.providers import HttpError, Reply, Request, Text, ToolCall, Usage, says
 
 WINDOW = 6_000
 """Tokens of the models' window; the stand-in counts four characters of a request's messages as one."""

@@ -9,8 +9,7 @@ import pytest
 from pydantic import Field
 
 from sojourn import Agent, App, ModelPlanner, PlanResult, RepairingPlanner, RunPolicy, ToolRequest, Toolset
-from tests.models.standin import Reply, Standin, ToolCall, calls, says
-from tests.models.standin.request import Request
+from sojourn.testing.providers import ProviderServer, Reply, Request, ToolCall, calls, says
 
 REFUND, FIND, SEARCH = "desk__orders__refund", "desk__orders__find", "desk__orders__search"
 EXAMPLE = {"order_id": "SO-10023", "amount": 12.5, "reason": "damaged"}
@@ -79,7 +78,7 @@ def copier(tool: str, first: dict[str, Any]) -> Callable[[Request], Reply]:
     return decide
 
 
-async def test_a_model_that_copies_its_hints_refunds_nothing(serve, standin: Standin, desk: Desk):
+async def test_a_model_that_copies_its_hints_refunds_nothing(serve, standin: ProviderServer, desk: Desk):
     """The copied template is refused, and the run ends with an answer."""
     standin.script = copier(REFUND, BAD)
     client = await serve(desk.app(ModelPlanner(standin.model("anthropic"))))
@@ -89,7 +88,7 @@ async def test_a_model_that_copies_its_hints_refunds_nothing(serve, standin: Sta
     assert "SO-10023" not in json.dumps([request.body for request in standin.requests])
 
 
-async def test_an_exact_repair_is_copied_and_executed(serve, standin: Standin, desk: Desk):
+async def test_an_exact_repair_is_copied_and_executed(serve, standin: ProviderServer, desk: Desk):
     """Where the example is what was sent, in another form, a copy of it is right."""
     standin.script = copier(REFUND, {**BAD, "order_id": "so-20981"})
     client = await serve(desk.app(ModelPlanner(standin.model("anthropic"))))
@@ -98,7 +97,9 @@ async def test_an_exact_repair_is_copied_and_executed(serve, standin: Standin, d
     assert output.reason == "answered"
 
 
-async def test_a_model_that_makes_up_the_examples_values_is_asked_first(serve, standin: Standin, desk: Desk):
+async def test_a_model_that_makes_up_the_examples_values_is_asked_first(
+    serve, standin: ProviderServer, desk: Desk
+):
     """A placeholder, and the author's values that no one has told, are refused before the tool runs; those of a person are not."""
     standin.script = [
         a("desk__orders__move", {}),
@@ -123,7 +124,7 @@ async def test_a_model_that_makes_up_the_examples_values_is_asked_first(serve, s
     assert desk.done == [("SO-10023", 12.5, "damaged")]
 
 
-async def test_the_same_call_again_is_executed(serve, standin: Standin, desk: Desk):
+async def test_the_same_call_again_is_executed(serve, standin: ProviderServer, desk: Desk):
     """The net refuses a value once: a model may know it from its instructions."""
     standin.script = [a(REFUND, BAD), a(REFUND, EXAMPLE), a(REFUND, EXAMPLE), says("Done.")]
     planner = ModelPlanner(standin.model("anthropic"), instructions="Test with order SO-10023.")
@@ -132,7 +133,7 @@ async def test_the_same_call_again_is_executed(serve, standin: Standin, desk: De
     assert desk.done == [("SO-10023", 12.5, "damaged")]
 
 
-async def test_a_wrong_tool_is_left(serve, standin: Standin, desk: Desk):
+async def test_a_wrong_tool_is_left(serve, standin: ProviderServer, desk: Desk):
     """A hint for an unknown field names the tool that has it, and asks for no other call of the wrong one."""
     standin.script = [
         a(SEARCH, {"order_id": "SO-10452"}),
@@ -147,7 +148,7 @@ async def test_a_wrong_tool_is_left(serve, standin: Standin, desk: Desk):
     assert f"`order_id` is an argument of {FIND}" in json.dumps(second.body)
 
 
-async def test_the_second_identical_refusal_shows_the_schema(serve, standin: Standin, desk: Desk):
+async def test_the_second_identical_refusal_shows_the_schema(serve, standin: ProviderServer, desk: Desk):
     """After it the model reads the whole schema and the question for the person, and may call any tool."""
     standin.script = [a(REFUND, BAD), a(REFUND, BAD), says("Which order?")]
     client = await serve(desk.app(ModelPlanner(standin.model("anthropic")), interrupts_allowed=True))

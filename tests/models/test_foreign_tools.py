@@ -23,8 +23,18 @@ from sojourn import (
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
-from tests.models.standin import Body, Protocol, Reply, Standin, Text, ToolCall, Usage, calls, says
-from tests.models.standin.wire import WIRES
+from sojourn.testing.providers import (
+    Body,
+    Protocol,
+    ProviderServer,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+    calls,
+    says,
+)
+from sojourn.testing.providers.wire import WIRES
 
 ANY = TypeSpec(name="any", json_schema={})
 
@@ -83,12 +93,12 @@ def turn(tools: Sequence[ToolSpec], kind: type[PlanInput] = PlanInput, **fields:
     return kind(**{"run": run, "messages": [Message.user("go")], "tools": list(tools), **fields})
 
 
-def planner(standin: Standin, protocol: Protocol, **options: Any) -> ModelPlanner:
+def planner(standin: ProviderServer, protocol: Protocol, **options: Any) -> ModelPlanner:
     return ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}, **options)
 
 
 @pytest.mark.parametrize("protocol", WIRES)
-async def test_no_schema_is_refused(standin: Standin, protocol: Protocol) -> None:
+async def test_no_schema_is_refused(standin: ProviderServer, protocol: Protocol) -> None:
     """Unions, conditions, references, odd keys, arrays without items and old drafts are offered in a form that providers take."""
     standin.script = [says("Done.")]
     plan = await planner(standin, protocol).plan_start(
@@ -102,7 +112,9 @@ async def test_no_schema_is_refused(standin: Standin, protocol: Protocol) -> Non
 
 
 @pytest.mark.parametrize("protocol", WIRES)
-async def test_the_model_s_keys_are_the_tool_s_in_the_run(standin: Standin, protocol: Protocol) -> None:
+async def test_the_model_s_keys_are_the_tool_s_in_the_run(
+    standin: ProviderServer, protocol: Protocol
+) -> None:
     """A call has the tool's own keys; the transcript and hints that the model reads have the names that it knows."""
     spec = tool("keys", ODD["keys"])
     standin.script = [
@@ -141,7 +153,9 @@ class Square(BaseModel):
     top: int = Field(alias="$top")
 
 
-async def test_a_typed_answer_may_be_a_union_with_odd_keys(standin: Standin, protocol: Protocol) -> None:
+async def test_a_typed_answer_may_be_a_union_with_odd_keys(
+    standin: ProviderServer, protocol: Protocol
+) -> None:
     """The type of an answer may be any, and the answer has the type's own keys."""
     standin.script = [
         calls(ToolCall(name="final_result", arguments='{"a": 1, "top": "x"}')),
@@ -171,7 +185,7 @@ MAIL = tool(
 
 @pytest.mark.parametrize("protocol", WIRES)
 async def test_more_tools_than_a_provider_takes_are_found_by_search(
-    standin: Standin, protocol: Protocol
+    standin: ProviderServer, protocol: Protocol
 ) -> None:
     """A model searches, calls what it found, and reads its calls again as it made them; the front of the requests stays the same."""
     standin.script = [
@@ -211,7 +225,7 @@ async def test_more_tools_than_a_provider_takes_are_found_by_search(
     assert standin.refusals == []
 
 
-async def test_searches_of_one_plan_are_bounded(standin: Standin) -> None:
+async def test_searches_of_one_plan_are_bounded(standin: ProviderServer) -> None:
     """A model that only searches is told that there are no more searches, and then its search is a call like any other."""
     standin.script = lambda request: calls(
         ToolCall(name="search_tools", arguments='{"query": "nothing such"}')
@@ -224,7 +238,7 @@ async def test_searches_of_one_plan_are_bounded(standin: Standin) -> None:
     assert texts[-1].startswith("No more searches in this step")
 
 
-async def test_a_search_beside_other_calls_is_left_out(standin: Standin, protocol: Protocol) -> None:
+async def test_a_search_beside_other_calls_is_left_out(standin: ProviderServer, protocol: Protocol) -> None:
     """Calls beside a search are made, and the model can search afterwards."""
     search = ToolCall(id="s1", name="search_tools", arguments='{"query": "count"}')
     standin.script = [calls(search, ToolCall(id="c1", name="far__server__tool_1", arguments="{}"))]
@@ -233,7 +247,7 @@ async def test_a_search_beside_other_calls_is_left_out(standin: Standin, protoco
     assert [call.name for call in plan.message.tool_calls] == ["far.server.tool_1"]
 
 
-async def test_a_tool_that_is_not_defined_can_be_called_by_its_name(standin: Standin) -> None:
+async def test_a_tool_that_is_not_defined_can_be_called_by_its_name(standin: ProviderServer) -> None:
     """A model that calls a tool which it has to search for, without a search, calls it."""
     standin.script = [calls(ToolCall(name="far__server__tool_99", arguments="{}"))]
     plan = await planner(standin, "openai-chat", max_tools=10).plan_start(turn(many(150)))
@@ -243,7 +257,7 @@ async def test_a_tool_that_is_not_defined_can_be_called_by_its_name(standin: Sta
 # The front of the requests.
 
 
-async def test_the_front_stays_the_same_to_the_last_turn(standin: Standin, protocol: Protocol) -> None:
+async def test_the_front_stays_the_same_to_the_last_turn(standin: ProviderServer, protocol: Protocol) -> None:
     """The definitions are the same bytes after a call that has to be corrected, in another order of tools, and in the last turn."""
     standin.script = [
         calls(ToolCall(id="c1", name="far__server__tool_1", arguments="{}")),
@@ -268,7 +282,7 @@ async def test_the_front_stays_the_same_to_the_last_turn(standin: Standin, proto
     assert [each == first for each in rest] == [True, True]
 
 
-async def test_anthropic_is_asked_to_cache(standin: Standin) -> None:
+async def test_anthropic_is_asked_to_cache(standin: ProviderServer) -> None:
     """The definitions, the instructions and the last message have a mark, unless the author's settings say otherwise."""
     standin.script = [says("1"), says("2"), says("3")]
     await planner(standin, "anthropic", instructions="Be brief.").plan_start(turn(many(2)))
@@ -287,7 +301,7 @@ async def test_anthropic_is_asked_to_cache(standin: Standin) -> None:
     assert "cache_control" not in json.dumps(bodies[1]["messages"]) + json.dumps(bodies[2])
 
 
-async def test_cache_writes_are_counted_and_cost(standin: Standin) -> None:
+async def test_cache_writes_are_counted_and_cost(standin: ProviderServer) -> None:
     """What was written to a cache is part of the usage and of its cost, at the provider's higher price."""
     spent = [Usage(input=1_000, output=1), Usage(input=1_000, output=1, written=900)]
     standin.script = [Reply(parts=[Text(text="Done.")], usage=each) for each in spent]
@@ -314,7 +328,7 @@ def refusal(message: str) -> Body:
     ],
 )
 async def test_a_refused_tool_is_withheld(
-    standin: Standin, protocol: Protocol, streamed: bool, message: str
+    standin: ProviderServer, protocol: Protocol, streamed: bool, message: str
 ) -> None:
     """If a provider refuses a request for one tool, the request is made again without it, and so are later ones."""
     standin.script = [refusal(message), says("Done."), says("Done.")]
@@ -333,7 +347,7 @@ async def test_a_refused_tool_is_withheld(
     assert left == [["0", "1", "2"], ["0", "2"], ["0", "2"]]
 
 
-async def test_refusals_are_bounded(standin: Standin) -> None:
+async def test_refusals_are_bounded(standin: ProviderServer) -> None:
     """A provider that refuses one tool after the other ends the plan, with its own words and what to do."""
     standin.script = lambda request: refusal(f"Invalid schema for function '{request.tools[0].name}': no.")
     with pytest.raises(ApplicationError) as caught:
@@ -345,7 +359,7 @@ async def test_refusals_are_bounded(standin: Standin) -> None:
     assert "leave the tool" in caught.value.message
 
 
-async def test_a_tool_counts_as_refused_only_if_the_rest_is_taken(standin: Standin) -> None:
+async def test_a_tool_counts_as_refused_only_if_the_rest_is_taken(standin: ProviderServer) -> None:
     """A refusal that goes on without the tool, or that is of a message, withholds no tool."""
     named = "Invalid schema for function 'far__server__tool_1': no."
     standin.script = [refusal(named), refusal("No such template."), says("Done.")]
@@ -367,7 +381,7 @@ async def test_a_tool_counts_as_refused_only_if_the_rest_is_taken(standin: Stand
         "tools: List should have at most 20 items after validation, not 41",
     ],
 )
-async def test_a_provider_that_takes_fewer_tools_gets_fewer(standin: Standin, message: str) -> None:
+async def test_a_provider_that_takes_fewer_tools_gets_fewer(standin: ProviderServer, message: str) -> None:
     """If a provider says how many tools it takes, the request is made again with as many, and so are later ones."""
     standin.script = [refusal(message), says("Done."), says("Done.")]
     model = planner(standin, "openai-chat")
@@ -383,7 +397,9 @@ def test_a_number_of_tools_is_checked_at_the_definition(max_tools: Any) -> None:
         ModelPlanner("openai:gpt-5", max_tools=max_tools)
 
 
-async def test_a_refusal_that_names_no_tool_is_not_asked_again(standin: Standin, protocol: Protocol) -> None:
+async def test_a_refusal_that_names_no_tool_is_not_asked_again(
+    standin: ProviderServer, protocol: Protocol
+) -> None:
     """A refusal of anything else fails the plan at once."""
     standin.script = [refusal("Unsupported value: 'temperature' does not support 0.2.")]
     with pytest.raises(ApplicationError) as caught:
@@ -391,7 +407,7 @@ async def test_a_refusal_that_names_no_tool_is_not_asked_again(standin: Standin,
     assert "'temperature' does not support 0.2" in caught.value.message
 
 
-async def test_a_typed_last_turn_can_only_answer(standin: Standin, protocol: Protocol) -> None:
+async def test_a_typed_last_turn_can_only_answer(standin: ProviderServer, protocol: Protocol) -> None:
     """In the last turn a model that answers by type has to, though the tools are still defined."""
     standin.script = [calls(ToolCall(name="final_result", arguments='{"r": 1}')) for _ in range(2)]
     model = planner(standin, protocol, result=Circle)

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.models.guarded import GuardedModel, estimate, guarded
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.rate_limits import RateLimits, limiter_for
-from tests.models.standin import HttpError, Usage, says
+from sojourn.testing.providers import HttpError, Usage, says
 
 
 def refusing(after=None, error="rate_limit"):

@@ -9,7 +9,7 @@ from pydantic_ai.models.test import TestModel
 
 from sojourn.models.guarded import guarded
 from sojourn.models.lenient_chat import lenient
-from tests.models.standin import Body, Standin
+from sojourn.testing.providers import Body, ProviderServer
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
@@ -59,7 +59,9 @@ def call(arguments: Any, **fields: Any) -> dict[str, Any]:
     ],
     ids=["null", "none", "an object", "no type", "no id", "as it is"],
 )
-async def test_a_call_of_almost_the_right_shape_is_read(standin: Standin, ask, given: Any, read: str) -> None:
+async def test_a_call_of_almost_the_right_shape_is_read(
+    standin: ProviderServer, ask, given: Any, read: str
+) -> None:
     """What a server can only mean is read, and everything else stays as the model wrote it."""
     standin.script = [whole(given)]
     response = await ask(guarded(standin.model("openai-chat")))
@@ -68,13 +70,13 @@ async def test_a_call_of_almost_the_right_shape_is_read(standin: Standin, ask, g
     assert made.tool_call_id
 
 
-async def test_a_response_without_what_nobody_needs_is_read(standin: Standin, ask) -> None:
+async def test_a_response_without_what_nobody_needs_is_read(standin: ProviderServer, ask) -> None:
     """A response needs no id, model or object."""
     standin.script = [whole(call("{}"), id=None, model=None, object=None, created=None)]
     assert len((await ask(guarded(standin.model("openai-chat")))).tool_calls) == 1
 
 
-async def test_a_response_without_choices_cannot_be_read(standin: Standin, ask) -> None:
+async def test_a_response_without_choices_cannot_be_read(standin: ProviderServer, ask) -> None:
     """It is no error of code, but an answer that cannot be read."""
     standin.script = [whole(choices=[])]
     with pytest.raises(UnexpectedModelBehavior, match="without choices"):
@@ -117,7 +119,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("shape", STREAMS)
-async def test_two_calls_of_a_stream_are_two(standin: Standin, ask, shape: str) -> None:
+async def test_two_calls_of_a_stream_are_two(standin: ProviderServer, ask, shape: str) -> None:
     """Calls that share an index are told apart by their ids and names, and each has its own arguments."""
     standin.script = [STREAMS[shape]]
     response = await ask(guarded(standin.model("openai-chat")), streamed=True)
@@ -125,14 +127,14 @@ async def test_two_calls_of_a_stream_are_two(standin: Standin, ask, shape: str) 
     assert made == TWO
 
 
-async def test_a_name_in_pieces_is_one_call(standin: Standin, ask) -> None:
+async def test_a_name_in_pieces_is_one_call(standin: ProviderServer, ask) -> None:
     """A call whose name comes in pieces, with its id in each, is one call."""
     standin.script = [stream(named("c1", "fi"), named("c1", "nd"), piece("{}"))]
     response = await ask(guarded(standin.model("openai-chat")), streamed=True)
     assert [(each.tool_name, each.args) for each in response.tool_calls] == [("find", "{}")]
 
 
-def test_other_models_stay_as_they_are(standin: Standin) -> None:
+def test_other_models_stay_as_they_are(standin: ProviderServer) -> None:
     """Only a model of OpenAI's chat API is read leniently."""
     other, model = TestModel(), standin.model("openai-chat")
     assert lenient(other) is other

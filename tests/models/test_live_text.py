@@ -6,7 +6,7 @@ import pytest
 
 from sojourn import ModelPlanner, Toolset
 from sojourn.live import current_deltas
-from tests.models.standin import Reply, Text, Thinking, ToolCall, calls, says
+from sojourn.testing.providers import Reply, Text, Thinking, ToolCall, calls, says
 
 
 class Followed(ModelPlanner):

@@ -13,7 +13,7 @@ from sojourn.core.run.ids import stamp, with_final_ids
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names
-from tests.models.standin import Reply, Text, Thinking, ToolCall
+from sojourn.testing.providers import Reply, Text, Thinking, ToolCall
 
 NAMES = Names(["ops.devices.list"])
 NAME = "ops__devices__list"

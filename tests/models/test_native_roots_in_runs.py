@@ -18,7 +18,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
-from tests.models.standin import Protocol, Standin, ToolCall, calls, says
+from sojourn.testing.providers import Protocol, ProviderServer, ToolCall, calls, says
 
 shapes = Toolset("test.shapes")
 
@@ -75,7 +75,7 @@ drawing = drawer.export(
 
 
 @pytest.fixture
-async def client(temporal_address: str, standin: Standin, protocol: Protocol) -> AsyncIterator[Client]:
+async def client(temporal_address: str, standin: ProviderServer, protocol: Protocol) -> AsyncIterator[Client]:
     """A client of a worker whose agent has these tools."""
     planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000})
     app = App(agents=[Agent("test.agent", planner=planner, uses=[shapes, drawing]), drawer])
@@ -84,7 +84,9 @@ async def client(temporal_address: str, standin: Standin, protocol: Protocol) ->
         yield connected
 
 
-async def test_native_roots_of_any_kind_are_offered_and_called(client: Client, standin: Standin) -> None:
+async def test_native_roots_of_any_kind_are_offered_and_called(
+    client: Client, standin: ProviderServer
+) -> None:
     """Unions and recursive types are offered as plain objects and called, and a hint has the model's name of a field."""
     standin.script = [
         calls(

@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field
 from pydantic_ai.models import Model
 
 from sojourn import Agent, AgentTool, App, Client, ModelPlanner, RunFailed, RunPolicy, Toolset, Worker
-from tests.models.standin import (
+from sojourn.testing.providers import (
     HttpError,
     Protocol,
+    ProviderServer,
     Refusal,
     Reply,
-    Standin,
     Text,
     Thinking,
     ToolCall,
@@ -54,14 +54,14 @@ def add(a: object, b: object, **fields) -> ToolCall:
 
 
 @pytest.fixture(scope="module")
-async def provider() -> AsyncIterator[Standin]:
+async def provider() -> AsyncIterator[ProviderServer]:
     """A provider for the tests whose requests it never refuses."""
-    async with Standin() as provider:
+    async with ProviderServer() as provider:
         yield provider
 
 
 @pytest.fixture
-def standin(provider: Standin) -> Iterator[Standin]:
+def standin(provider: ProviderServer) -> Iterator[ProviderServer]:
     """The provider of this module, without what earlier tests asked of it."""
     provider.requests.clear()
     provider.errors.clear()
@@ -71,9 +71,9 @@ def standin(provider: Standin) -> Iterator[Standin]:
 
 
 @pytest.fixture
-async def unsteady() -> AsyncIterator[Standin]:
+async def unsteady() -> AsyncIterator[ProviderServer]:
     """A provider for one test: a worker remembers a provider that refused a request, and asks it later."""
-    async with Standin() as provider:
+    async with ProviderServer() as provider:
         yield provider
     for error in provider.errors:
         raise error
@@ -86,7 +86,7 @@ def make_app(model: Model, policy: RunPolicy | None = None, **options) -> App:
 
 @pytest.fixture(scope="module")
 async def workers(
-    temporal_address: str, provider: Standin
+    temporal_address: str, provider: ProviderServer
 ) -> AsyncIterator[Callable[..., Awaitable[Client]]]:
     """Start a worker once for each protocol, policy and options; return its client."""
     clients: dict[str, Client] = {}
@@ -315,7 +315,7 @@ async def test_a_fallback_gets_ids_that_it_accepts(serve, unsteady, odd, fallbac
     unsteady.script = lambda request: (
         calls(add(1, 2, id=odd)) if request.number == 0 else HttpError(error="overloaded")
     )
-    async with Standin(["It is 3."]) as other:
+    async with ProviderServer(["It is 3."]) as other:
         planner = ModelPlanner(
             unsteady.model("openai-chat"), fallbacks=[other.model(fallback)], settings={"max_tokens": 1000}
         )
@@ -339,7 +339,7 @@ async def test_a_result_without_content_ends_no_run(decided, standin):
 
 async def test_a_bad_call_ends_no_run_at_a_strict_chat_template(serve):
     """At a server whose chat template takes one system message, a refused call is corrected, and the last turn is announced."""
-    async with Standin(strict_template=True) as standin:
+    async with ProviderServer(strict_template=True) as standin:
         standin.script = [calls(add("one", 2)), calls(add(1, 2)), "It is 3."]
         policy = RunPolicy(max_tool_rounds=2)
         app = make_app(standin.model("openai-chat"), instructions="Add.", policy=policy)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from activities.pictures import PICTURES
 from sojourn import Agent, App, Client, ModelPlanner, Toolset, WithArtifacts, Worker, mcp
-from tests.models.standin import HttpError, Standin, ToolCall, calls, says
+from sojourn.testing.providers import HttpError, ProviderServer, ToolCall, calls, says
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -58,7 +58,7 @@ def browser(**options: bool) -> mcp.McpToolset:
 
 
 @pytest.fixture
-def served(temporal_address, standin: Standin, protocol):
+def served(temporal_address, standin: ProviderServer, protocol):
     """Serve an agent with toolsets, whose model follows a script; yields its client."""
 
     @asynccontextmanager
@@ -73,7 +73,7 @@ def served(temporal_address, standin: Standin, protocol):
     return serve
 
 
-def sent(standin: Standin) -> list[int]:
+def sent(standin: ProviderServer) -> list[int]:
     """Return how often each request has the picture."""
     return [json.dumps(request.body).count(PNG) for request in standin.requests]
 

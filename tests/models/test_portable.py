@@ -22,7 +22,7 @@ from pydantic_ai.models.test import TestModel
 
 from sojourn.models.guarded import guarded
 from sojourn.models.portable import fits_everywhere, notice, one_system, portable
-from tests.models.standin import PROTOCOLS, Protocol, Standin
+from sojourn.testing.providers import PROTOCOLS, Protocol, ProviderServer
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 PICTURE = BinaryImage(PNG, media_type="image/png")
@@ -74,7 +74,7 @@ BLANKS = {
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-async def test_no_blank_text_is_sent(standin: Standin, ask, protocol: Protocol, blank: str) -> None:
+async def test_no_blank_text_is_sent(standin: ProviderServer, ask, protocol: Protocol, blank: str) -> None:
     """No provider gets a blank text, in whatever place of a conversation it is."""
     standin.script = lambda _: "Here."
     messages = BLANKS[blank]
@@ -86,7 +86,7 @@ async def test_no_blank_text_is_sent(standin: Standin, ask, protocol: Protocol, 
 @pytest.mark.parametrize(
     "blank", ["a result of nothing", "a blank message", "the model's blanks beside a call"]
 )
-async def test_anthropic_refuses_blank_texts(standin: Standin, ask, blank: str) -> None:
+async def test_anthropic_refuses_blank_texts(standin: ProviderServer, ask, blank: str) -> None:
     """Without the guard, Anthropic refuses the same conversation, and every one that goes on from it."""
     model = standin.model("anthropic")
     with pytest.raises(ModelHTTPError, match="non-empty"):
@@ -109,7 +109,7 @@ def test_a_blank_text_of_a_list_of_json_is_data() -> None:
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 async def test_a_foreign_id_is_another_id_of_its_own(
-    standin: Standin, ask, protocol: Protocol, foreign: str
+    standin: ProviderServer, ask, protocol: Protocol, foreign: str
 ) -> None:
     """The id of another provider's call is sent as one that every provider accepts, the same in call and answer."""
     standin.script = lambda _: "Here."
@@ -126,14 +126,16 @@ async def test_a_foreign_id_is_another_id_of_its_own(
     ("protocol", "foreign"),
     [("anthropic", FOREIGN[0]), ("openai-chat", "c" * 41), ("openai-responses", "x" * 94)],
 )
-async def test_providers_refuse_foreign_ids(standin: Standin, ask, protocol: Protocol, foreign: str) -> None:
+async def test_providers_refuse_foreign_ids(
+    standin: ProviderServer, ask, protocol: Protocol, foreign: str
+) -> None:
     """Without the guard, the providers refuse such an id."""
     model = standin.model(protocol)
     with pytest.raises(ModelHTTPError, match=r"String should match|string too long"):
         await ask(model, model.prepare_messages(conversation(foreign)))
 
 
-async def test_the_server_that_gave_an_id_gets_it_back(standin: Standin, ask) -> None:
+async def test_the_server_that_gave_an_id_gets_it_back(standin: ProviderServer, ask) -> None:
     """An odd id goes back unchanged to the server that gave it, and to no other, even one of the same provider."""
     standin.script = lambda _: "Here."
     model = guarded(standin.model("openai-chat"))
@@ -173,7 +175,7 @@ LATE = {
 @pytest.mark.parametrize("late", LATE)
 async def test_a_strict_chat_template_takes_every_system_message(ask, late: str) -> None:
     """A template that takes one system message, as the first, and users and the model by turns, takes each conversation."""
-    async with Standin(lambda _: "Here.", strict_template=True) as standin:
+    async with ProviderServer(lambda _: "Here.", strict_template=True) as standin:
         raw = standin.model("openai-chat")
         with pytest.raises(ModelHTTPError, match="Jinja"):
             await ask(raw, raw.prepare_messages(LATE[late]))
@@ -185,7 +187,7 @@ async def test_a_strict_chat_template_takes_every_system_message(ask, late: str)
         assert "Answer now." in sent.body["messages"][0 if late == "two at the start" else -1]["content"]
 
 
-async def test_instructions_and_the_first_system_message_are_one(standin: Standin, ask) -> None:
+async def test_instructions_and_the_first_system_message_are_one(standin: ProviderServer, ask) -> None:
     """The instructions and the system message of an agent tool are one system message, in this order."""
     messages = [ModelRequest([SystemPromptPart("Be brief."), UserPromptPart("Where is it?")])]
     given = ModelRequestParameters(
@@ -205,7 +207,7 @@ async def test_instructions_and_the_first_system_message_are_one(standin: Standi
 
 @pytest.mark.parametrize("protocol", [each for each in PROTOCOLS if each != "openai-chat"])
 async def test_a_notice_does_not_change_the_front_of_the_request(
-    standin: Standin, ask, protocol: Protocol
+    standin: ProviderServer, ask, protocol: Protocol
 ) -> None:
     """A notice of one request stands at its end, so that everything before it is in the prompt cache."""
     standin.script = lambda _: "Here."
@@ -216,9 +218,9 @@ async def test_a_notice_does_not_change_the_front_of_the_request(
         await ask(model, model.prepare_messages(plain))
         await ask(model, model.prepare_messages(noted))
         first, second = (request.body for request in standin.requests[-2:])
-        assert first.get("system") == second.get("system")
-        assert first.get("instructions") == second.get("instructions")
-        front = "messages" if protocol == "anthropic" else "input"
+        for instructions in ("system", "instructions", "systemInstruction"):
+            assert first.get(instructions) == second.get(instructions)
+        front = {"anthropic": "messages", "google": "contents"}.get(protocol, "input")
         assert first[front][:-1] == second[front][: len(first[front]) - 1]
         assert notice("Answer now.") in str(second[front])
 
@@ -234,7 +236,7 @@ async def test_a_notice_does_not_change_the_front_of_the_request(
     ],
 )
 def test_only_known_providers_get_a_late_system_message(
-    standin: Standin, system: str, url: str, takes: bool
+    standin: ProviderServer, system: str, url: str, takes: bool
 ) -> None:
     """OpenAI itself gets a late system message as it is; a server that only speaks its API does not."""
     model = standin.model("openai-chat")

@@ -17,7 +17,7 @@ from sojourn import (
 )
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.plan import Finalize
-from tests.models.standin import Protocol, Standin, ToolCall, calls, says
+from sojourn.testing.providers import Protocol, ProviderServer, ToolCall, calls, says
 
 CALLS = 20
 CORRECTED = (6, 11, 16)
@@ -72,7 +72,7 @@ def result_of(index: int, call_id: str) -> ToolResult:
     return ToolResult(name="shop.orders.find", tool_call_id=call_id, result="order " * 40, bounds=bounds)
 
 
-async def test_requests_share_their_front(standin: Standin, protocol: Protocol) -> None:
+async def test_requests_share_their_front(standin: ProviderServer, protocol: Protocol) -> None:
     """Over 20 calls with 3 corrections, 2 partial results and the last turn, requests share 95 % with the one before."""
     standin.script = [
         *(

@@ -25,8 +25,8 @@ from sojourn.models.provider_errors import (
     provider_title,
     translate_provider_errors,
 )
-from tests.models.standin import Body, HttpError, says
-from tests.models.standin.sdk import model_of
+from sojourn.testing.providers import Body, HttpError, says
+from sojourn.testing.providers.clients import model_of
 
 
 def http(category, status, **fields):

@@ -6,7 +6,7 @@ from temporalio.api.enums.v1 import EventType
 from sojourn import PlanResult, RunFailed
 from sojourn.models.guarded import guarded
 from sojourn.models.provider_errors import translate_provider_errors
-from tests.models.standin import HttpError, says
+from sojourn.testing.providers import HttpError, says
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from sojourn.models import rate_limits as module
 from sojourn.models.allowance import LEAST_KNOWN, Allowance
 from sojourn.models.guarded import settings_for, timeouts_name
 from sojourn.models.rate_limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, RateLimits, limiter_for
-from tests.models.standin.sdk import model_of
+from sojourn.testing.providers.clients import model_of
 
 
 class Time:

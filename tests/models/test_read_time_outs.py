@@ -10,7 +10,7 @@ from sojourn.models.guarded import GuardedModel, guarded
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.read_time_outs import MAX_RUNS, ReadTimeOuts
 from sojourn.network.client import Timeouts, is_local_url, timeouts_for
-from tests.models.standin import HttpError, Standin, says
+from sojourn.testing.providers import HttpError, ProviderServer, says
 
 
 def failed(error: Exception) -> ApplicationError:
@@ -67,7 +67,7 @@ def test_the_count_is_of_a_bounded_number_of_runs() -> None:
     assert counts.judged("r1000", error) is not error
 
 
-async def test_a_model_that_never_answers_is_asked_three_times(standin: Standin) -> None:
+async def test_a_model_that_never_answers_is_asked_three_times(standin: ProviderServer) -> None:
     """A plan whose requests all time out fails for good with the third; an overload between does not count."""
     standin.script = lambda request: (
         HttpError(error="overloaded", headers={"retry-after-ms": "1"})
@@ -116,7 +116,7 @@ def test_a_local_server_is_known_by_its_address(url: str | None, is_local: bool)
     assert is_local_url(url) is is_local
 
 
-async def test_a_local_server_has_more_time(standin: Standin, monkeypatch) -> None:
+async def test_a_local_server_has_more_time(standin: ProviderServer, monkeypatch) -> None:
     """A local server has ten minutes, unless a variable of its provider, of local servers, or of all says otherwise."""
     long = Timeouts(10, 600, 600)
     assert timeouts_for("openai", is_local=True) == timeouts_for("deepseek", is_local=True) == long

@@ -12,7 +12,7 @@ from sojourn import Agent, App, Message, ModelPlanner, ToolRequest, ToolResult, 
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.set_aside import SetAside, steps_after, without_set_aside
-from tests.models.standin import HttpError, ToolCall, calls, says
+from sojourn.testing.providers import HttpError, ToolCall, calls, says
 
 POISON = base64.b64encode(b"poison").decode()
 PICTURE = ImagePart(type="image", media_type="image/png", data=POISON)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.standin import HttpError, says
+from sojourn.testing.providers import HttpError, says
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -21,9 +21,8 @@ from planners.facts import Advice
 from planners.models import chosen_model
 from sojourn import Client, RunFailed
 from sojourn.checks.application import MODEL_VARIABLES
-from tests.models.standin import Request, Standin, Text, ToolCall, calls, says
-from tests.models.standin.reply import Answer, Reply
-from tests.models.standin.wire import KEY
+from sojourn.testing.providers import Answer, ProviderServer, Reply, Request, Text, ToolCall, calls, says
+from sojourn.testing.providers.clients import KEY
 from tests.programs import Program
 
 ROOT = Path(__file__).parents[2]
@@ -197,14 +196,14 @@ def look(request: Request) -> Answer:
 
 
 @pytest.fixture(scope="module")
-async def provider() -> AsyncIterator[Standin]:
+async def provider() -> AsyncIterator[ProviderServer]:
     """A stand-in for providers, whose URL stays the same for all deployments of this file."""
-    async with Standin() as standin:
+    async with ProviderServer() as standin:
         yield standin
 
 
 @pytest.fixture
-def standin(provider: Standin) -> Iterator[Standin]:
+def standin(provider: ProviderServer) -> Iterator[ProviderServer]:
     """The stand-in, as the model of both agents, without the requests of earlier tests."""
     provider.script = decide
     provider.requests.clear()

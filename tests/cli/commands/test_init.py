@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.standin import Standin, ToolCall, calls, says
+from sojourn.testing.providers import ProviderServer, ToolCall, calls, says
 
 FILES = [".gitignore", "README.md", "pyproject.toml", "tests/test_agent.py", "worker.py"]
 REFUND = ToolCall(name="night_desk__orders__refund", arguments='{"number": "A-1", "amount": 30}')
@@ -92,7 +92,7 @@ async def dev(project, start_command, temporal_address):
 async def test_the_project_is_served_run_and_approved(project, options, dev, command, temporal_address):
     """`dev` serves the project, `catalog` and `doctor` accept it, and a refund is paid once it is approved."""
     queue = uuid.uuid4().hex
-    async with Standin([calls(REFUND), says("Paid back.")]) as provider:
+    async with ProviderServer([calls(REFUND), says("Paid back.")]) as provider:
         env = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": queue, **provider.environment}
         env["SOJOURN_MODEL"] = "openai:gpt-5-mini"
         here = {"cwd": project, "env": env}

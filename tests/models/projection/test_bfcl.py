@@ -19,8 +19,8 @@ from sojourn.core.schema import enforceable
 from sojourn.core.schema.validate import Validator
 from sojourn.models.names import Names
 from sojourn.models.projection import project
-from tests.models.standin import ToolOffer
-from tests.models.standin.tool_refusals import anthropic, openai
+from sojourn.testing.providers import ToolOffer
+from sojourn.testing.providers.tool_rules import anthropic, openai
 
 FOLDER = os.environ.get("SOJOURN_BFCL")
 

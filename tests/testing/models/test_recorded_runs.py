@@ -10,7 +10,17 @@ from temporalio.api.enums.v1 import EventType
 
 from sojourn import Agent, AgentTool, App, ModelPlanner, RunFailed
 from sojourn.testing.models import Player, Recorder, use_model
-from tests.models.standin import HttpError, Reply, Standin, Text, Thinking, ToolCall, Usage, calls, says
+from sojourn.testing.providers import (
+    HttpError,
+    ProviderServer,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    calls,
+    says,
+)
 from tests.testing.models.conftest import desk, orders
 
 CONVERSATION = [
@@ -39,7 +49,7 @@ class Question(BaseModel):
 async def file(tmp_path, protocol, converse, app):
     """Record a conversation and stop the provider; return the path of the file and the run's output."""
     path = tmp_path / "exchanges" / "order.json"
-    async with Standin(CONVERSATION) as provider:
+    async with ProviderServer(CONVERSATION) as provider:
         with use_model(app, Recorder(provider.model(protocol), path)):
             output = await converse(app)
     assert output.text == "Order 7 is on its way."

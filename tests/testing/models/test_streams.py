@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 
 from sojourn.models.guarded import guarded
 from sojourn.testing.models import Player, Recorder
-from tests.models.standin import Refusal, Reply, Text, ToolCall, says
+from sojourn.testing.providers import Refusal, Reply, Text, ToolCall, says
 
 ANSWER = Reply(parts=(Text(text="Let me see."), ToolCall(name="look", arguments='{"id": 7, "n": 1.0}')))
 

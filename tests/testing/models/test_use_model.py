@@ -79,8 +79,8 @@ def test_without_a_model_planner(kind):
 
 async def test_requests_that_are_switched_off(standin, serve, monkeypatch):
     """Without `ALLOW_MODEL_REQUESTS` a run that would ask a provider fails at once, without a request; a test model still plans."""
-    monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", False)
     planner = ModelPlanner(standin.model("openai-chat"))
+    monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", False)
     client = await serve(planner=planner)
     with pytest.raises(RunFailed, match=r"sojourn\.testing\.models") as failed:
         await client.execute("test.agent", "go")
@@ -112,10 +112,11 @@ def test_the_fixture(tmp_path):
 
 @pytest.mark.usefixtures("processes")
 def test_testing_without_the_model_layer():
-    """Without pydantic-ai, `sojourn.testing` and its pytest plugin can be imported."""
+    """Without pydantic-ai and uvicorn, `sojourn.testing`, its pytest plugin and the provider's rules can be imported."""
     script = (
-        "import sys; sys.modules['pydantic_ai'] = None\n"
+        "import sys; sys.modules['pydantic_ai'] = sys.modules['uvicorn'] = None\n"
         "import sojourn.testing.pytest_plugin\n"
+        "import sojourn.testing.providers\n"
         "from sojourn.testing import ScriptedPlanner\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -1,13 +1,43 @@
-"""A request of any protocol, in one form."""
+"""A request to a model, in one form for every protocol.
+
+A script and a test read `request.tools` or `request.tool_results` alike, whatever client sent them. The body is there
+as it was sent, too.
+"""
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tests.models.standin.reply import ToolCall
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+__all__ = ["Item", "Message", "Protocol", "Request", "ToolCall", "ToolOffer", "ToolResult"]
 
 Protocol = Literal["openai-chat", "openai-responses", "anthropic", "google"]
+
+
+class Item(BaseModel):
+    """A part of a script, which can be sent to another process as JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def _as_text(arguments: Any) -> Any:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+class ToolCall(Item):
+    """A call of a tool, with its arguments as the model wrote them."""
+
+    kind: Literal["tool_call"] = "tool_call"
+    name: str
+    """The tool's name for providers."""
+    arguments: Annotated[str, BeforeValidator(_as_text)] = "{}"
+    """A text, JSON or not, sent unchanged; an object is written as JSON. Google, and an unstreamed answer of Anthropic,
+    have an object there: a text that is none is sent as `{"INVALID_JSON": text}`."""
+    id: str | None = None
+    """The call's id; for None a new id of the protocol's form."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +69,8 @@ class Message:
     thinking: str = ""
     signature: str = ""
     """The signature, or the encrypted content, that was sent back with the thinking."""
-    tool_calls: list[ToolCall] = field(default_factory=list)
-    tool_results: list[ToolResult] = field(default_factory=list)
+    tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    tool_results: list[ToolResult] = field(default_factory=list[ToolResult])
 
 
 @dataclass(eq=False)
@@ -60,7 +90,7 @@ class Request:
     number: int = 0
     """The number of the request, from 0."""
     arrived_at: float = field(default_factory=time.monotonic)
-    """Seconds of the monotonic clock of the stand-in's process."""
+    """Seconds of the monotonic clock of the server's process."""
     ended_at: float | None = None
     end: Literal["answered", "cut", "left"] | None = None
     """`cut` when the script closed the connection, `left` when the client did before the end; None until then."""
@@ -72,7 +102,7 @@ class Request:
     """Whether the request asks for a streamed response."""
 
     def __post_init__(self) -> None:
-        """Take model and stream from the body, where the protocol has them there."""
+        """Take model and stream from the body, if the protocol has them there."""
         self.model = self.model or self.body.get("model", "")
         self.stream = self.stream or bool(self.body.get("stream"))
 

@@ -5,19 +5,17 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.models.standin.reply import (
-    ErrorKind,
+from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.script import (
     Refusal,
     Reply,
     Text,
     Thinking,
-    ToolCall,
     Usage,
     natural_finish,
     object_of,
     pieces,
 )
-from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
 
 PATH = "/v1/messages"
 FINISH = {"stop": "end_turn", "tool_call": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
@@ -70,20 +68,26 @@ def json_of(value: Any) -> str:
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
     """Return the complete response, a `Message`."""
-    content = [block for part in reply.parts if (block := block_of(part, request)) is not None]
-    return {**opening(reply, request), "content": content, **end_of(reply), "usage": usage_of(reply.usage)}
+    content = [block for part in reply.parts if (block := block_of(part)) is not None]
+    return {**opening(request), "content": content, **end_of(reply), "usage": usage_of(reply.usage)}
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
     """Yield the response as a stream of `RawMessageStreamEvent`."""
-    opened = opening(reply, request)
+    opened = opening(request)
     usage = {**usage_of(reply.usage), "output_tokens": 1}
-    message = {**opened, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    message: dict[str, Any] = {
+        **opened,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
     yield event("message_start", message=message)
     yield event("ping")
     shown = [part for part in reply.parts if not isinstance(part, Refusal)]
     for index, part in enumerate(shown):
-        yield event("content_block_start", index=index, content_block=empty_block_of(part, request))
+        yield event("content_block_start", index=index, content_block=empty_block_of(part))
         for delta in deltas_of(part, reply.piece):
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
@@ -97,7 +101,7 @@ def event(kind: str, **fields: Any) -> Event:
     return kind, {"type": kind, **fields}
 
 
-def opening(reply: Reply, request: Request) -> dict[str, Any]:
+def opening(request: Request) -> dict[str, Any]:
     """Return the fields that a message begins with."""
     return {
         "id": f"msg_{uuid.uuid4().hex[:24]}",
@@ -117,7 +121,7 @@ def end_of(reply: Reply) -> dict[str, Any]:
     return {"stop_reason": FINISH.get(finish, finish), "stop_sequence": None, "stop_details": details}
 
 
-def block_of(part: Text | Thinking | ToolCall | Refusal, request: Request) -> dict[str, Any] | None:
+def block_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None:
     """Return a block of the complete response; None for a refusal, which has no block."""
     match part:
         case Text():
@@ -125,12 +129,12 @@ def block_of(part: Text | Thinking | ToolCall | Refusal, request: Request) -> di
         case Thinking():
             return {"type": "thinking", "thinking": part.text, "signature": part.signature}
         case ToolCall():
-            return {**empty_block_of(part, request), "input": object_of(part.arguments)}
+            return {**empty_block_of(part), "input": object_of(part.arguments)}
         case Refusal():
             return None
 
 
-def empty_block_of(part: Text | Thinking | ToolCall, request: Request) -> dict[str, Any]:
+def empty_block_of(part: Text | Thinking | ToolCall) -> dict[str, Any]:
     """Return a block as a stream opens it, without content."""
     match part:
         case Text():
@@ -153,38 +157,6 @@ def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str,
             yield {"type": "input_json_delta", "partial_json": ""}
             for piece in pieces(part.arguments, size):
                 yield {"type": "input_json_delta", "partial_json": piece}
-
-
-def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body of an error."""
-    status, name, message = {
-        "bad_request": (400, "invalid_request_error", "temperature: range: 0..1"),
-        "context_length": (
-            400,
-            "invalid_request_error",
-            "prompt is too long: 208310 tokens > 200000 maximum",
-        ),
-        "content_filter": (400, "invalid_request_error", "Output blocked by content filtering policy"),
-        "image": (400, "invalid_request_error", "messages.0.content.1.image.source: Could not process image"),
-        "forbidden": (403, "permission_error", "Your API key does not have permission to use the resource."),
-        "overloaded": (529, "overloaded_error", "Overloaded"),
-        "quota": (
-            400,
-            "invalid_request_error",
-            "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
-        ),
-        "rate_limit": (429, "rate_limit_error", "This request would exceed your organization's rate limit."),
-        "server_error": (500, "api_error", "Internal server error"),
-        "unauthorized": (401, "authentication_error", "invalid x-api-key"),
-        "unknown_model": (404, "not_found_error", f"model: {request.model}"),
-    }[kind]
-    body = {"type": "error", "error": {"type": name, "message": message}, "request_id": "req_standin"}
-    return status, body
-
-
-def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """Return the event of an error that ends a stream."""
-    return "error", error(kind, request)[1]
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

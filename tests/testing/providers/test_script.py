@@ -1,6 +1,7 @@
 """The scripts of a stand-in, and its record of the requests."""
 
 import asyncio
+import sys
 
 import pytest
 from pydantic_ai import ModelRequest, ModelResponse, ToolDefinition, ToolReturnPart
@@ -8,7 +9,8 @@ from pydantic_ai import exceptions as faults
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import infer_model
 
-from tests.models.standin import MODELS, Reply, Standin, ToolCall, calls, says, tasks
+from sojourn import Toolset
+from sojourn.testing.providers import MODELS, ProviderServer, Reply, ToolCall, calls, fails, says, script
 
 FIND = ToolDefinition(
     name="orders__find",
@@ -36,6 +38,51 @@ def converse(ask):
     return until_text
 
 
+orders = Toolset("shop.orders")
+
+
+@orders.tool(read_only=True)
+async def find(id: int) -> str:
+    """Find an order."""
+    return str(id)
+
+
+def test_a_call_is_written_as_a_model_writes_it() -> None:
+    """A call by a Sojourn tool has the tool's name for models, an object is written as JSON, and a text stays as it is."""
+    (made,) = calls(find.call(id=7)).parts
+    assert (made.name, made.arguments, made.id) == ("shop__orders__find", '{"id": 7}', None)
+    assert ToolCall(name="x", arguments={"id": 7}).arguments == '{"id": 7}'
+    assert ToolCall(name="x", arguments='{"id"').arguments == '{"id"'
+
+
+def test_a_fault_says_when_to_ask_again() -> None:
+    """The seconds are in the headers that SDKs read, beside other headers of the script."""
+    fault = fails("rate_limit", retry_after=0.5, headers={"x-id": "1"})
+    assert fault.headers == {"x-id": "1", "retry-after-ms": "500", "retry-after": "0"}
+    assert (fails("quota").headers, fails("server_error", status=502).status) == ({}, 502)
+
+
+async def test_a_missing_package_is_named_with_its_extra(monkeypatch) -> None:
+    """Without uvicorn a server says which extra has it, and without an SDK so does a model."""
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "uvicorn", None)
+        with pytest.raises(ModuleNotFoundError, match=r"needs uvicorn.*pip install 'sojourn\[http\]'"):
+            await ProviderServer().__aenter__()
+    async with ProviderServer() as provider:
+        monkeypatch.setitem(sys.modules, "openai", None)
+        with pytest.raises(ModuleNotFoundError, match=r"needs openai.*pip install 'sojourn\[models\]'"):
+            provider.model("openai-chat")
+
+
+async def test_what_is_no_answer_is_an_error(ask) -> None:
+    """A script with something else says what it may have."""
+    async with ProviderServer([ToolCall(name="x")]) as provider:
+        with pytest.raises(faults.ModelRequestRejectedError):
+            await ask(provider.model("openai-chat"))
+        (error,) = provider.errors
+        assert "a script has answers such as" in str(error)
+
+
 async def test_answers_come_in_order(standin, ask) -> None:
     """Each request gets the next answer of the script, from its beginning after it is replaced."""
     model = standin.model("openai-chat")
@@ -59,7 +106,7 @@ async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
 
 async def test_a_request_beyond_the_script_is_an_error(ask) -> None:
     """A request for which the script has no answer is refused, and recorded as an error of the test."""
-    async with Standin() as standin:
+    async with ProviderServer() as standin:
         with pytest.raises(faults.ModelRequestRejectedError):
             await ask(standin.model("anthropic"))
         (error,) = standin.errors
@@ -93,7 +140,7 @@ async def test_a_client_that_disconnects_is_noticed(standin, ask, protocol, stre
 
 async def test_the_task_counts(standin, converse, protocol, streamed) -> None:
     """The task `counts` makes one call in each response, as often as set, then answers."""
-    standin.script = tasks.counts("orders__find", 3, '{"id": {turn}}', answer="All found.")
+    standin.script = script.counts("orders__find", 3, '{"id": {turn}}', answer="All found.")
     answers = await converse(standin.model(protocol), lambda call: "found", streamed=streamed)
     made = [call.args_as_dict() for answer in answers for call in answer.tool_calls]
     assert made == [{"id": 1}, {"id": 2}, {"id": 3}]
@@ -106,7 +153,7 @@ BAD_CALLS = {"another field": '{"number": 7}', "no JSON": '{"id": 7'}
 @pytest.mark.parametrize("bad", BAD_CALLS)
 async def test_the_task_repairs(standin, converse, protocol, streamed, bad) -> None:
     """The task `repairs` repeats the bad call until a result has the facts, and then makes the good call."""
-    standin.script = tasks.repairs("orders__find", BAD_CALLS[bad], '{"id": 7}', ["id", "integer"])
+    standin.script = script.repairs("orders__find", BAD_CALLS[bad], '{"id": 7}', ["id", "integer"])
     results = iter(["Something is wrong.", "The field `id` is missing; it is an integer.", "Shipped."])
     answers = await converse(standin.model(protocol), lambda call: next(results), streamed=streamed)
     made = [call.args for answer in answers for call in answer.tool_calls]

@@ -4,7 +4,18 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
 from sojourn import ModelPlanner, Toolset
-from tests.models.standin import HttpError, Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says, wire
+from sojourn.testing.providers import (
+    HttpError,
+    Refusal,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    calls,
+    says,
+    wire,
+)
 
 RICH = Reply(
     parts=(

@@ -1,22 +1,39 @@
 """The tools that providers refuse, each with the whole request: schemas, keys, names, descriptions and their number.
 
-The texts are those of the providers, as their users report them.
+The texts are those of the providers, as their users report them; `docs/testing.md` has a source for each.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from tests.models.standin.request import Request, ToolOffer
+from sojourn.testing.providers.request import Request, ToolOffer
 
-ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
-GOOGLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}\Z")
+__all__ = [
+    "MAX_DESCRIPTION",
+    "MAX_FUNCTIONS",
+    "MAX_TOOLS",
+    "anthropic",
+    "google",
+    "openai",
+    "tool_refusal_of",
+]
+
+_ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_GOOGLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}\Z")
+_COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "not")
+_DATA = ("enum", "const", "default", "examples")
+
 MAX_TOOLS, MAX_DESCRIPTION = 128, 1_024
-COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "not")
+"""Most tools, and characters of a description, that OpenAI takes."""
+
+MAX_FUNCTIONS = 512
+"""Most tools that Google takes."""
 
 
 def tool_refusal_of(request: Request) -> str | None:
@@ -27,17 +44,19 @@ def tool_refusal_of(request: Request) -> str | None:
 
 def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
     """Yield what Anthropic refuses."""
+    if _repeated(tools):
+        yield "tools: Tool names must be unique."
     for at, tool in enumerate(tools):
         where = f"tools.{at}.custom"
-        if not NAME.match(tool.name):
+        if not _NAME.match(tool.name):
             yield f"{where}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
         if "type" not in tool.schema:
             yield f"{where}.input_schema.type: Field required"
-        if tool.schema["type"] != "object":
+        elif tool.schema["type"] != "object":
             yield f"{where}.input_schema.type: Input should be 'object'"
         if {"oneOf", "allOf", "anyOf"} & tool.schema.keys():
             yield f"{where}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
-        if not all(map(ANTHROPIC_KEY.match, tool.schema.get("properties", {}))):
+        if not all(map(_ANTHROPIC_KEY.match, tool.schema.get("properties", {}))):
             yield f"{where}.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'"
         try:
             Draft202012Validator.check_schema(tool.schema)
@@ -50,13 +69,19 @@ def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
 
 def google(tools: list[ToolOffer]) -> Iterator[str]:
     """Yield what Google refuses."""
+    if len(tools) > MAX_FUNCTIONS:
+        yield (
+            "The GenerateContentRequest proto is invalid: * tools[0].function_declarations: [FIELD_INVALID] "
+            f"At most {MAX_FUNCTIONS} function declarations can be specified."
+        )
+    yield from (f"Duplicate function declaration found: {name}" for name in _repeated(tools))
     for at, tool in enumerate(tools):
         where = f"GenerateContentRequest.tools[0].function_declarations[{at}]"
-        if not GOOGLE_NAME.match(tool.name):
+        if not _GOOGLE_NAME.match(tool.name):
             yield f"{where}.name: [FIELD_INVALID] Invalid function name. Must start with a letter or an underscore."
         if tool.schema.get("type") != "object":
             yield f"{where}.parameters: only allowed for OBJECT type"
-        yield from (f"{where}.parameters: {fault}" for fault in arrays(tool.schema, ()))
+        yield from (f"{where}.parameters: {fault}" for fault in _arrays(tool.schema, ()))
 
 
 def openai(tools: list[ToolOffer]) -> Iterator[str]:
@@ -67,7 +92,7 @@ def openai(tools: list[ToolOffer]) -> Iterator[str]:
             f"but got an array with length {len(tools)} instead."
         )
     for at, tool in enumerate(tools):
-        if not NAME.match(tool.name):
+        if not _NAME.match(tool.name):
             yield (
                 f"Invalid 'tools[{at}].function.name': string does not match pattern. "
                 "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
@@ -77,37 +102,40 @@ def openai(tools: list[ToolOffer]) -> Iterator[str]:
                 f"Invalid 'tools[{at}].function.description': string too long. Expected a string with maximum length "
                 f"{MAX_DESCRIPTION}, but got a string with length {len(tool.description)} instead."
             )
-        yield from (f"Invalid schema for function '{tool.name}': {fault}" for fault in openai_schema(tool))
+        yield from (f"Invalid schema for function '{tool.name}': {fault}" for fault in _openai_schema(tool))
 
 
-def openai_schema(tool: ToolOffer) -> Iterator[str]:
+def _openai_schema(tool: ToolOffer) -> Iterator[str]:
     """Yield what OpenAI refuses of a tool's schema."""
     if tool.schema.get("type") != "object":
         yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{tool.schema.get('type')}\"'."
-    if any(word in tool.schema for word in COMBINATORS):
+    if any(word in tool.schema for word in _COMBINATORS):
         yield "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
-    yield from arrays(tool.schema, ())
+    yield from _arrays(tool.schema, ())
     if tool.strict:
         missing = tool.schema.get("properties", {}).keys() ^ set(tool.schema.get("required", []))
         if missing:
             yield "In context=(), 'required' is required to be supplied and to be an array including every key in properties."
 
 
-def arrays(schema: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _repeated(tools: list[ToolOffer]) -> list[str]:
+    return [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
+
+
+def _arrays(schema: object, path: tuple[str, ...]) -> Iterator[str]:
     """Yield the arrays without `items`."""
     if isinstance(schema, list):
-        for each in schema:
-            yield from arrays(each, path)
+        for each in cast("list[object]", schema):
+            yield from _arrays(each, path)
     if not isinstance(schema, dict):
         return
-    kind = schema.get("type")
-    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and not isinstance(
-        schema.get("items"), dict
-    ):
+    words = cast("dict[str, Any]", schema)
+    kind = words.get("type")
+    if "array" in (kind if isinstance(kind, list) else [kind]) and not isinstance(words.get("items"), dict):
         yield f"In context={path}, array schema missing items."
-    for word, value in schema.items():
+    for word, value in words.items():
         if word in ("properties", "$defs", "definitions") and isinstance(value, dict):
-            for name, child in value.items():
-                yield from arrays(child, (*path, word, name))
-        elif word not in ("enum", "const", "default", "examples"):
-            yield from arrays(value, (*path, word))
+            for name, child in cast("dict[str, object]", value).items():
+                yield from _arrays(child, (*path, word, name))
+        elif word not in _DATA:
+            yield from _arrays(value, (*path, word))

@@ -4,18 +4,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.models.standin.openai_errors import error_of
-from tests.models.standin.reply import (
-    ErrorKind,
-    Refusal,
-    Reply,
-    Text,
-    ToolCall,
-    Usage,
-    natural_finish,
-    pieces,
-)
-from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
+from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.script import Refusal, Reply, Text, Usage, natural_finish, pieces
 
 PATH = "/v1/chat/completions"
 FINISH = {"tool_call": "tool_calls"}
@@ -43,9 +33,10 @@ def read_message(message: dict[str, Any]) -> Message:
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     if message["role"] == "tool":
         return Message("tool", tool_results=[ToolResult(message["tool_call_id"], text)])
+    made: list[dict[str, Any]] = message.get("tool_calls") or []
     tool_calls = [
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
-        for call in message.get("tool_calls") or []
+        for call in made
     ]
     return Message(ROLES.get(message["role"], message["role"]), text, tool_calls=tool_calls)
 
@@ -94,20 +85,10 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
             for piece in pieces(part.text, reply.piece):
                 yield chunk({name: piece})
     yield chunk({}, finish_of(reply))
-    if (request.body.get("stream_options") or {}).get("include_usage"):
+    options: dict[str, Any] = request.body.get("stream_options") or {}
+    if options.get("include_usage"):
         yield None, {**shared, "choices": [], "usage": usage_of(reply.usage)}
     yield None, "[DONE]"
-
-
-def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body of an error."""
-    status, found = error_of(kind, request)
-    return status, {"error": found}
-
-
-def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """Return the event of an error that ends a stream."""
-    return None, error(kind, request)[1]
 
 
 def envelope(request: Request, kind: str) -> dict[str, Any]:

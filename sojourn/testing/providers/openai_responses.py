@@ -5,19 +5,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from tests.models.standin.openai_errors import error_of
-from tests.models.standin.reply import (
-    ErrorKind,
-    Refusal,
-    Reply,
-    Text,
-    Thinking,
-    ToolCall,
-    Usage,
-    natural_finish,
-    pieces,
-)
-from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
+from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.script import Refusal, Reply, Text, Thinking, Usage, natural_finish, pieces
 
 PATH = "/v1/responses"
 WHOLE = {"stop", "tool_call"}
@@ -76,7 +65,7 @@ def text_of(content: str | list[Item]) -> str:
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
     """Return the complete response, a `Response`."""
-    return closing(reply, request, opening(request), [item_of(part) for part in reply.parts])
+    return closing(reply, opening(request), [item_of(part) for part in reply.parts])
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
@@ -96,7 +85,7 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
         for kind, fields in steps_of(item, reply.piece):
             yield event(kind, **place, **fields)
         yield event("response.output_item.done", output_index=index, item=item)
-    closed = closing(reply, request, opened, items)
+    closed = closing(reply, opened, items)
     yield event(f"response.{closed['status']}", response=closed)
 
 
@@ -120,7 +109,7 @@ def opening(request: Request) -> dict[str, Any]:
     }
 
 
-def closing(reply: Reply, request: Request, opened: Item, output: list[Item]) -> dict[str, Any]:
+def closing(reply: Reply, opened: Item, output: list[Item]) -> dict[str, Any]:
     """Return the response that has ended."""
     finish = natural_finish(reply)
     whole = finish in WHOLE
@@ -151,7 +140,7 @@ def item_of(part: Text | Thinking | ToolCall | Refusal) -> Item:
                 "status": "completed",
             }
         case Text():
-            content = {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
+            content: Item = {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
         case Refusal():
             content = {"type": "refusal", "refusal": part.text}
     message = {"type": "message", "id": f"msg_{unique}", "role": "assistant", "status": "completed"}
@@ -196,23 +185,12 @@ def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any
     """Yield the events of a message's text or refusal."""
     key = "text" if content["type"] == "output_text" else "refusal"
     name, place = f"response.{content['type']}", {"content_index": 0}
-    logprobs = {"logprobs": []} if key == "text" else {}
+    logprobs: Item = {"logprobs": []} if key == "text" else {}
     yield "response.content_part.added", {**place, "part": {**content, key: ""}}
     for piece in pieces(content[key], size):
         yield f"{name}.delta", {**place, **logprobs, "delta": piece}
     yield f"{name}.done", {**place, **logprobs, key: content[key]}
     yield "response.content_part.done", {**place, "part": content}
-
-
-def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body of an error."""
-    status, found = error_of(kind, request)
-    return status, {"error": found}
-
-
-def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """Return the event of an error that ends a stream; the API nests the error, unlike its specification."""
-    return "error", {"type": "error", "error": error_of(kind, request)[1], "sequence_number": number}
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

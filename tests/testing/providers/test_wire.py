@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from tests.models.standin import Refusal, Reply, Text, Thinking, ToolCall, Usage, says, wire
+from sojourn.testing.providers import Refusal, Reply, Text, Thinking, ToolCall, Usage, says, wire
 
 
 def types_of(protocol: str) -> tuple[Any, Any]:

@@ -6,19 +6,17 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.models.standin.reply import (
-    ErrorKind,
+from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.script import (
     Refusal,
     Reply,
     Text,
     Thinking,
-    ToolCall,
     Usage,
     natural_finish,
     object_of,
     pieces,
 )
-from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
 
 PATH = re.compile(r"/v1beta/models/([^/:]+):(?:streamG|g)enerateContent\Z")
 FINISH = {"stop": "STOP", "tool_call": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
@@ -128,41 +126,6 @@ def finish_of(reply: Reply) -> str:
         return FINISH["content_filter"]
     finish = natural_finish(reply)
     return FINISH.get(finish, finish)
-
-
-def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body of an error."""
-    status, name, message = {
-        "bad_request": (400, "INVALID_ARGUMENT", "Invalid value at 'generation_config.temperature'"),
-        "content_filter": (400, "INVALID_ARGUMENT", "The prompt was blocked by the content filter."),
-        "context_length": (
-            400,
-            "INVALID_ARGUMENT",
-            "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576).",
-        ),
-        "forbidden": (
-            403,
-            "PERMISSION_DENIED",
-            "Your project does not have permission to access the Gemini API.",
-        ),
-        "image": (400, "INVALID_ARGUMENT", "Unable to process input image."),
-        "overloaded": (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
-        "quota": (429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."),
-        "rate_limit": (429, "RESOURCE_EXHAUSTED", "You exceeded your current rate; please retry in 20s."),
-        "server_error": (500, "INTERNAL", "An internal error has occurred."),
-        "unauthorized": (400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."),
-        "unknown_model": (
-            404,
-            "NOT_FOUND",
-            f"models/{request.model} is not found for API version v1beta, or is not supported for generateContent.",
-        ),
-    }[kind]
-    return status, {"error": {"code": status, "message": message, "status": name}}
-
-
-def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """Return the event of an error that ends a stream."""
-    return None, error(kind, request)[1]
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

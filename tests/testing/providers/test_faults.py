@@ -8,7 +8,7 @@ import pytest
 from openai import Timeout
 from pydantic_ai import exceptions as faults
 
-from tests.models.standin import Answer, Body, HttpError, Protocol, Reply, Text, ToolCall, says
+from sojourn.testing.providers import Answer, Body, HttpError, Protocol, Reply, Text, ToolCall, says
 
 REFUSED = {
     # error: the status of OpenAI, the status of Anthropic, and pydantic-ai's exception

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from pydantic_ai import exceptions as faults
 
-from tests.models.standin import HttpError, StandinProcess, ToolCall, Usage, calls, says
-from tests.models.standin.sdk import model_of
+from sojourn.testing.providers import HttpError, ProviderProcess, ToolCall, Usage, calls, says
+from sojourn.testing.providers.clients import model_of
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 @pytest.fixture
 def process():
     """A stand-in that runs beside this process."""
-    with StandinProcess(["unused"]) as standin:
+    with ProviderProcess(["unused"]) as standin:
         yield standin
 
 

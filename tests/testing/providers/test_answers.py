@@ -15,7 +15,7 @@ from pydantic_ai import (
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import ModelMessage, PartDeltaEvent, PartStartEvent, TextPartDelta
 
-from tests.models.standin import Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says
+from sojourn.testing.providers import Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says
 
 FIND = ToolDefinition(
     name="orders__find",

@@ -1,0 +1,60 @@
+"""A stand-in for model providers, with scripted answers over HTTP.
+
+The SDKs of OpenAI, Anthropic and Google send requests to it, so that in tests messages, streams and faults pass through
+the same code as those of a provider, and a request that the provider would refuse is refused. A script holds the answers,
+for every protocol:
+
+    async with ProviderServer([calls(find.call(id=7)), "Order 7 is on its way."]) as provider:
+        model = provider.model("anthropic")
+
+The package decides how a provider answers, refuses and fails. It needs `sojourn[http]` to serve, and `sojourn[models]` to
+make a model; it may import nothing of Sojourn but contracts. Begin with `script.py`, the parts of a script, and
+`request.py`, what a client sent; `tool_rules.py` and `message_rules.py` say what is refused, a module for each format how
+it looks.
+"""
+
+from sojourn.testing.providers.process import ProviderProcess
+from sojourn.testing.providers.request import Message, Protocol, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.script import (
+    Answer,
+    Body,
+    ErrorKind,
+    HttpError,
+    Part,
+    Refusal,
+    Reply,
+    Text,
+    Thinking,
+    Usage,
+    calls,
+    fails,
+    says,
+)
+from sojourn.testing.providers.server import ProviderServer
+from sojourn.testing.providers.wire import MODELS, PROTOCOLS
+
+__all__ = [
+    "MODELS",
+    "PROTOCOLS",
+    "Answer",
+    "Body",
+    "ErrorKind",
+    "HttpError",
+    "Message",
+    "Part",
+    "Protocol",
+    "ProviderProcess",
+    "ProviderServer",
+    "Refusal",
+    "Reply",
+    "Request",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolOffer",
+    "ToolResult",
+    "Usage",
+    "calls",
+    "fails",
+    "says",
+]

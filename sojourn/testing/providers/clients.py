@@ -1,0 +1,122 @@
+"""How clients reach a stand-in provider: base URLs, environment variables, and pydantic-ai's models.
+
+The SDKs are imported when a model is made: to import Anthropic's takes a second, in each process that collects tests.
+"""
+
+import ssl
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sojourn.testing.providers.request import Protocol
+from sojourn.testing.providers.wire import MODELS
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
+
+__all__ = ["KEY", "base_url", "environment", "model_of"]
+
+KEY = "sk-standin"
+"""The key in the environment variables; the server takes any."""
+
+
+def base_url(protocol: Protocol, url: str) -> str:
+    """Return the base URL that a provider's SDK takes, which differs in whether the version is a part of it."""
+    return f"{url}/v1" if protocol.startswith("openai") else url
+
+
+def environment(url: str) -> dict[str, str]:
+    """Return the environment variables with which models by name, such as `openai:gpt-5-mini`, use a server."""
+    return {
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": KEY,
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GOOGLE_API_KEY": KEY,
+    }
+
+
+def model_of(
+    protocol: Protocol,
+    url: str,
+    name: str | None = None,
+    *,
+    settings: "ModelSettings | None" = None,
+    **client_options: Any,
+) -> "tuple[Model, Any]":
+    """Return a model, and the SDK's client, which the caller must close.
+
+    The SDK does not retry. For a request without `max_tokens`, Anthropic's SDK streams even a plain request, since the
+    response may take long.
+
+    Args:
+        protocol: The protocol, which decides about the SDK.
+        url: The server's URL, without a path.
+        name: The model's name; by default one with a known price.
+        settings: The model's settings.
+        client_options: Options of the SDK's client, such as `timeout` in seconds.
+
+    Raises:
+        ModuleNotFoundError: The SDKs are not installed: `pip install 'sojourn[models]'`.
+    """
+    name = name or MODELS[protocol]
+    options: dict[str, Any] = {"api_key": KEY, "max_retries": 0, **client_options}
+    try:
+        make = {"anthropic": _anthropic, "google": _google}.get(protocol) or _openai_of(protocol)
+        return make(name, base_url(protocol, url), settings, options)
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"a model of the stand-in provider needs {error.name}, which is not installed here: "
+            "pip install 'sojourn[models]'",
+            name=error.name,
+        ) from error
+
+
+def _anthropic(
+    name: str, url: str, settings: "ModelSettings | None", options: dict[str, Any]
+) -> "tuple[Model, Any]":
+    from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient  # noqa: PLC0415
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+
+    http_client = DefaultAsyncHttpxClient(verify=_certificates())
+    client = AsyncAnthropic(base_url=url, http_client=http_client, **options)
+    return AnthropicModel(
+        name, provider=AnthropicProvider(anthropic_client=client), settings=settings
+    ), client
+
+
+def _google(
+    name: str, url: str, settings: "ModelSettings | None", options: dict[str, Any]
+) -> "tuple[Model, Any]":
+    import httpx2  # noqa: PLC0415
+    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
+
+    client: Any = httpx2.AsyncClient(verify=_certificates(), timeout=options.get("timeout", 600))
+    client.close = client.aclose  # as the clients of the other SDKs are closed
+    provider = GoogleProvider(api_key=options["api_key"], http_client=client, base_url=url)
+    return GoogleModel(name, provider=provider, settings=settings), client
+
+
+def _openai_of(protocol: Protocol) -> Any:
+    def make(
+        name: str, url: str, settings: "ModelSettings | None", options: dict[str, Any]
+    ) -> "tuple[Model, Any]":
+        import openai  # noqa: PLC0415
+        from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415
+        from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+
+        http_client = openai.DefaultAsyncHttpxClient(verify=_certificates())
+        client = openai.AsyncOpenAI(base_url=url, http_client=http_client, **options)
+        kind = OpenAIChatModel if protocol == "openai-chat" else OpenAIResponsesModel
+        return kind(name, provider=OpenAIProvider(openai_client=client), settings=settings), client
+
+    return make
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read the certificates once: an SDK reads them for each client, which takes 60 ms, and the server needs none."""
+    return ssl.create_default_context()
