@@ -85,14 +85,14 @@ async def histories(project, serve, monkeypatch) -> None:
 @pytest.mark.usefixtures("histories")
 async def test_the_page_is_a_users_tests(project, tested):
     """Without a key all tests pass but the unrecorded one, which is recorded with a key and replayed without a provider."""
-    assert "9 passed, 1 error" in (printed := await tested()), printed
+    assert "10 passed, 1 error" in (printed := await tested()), printed
     assert "there is no recording; run the test once with SOJOURN_RECORD=1" in printed
     async with ProviderServer(ANSWERS) as provider:
         provider.script = lambda request: ANSWERS[len(request.tool_results)]
         printed = await tested("-k", "why_s_1", SOJOURN_RECORD="1", **responses(provider))
         assert "1 passed" in printed, printed
         assert len(provider.requests) == 2
-    assert "10 passed" in (printed := await tested()), printed
+    assert "11 passed" in (printed := await tested()), printed
     await fails_as_the_page_shows(project, tested)
 
 

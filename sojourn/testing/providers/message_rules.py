@@ -52,12 +52,15 @@ def refusal_of(request: Request, *, strict_template: bool) -> str | None:
 def _anthropic(body: dict[str, Any]) -> Iterator[str]:
     """Yield what Anthropic refuses: blank blocks, ids of another form, and calls apart from their results."""
     yield from _blanks("system", _blocks(body.get("system") or []))
-    for at, message in enumerate(body["messages"]):
+    messages: list[Block] = body["messages"]
+    for at, message in enumerate(messages):
         where = f"messages.{at}"
-        if not message["content"]:
-            yield f"{where}: all messages must have non-empty content"
+        if not message["content"] and (message["role"], at) != ("assistant", len(messages) - 1):
+            yield (
+                f"{where}: all messages must have non-empty content except for the optional final assistant message"
+            )
         yield from _blanks(where, _blocks(message["content"]))
-    yield from _anthropic_order(body["messages"])
+    yield from _anthropic_order(messages)
 
 
 def _blocks(content: str | list[Block]) -> list[Block]:
@@ -177,16 +180,12 @@ def _is_of_model(item: Block) -> bool:
 def _google(body: dict[str, Any]) -> Iterator[str]:
     """Yield what Google refuses: contents without parts, and calls apart from their results."""
     contents: list[Block] = body.get("contents") or []
-    if not contents:
-        yield "* GenerateContentRequest.contents: contents is not specified"
     before: Block = {"role": "model", "parts": []}
     end: Block = {"role": "end", "parts": [{}]}
     for at, content in enumerate([*contents, end]):
         if not content.get("parts"):
             yield f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
         called, answered = _count(before, "functionCall"), _count(content, "functionResponse")
-        if answered and not called:
-            yield "Please ensure that function response turn comes immediately after a function call turn."
         if called != answered:
             yield (
                 "Please ensure that the number of function response parts is equal to the number of function call "

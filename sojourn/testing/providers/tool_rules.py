@@ -6,6 +6,7 @@ The texts are those of the providers, as their users report them; `docs/testing.
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, cast
 
 from jsonschema import Draft202012Validator
@@ -81,7 +82,8 @@ def google(tools: list[ToolOffer]) -> Iterator[str]:
             yield f"{where}.name: [FIELD_INVALID] Invalid function name. Must start with a letter or an underscore."
         if tool.schema.get("type") != "object":
             yield f"{where}.parameters: only allowed for OBJECT type"
-        yield from (f"{where}.parameters: {fault}" for fault in _arrays(tool.schema, ()))
+        for path in _arrays(tool.schema, ()):
+            yield f"{where}.parameters.{_google_path(path)}items: missing field."
 
 
 def openai(tools: list[ToolOffer]) -> Iterator[str]:
@@ -111,7 +113,7 @@ def _openai_schema(tool: ToolOffer) -> Iterator[str]:
         yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{tool.schema.get('type')}\"'."
     if any(word in tool.schema for word in _COMBINATORS):
         yield "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
-    yield from _arrays(tool.schema, ())
+    yield from (f"In context={path}, array schema missing items." for path in _arrays(tool.schema, ()))
     if tool.strict:
         missing = tool.schema.get("properties", {}).keys() ^ set(tool.schema.get("required", []))
         if missing:
@@ -122,8 +124,15 @@ def _repeated(tools: list[ToolOffer]) -> list[str]:
     return [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
 
 
-def _arrays(schema: object, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the arrays without `items`."""
+def _google_path(path: tuple[str, ...]) -> str:
+    """Return a path as Google writes it: `properties[tags].`."""
+    return "".join(
+        f"[{word}]." if before == "properties" else f"{word}." for before, word in pairwise(("", *path))
+    ).replace(".[", "[")
+
+
+def _arrays(schema: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the arrays without `items`."""
     if isinstance(schema, list):
         for each in cast("list[object]", schema):
             yield from _arrays(each, path)
@@ -132,7 +141,7 @@ def _arrays(schema: object, path: tuple[str, ...]) -> Iterator[str]:
     words = cast("dict[str, Any]", schema)
     kind = words.get("type")
     if "array" in (kind if isinstance(kind, list) else [kind]) and not isinstance(words.get("items"), dict):
-        yield f"In context={path}, array schema missing items."
+        yield path
     for word, value in words.items():
         if word in ("properties", "$defs", "definitions") and isinstance(value, dict):
             for name, child in cast("dict[str, object]", value).items():

@@ -1,6 +1,10 @@
 """The stand-in in a process of its own."""
 
 import asyncio
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from pydantic_ai import exceptions as faults
@@ -52,3 +56,18 @@ async def test_a_killed_stand_in_is_a_connection_error(process, ask, until) -> N
         process.process.kill()
         with pytest.raises(faults.ModelConnectionError):
             await asking
+
+
+def test_the_command_of_the_page_prints_where_it_serves() -> None:
+    """The command of docs/testing.md prints the URL, and the variables of the SDKs as shell commands."""
+    page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    (command,) = [
+        line for line in page.splitlines() if line.startswith("python -m sojourn.testing.providers")
+    ]
+    words = [sys.executable, *shlex.split(command)[1:]]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        url, *variables = (process.stdout.readline().strip() for _ in range(7))
+        process.kill()
+    assert url.startswith("http://127.0.0.1:")
+    assert f"export OPENAI_BASE_URL={url}/v1" in variables
+    assert f"export ANTHROPIC_BASE_URL={url}" in variables
