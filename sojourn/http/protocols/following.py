@@ -30,27 +30,32 @@ class Told(NamedTuple):
     """The event."""
     text: str
     """What it adds to the text of the reply."""
+    is_past: bool = False
+    """Of a task: whether it was there before the task was followed."""
 
 
-async def follow(service: Service, reading: Reading, *, deltas: bool = True) -> AsyncGenerator[Told]:
+async def follow(
+    service: Service, reading: Reading, *, deltas: bool = True, to_end: bool = False
+) -> AsyncGenerator[Told]:
     """Read a reply to its end, as it is made, from where it was read; a task also to what it asks now.
 
     Args:
         service: The service.
         reading: The reply; takes every event in before it is told.
         deltas: Whether what planners are writing is read too.
+        to_end: Whether a task is followed beyond its questions.
 
     Raises:
         Problem: This process stops, or the reading is too slow.
         SojournError: The events cannot be read, or the place is none of the run's.
     """
-    place = reading.place
+    place, lasts = reading.place, ("open", "asked") if to_end else ("open",)
     if reading.is_task:  # an event of the past may ask what was answered since
         async with aclosing(recorded(service, replace(place, after=reading.cursor or place.after))) as past:
             async for event, cursor in past:
-                yield Told(event, reading.take(event, cursor))
+                yield Told(event, reading.take(event, cursor), is_past=True)
         _check_is_there(reading)
-        if reading.state != "open":
+        if reading.state not in lasts:
             return
     cursor = cursor_of(replace(place, after=reading.cursor or place.after))
     with service.hub.subscribe(place.run_id, cursor, children=True, deltas=deltas) as subscription:
@@ -58,7 +63,7 @@ async def follow(service: Service, reading: Reading, *, deltas: bool = True) -> 
             async for batch in batches:
                 for delivery in batch:
                     yield Told(delivery.event, reading.take(delivery.event, delivery.cursor))
-                    if reading.state != "open":
+                    if reading.state not in lasts:
                         return
 
 

@@ -88,14 +88,16 @@ async def test_a_message_is_a_task_with_its_answer(served, http):
 
 
 async def test_a_stream_has_live_text_and_ends_with_the_task(served, http, shop):
-    """A stream has the task, what is written, the answer and the end."""
+    """A stream has the task, the answer as it is written, once, and the end."""
     shop.gate.set()
     peer = await peer_of(served.url, http, streaming=True)
     events = await peer.send("talk")
     assert events[0].WhichOneof("payload") == "task"
     pieces = [each.artifact_update for each in events if each.WhichOneof("payload") == "artifact_update"]
-    text = "".join(each.artifact.parts[0].text for each in pieces if each.artifact.artifact_id == "text")
-    assert text == "The site is dark."
+    assert {each.artifact.artifact_id for each in pieces} == {"answer"}
+    assert "".join(each.artifact.parts[0].text for each in pieces) == "The site is dark."
+    assert [each.append for each in pieces] == [False, *[True] * (len(pieces) - 1)]
+    assert pieces[-1].last_chunk
     assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
@@ -237,6 +239,10 @@ async def test_errors_and_times_are_those_of_the_protocol(served, http):
 
     task = (await asked("GetTask", {"id": done.task.id}, **{"A2A-Version": "1.0"}))["result"]
     assert task["status"]["timestamp"].endswith("Z")
+    missing = (await asked("GetTask", {"id": "nobody"}))["error"]
+    assert (missing["code"], missing["data"][0]["reason"]) == (-32001, "TASK_NOT_FOUND")
+    for method in ("SubscribeToTask", "CancelTask"):
+        assert (await asked(method, {"id": "nobody"}))["error"] == missing
     again = (await asked("SubscribeToTask", {"id": done.task.id}))["error"]
     assert (again["code"], "completed" in again["message"]) == (-32004, True)
     newer = (await asked("GetTask", {"id": done.task.id}, **{"A2A-Version": "99.0"}))["error"]
@@ -248,6 +254,21 @@ async def test_errors_and_times_are_those_of_the_protocol(served, http):
     )
     text = await http.post(url, content=b"{}", headers={"Content-Type": "text/plain"})
     assert text.json()["error"]["code"] == -32005
+
+
+async def test_a_subscription_goes_on_after_a_question(served, http):
+    """A subscriber of a task that asks is there until the task has ended."""
+    peer = await peer_of(served.url, http, streaming=True)
+    *_, asked = await peer.send("ask")
+    assert asked.status_update.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    task_id, context_id = asked.status_update.task_id, asked.status_update.context_id
+    back = peer.client.subscribe(SubscribeToTaskRequest(id=task_id))
+    first = await anext(back)
+    assert first.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    await peer.send("this", task_id=task_id, context_id=context_id)
+    states = [each.status_update.status.state async for each in back if each.HasField("status_update")]
+    assert states[-1] == TaskState.TASK_STATE_COMPLETED
+    assert set(states[:-1]) <= {TaskState.TASK_STATE_WORKING}
 
 
 async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeypatch):
@@ -329,3 +350,4 @@ async def test_what_is_not_there_is_refused_with_the_code_of_the_protocol(served
         asked = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
         answer = (await http.post(f"{served.url}/a2a/shop.clerk/", json=asked)).json()
         assert (answer["id"], answer["error"]["code"]) == (7, code), answer
+        assert answer["error"]["data"][0]["@type"].endswith("google.rpc.ErrorInfo")

@@ -18,12 +18,11 @@ from fasta2a.schema import (
 )
 
 from sojourn.contracts.principal import Principal
-from sojourn.errors import RunNotFound
 from sojourn.http.attendance import Attendance
 from sojourn.http.locks.noted import note
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
-from sojourn.http.protocols.a2a.tasks import artifact_data, state_of, status_of, task_of
+from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
 from sojourn.http.protocols.following import follow, read, read_to_end
 from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
@@ -36,6 +35,10 @@ PATIENCE = 60.0
 """Seconds for which a message that is sent without a stream waits for its task."""
 
 
+LASTS = ("open", "asked")
+"""The states of a task that has not ended."""
+
+
 class Watched(EventBus):
     """The events of a task, from the one follower that its run has in this process."""
 
@@ -45,28 +48,36 @@ class Watched(EventBus):
         self._asking = asking
 
     @asynccontextmanager
-    async def subscribe(self, task_id: str) -> AsyncGenerator[Any]:
-        """Follow a task from where it is."""
+    async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
+        """Follow a task from where it is, until it has ended, or without `to_end` asks something."""
         self._attending.sent()
         place = await place_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(place.run_id).status()).session_id
-        async with aclosing(self._updates(Reading(place, is_task=True), context_id)) as updates:
+        reading = Reading(place, is_task=True)
+        async with aclosing(self._updates(reading, context_id, to_end=to_end)) as updates:
             yield updates
 
-    async def _updates(self, reading: Reading, context_id: str) -> AsyncGenerator[StreamResponse]:
-        is_begun = False
-        async with aclosing(follow(self._service, reading)) as steps:
+    async def _updates(
+        self, reading: Reading, context_id: str, *, to_end: bool
+    ) -> AsyncGenerator[StreamResponse]:
+        text, asked = "", None
+        async with aclosing(follow(self._service, reading, to_end=to_end)) as steps:
             async for step in steps:
                 if step.text:
-                    piece = Artifact(artifact_id="text", name="text", parts=[Part(text=step.text)])
-                    yield _artifact(reading, context_id, piece, append=is_begun, last_chunk=False)
-                    is_begun = True
+                    piece = Artifact(artifact_id=ANSWER, name=ANSWER, parts=[Part(text=step.text)])
+                    yield _artifact(reading, context_id, piece, append=bool(text), last_chunk=False)
+                    text += step.text
+                if to_end and not step.is_past and reading.asked is not asked and reading.state in LASTS:
+                    yield _status(reading, context_id)
+                asked = reading.asked
         data = await artifact_data(self._service, self._asking, reading)
         for artifact in task_of(reading, context_id, data).get("artifacts", []):
-            yield _artifact(reading, context_id, artifact, append=False, last_chunk=True)
-        status = status_of(reading, context_id)
-        update = TaskStatusUpdateEvent(task_id=reading.place.token, context_id=context_id, status=status)
-        yield StreamResponse(status_update=update)
+            first, *rest = artifact["parts"]
+            is_told = artifact["artifact_id"] == ANSWER and bool(text) and first.get("text") == text
+            if is_told:
+                artifact["parts"] = rest or [Part(text="")]
+            yield _artifact(reading, context_id, artifact, append=is_told, last_chunk=True)
+        yield _status(reading, context_id)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:
         """Never called: a worker of the library's emits events, and here there is none."""
@@ -74,6 +85,12 @@ class Watched(EventBus):
 
     async def close(self, task_id: str) -> None:
         """Nothing: a stream ends with its task."""
+
+
+def _status(reading: Reading, context_id: str) -> StreamResponse:
+    status = status_of(reading, context_id)
+    update = TaskStatusUpdateEvent(task_id=reading.place.token, context_id=context_id, status=status)
+    return StreamResponse(status_update=update)
 
 
 def _artifact(
@@ -117,12 +134,10 @@ class RunBroker(Broker):
         """End a task, and wait until it has ended; for a minute at most, and while this process goes on.
 
         Raises:
+            RunNotFound: There is no such task.
             Problem: The principal may not, or the task has ended.
         """
-        try:
-            place = await place_of_task(self._service, self._asking, params["id"])
-        except RunNotFound:
-            return  # the library answers that there is no such task
+        place = await place_of_task(self._service, self._asking, params["id"])
         await _check_open(self._service, place, "task_not_cancelable")
         self._attending.count()
         await stop(self._service, self._asking, place)
@@ -146,12 +161,10 @@ async def require_open(service: Service, asking: Principal, task_id: str) -> Non
     """Check that a task may be followed: the protocol has no subscription to one that has ended (A2A 1.0, section 3.1.6).
 
     Raises:
+        RunNotFound: There is no such task.
         Problem: It has ended.
     """
-    try:
-        place = await place_of_task(service, asking, task_id)
-    except RunNotFound:
-        return  # the library answers that there is no such task
+    place = await place_of_task(service, asking, task_id)
     await _check_open(service, place, "task_ended")
 
 
@@ -162,7 +175,7 @@ async def _check_open(service: Service, place: Place, code: str) -> None:
         Problem: It has; with this code.
     """
     reading = await read(service, place, is_task=True)
-    if reading.state not in ("open", "asked"):
+    if reading.state not in LASTS:
         detail = f"the task has ended: it is {state_of(reading)}"
         raise Problem(409, code, detail, then="Look at it by GetTask.", run_id=place.run_id)
 
@@ -170,6 +183,6 @@ async def _check_open(service: Service, place: Place, code: str) -> None:
 async def _ended(service: Service, place: Place) -> None:
     """Wait until a task has ended."""
     reading = await read(service, place, is_task=True)
-    while reading.state in ("open", "asked"):
+    while reading.state in LASTS:
         await asyncio.sleep(0.1)
         reading = await read(service, place, is_task=True)

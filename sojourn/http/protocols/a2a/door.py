@@ -24,7 +24,21 @@ __all__ = ["A2aDoor"]
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
 _CODES = {400: -32700, 404: -32001, 403: -32600, 409: -32004, 415: -32005}
-_OF_PROBLEM = {"task_not_cancelable": -32002, "version_not_supported": -32009}
+_OF_PROBLEM = {
+    "task_not_cancelable": -32002,
+    "push_not_supported": -32003,
+    "version_not_supported": -32009,
+}
+_REASONS = {
+    -32001: "TASK_NOT_FOUND",
+    -32002: "TASK_NOT_CANCELABLE",
+    -32003: "PUSH_NOTIFICATION_NOT_SUPPORTED",
+    -32004: "UNSUPPORTED_OPERATION",
+    -32005: "CONTENT_TYPE_NOT_SUPPORTED",
+    -32009: "VERSION_NOT_SUPPORTED",
+}
+"""The reason of an error of the protocol (A2A 1.0, section 3.3.2); any other error has its own code."""
+
 _VERSIONS = ("", "0.3", "1.0")
 """Versions of the protocol that a header may name; none is 0.3 (A2A 1.0, section 3.6)."""
 _MAX_METHOD = 100
@@ -72,6 +86,7 @@ class A2aDoor:
                 _check(value)
                 if (method := asked["method"]) not in _READS:
                     note(call=method[:_MAX_METHOD])
+                _check_supported(method)
                 if method == "SubscribeToTask":
                     await self._require_open(request, asked)
             app = self._app(request, asked)
@@ -106,7 +121,7 @@ class A2aDoor:
         about = agent.description or f"The agent {agent_id}."
         skill = {"id": agent_id, "name": agent_id, "description": about, "tags": ["agent"]}
         modes = {"input_modes": _MODES, "output_modes": _MODES}
-        return import_module("fasta2a").FastA2A(
+        app = import_module("fasta2a").FastA2A(
             storage=storage,
             broker=broker,
             name=agent_id,
@@ -121,6 +136,9 @@ class A2aDoor:
             default_input_modes=_MODES,
             default_output_modes=_MODES,
         )
+        manager = import_module("sojourn.http.protocols.a2a.manager")
+        app.task_manager = manager.RunTaskManager(broker=broker, storage=storage)
+        return app
 
 
 def _address(request: Request) -> str:
@@ -168,6 +186,20 @@ def _check(asked: Any) -> None:
     told = cast("dict[str, Any]", asked) if isinstance(asked, dict) else dict[str, Any]()
     if not isinstance(told.get("method"), str) or not isinstance(told.get("params", {}), dict):
         raise Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
+
+
+def _check_supported(method: str) -> None:
+    """Check that a method is none of those for which `fasta2a` has no place.
+
+    Raises:
+        Problem: It is.
+    """
+    if method in ("ListTasks", "tasks/list"):
+        then = "Get a task by its id; GET /v1/sessions lists conversations."
+        raise Problem(409, "lists_not_supported", "there are no lists of tasks", then=then)
+    if "pushnotification" in method.lower():
+        then = "Follow the task by SubscribeToTask, or let the app send notices."
+        raise Problem(422, "push_not_supported", "there are no push notifications", then=then)
 
 
 def _waits(asked: dict[str, Any]) -> bool:
@@ -231,7 +263,8 @@ def _answering(asked: _Asked) -> Any:
 
 def _error(error: Exception, asked: _Asked) -> JSONResponse:
     if isinstance(error, ValidationError):
-        problem, code = _misunderstood(str((asked or {}).get("method")))
+        problem = Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
+        code = -32600
     else:
         problem = problem_of(error)
         code = _CODES.get(problem.status, -32603 if problem.status >= 429 else -32602)
@@ -241,15 +274,8 @@ def _error(error: Exception, asked: _Asked) -> JSONResponse:
     note(code=problem.code)
     id = asked.get("id")
     about = {"code": problem.code, "then": problem.then}
-    info = {"@type": _INFO, "reason": problem.code.upper(), "domain": "a2a-protocol.org", "metadata": about}
+    reason = _REASONS.get(code, problem.code.upper())
+    info = {"@type": _INFO, "reason": reason, "domain": "a2a-protocol.org", "metadata": about}
     told = {"code": code, "message": problem.detail, "data": [info]}
     answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told}
     return JSONResponse(answer, headers=problem.headers)
-
-
-def _misunderstood(method: str) -> tuple[Problem, int]:
-    """Why the library cannot read a request, with the code of the protocol."""
-    if "PushNotification" in method:
-        then = "Follow the task by SubscribeToTask, or let the app send notices."
-        return Problem(422, "invalid_request", "there are no push notifications", then=then), -32003
-    return Problem(422, "invalid_request", "the request is none of A2A", then="Correct it."), -32600

@@ -46,15 +46,15 @@ class RunStorage(Storage[Any]):
         self._agent_id = agent_id
         self._submitted = Task(id="", context_id="", status={"state": "submitted"})
 
-    async def load_task(self, task_id: str, history_length: int | None = None) -> Task | None:
-        """The task as it is now; None where there is none for the principal."""
+    async def load_task(self, task_id: str, history_length: int | None = None) -> Task:
+        """The task as it is now.
+
+        Raises:
+            RunNotFound: There is none for the principal.
+        """
         del history_length  # the transcript is the conversation's, and read by its own path
         require(self._asking, "viewer")
-        try:
-            place = await place_of_task(self._service, self._asking, task_id)
-        except RunNotFound:
-            return None
-        return await self.task(place)
+        return await self.task(await place_of_task(self._service, self._asking, task_id))
 
     async def task(self, place: Place) -> Task:
         """The task of a place."""

@@ -19,7 +19,10 @@ from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
 
-__all__ = ["MAX_DATA", "artifact_data", "state_of", "status_of", "task_of", "token_of"]
+__all__ = ["ANSWER", "MAX_DATA", "artifact_data", "state_of", "status_of", "task_of", "token_of"]
+
+ANSWER = "answer"
+"""The id and name of the artifact that is the answer; a stream has its text as it is written."""
 
 MAX_DATA = 512_000
 """Most bytes of artifacts' data that a task carries; further ones are told by their references."""
@@ -87,7 +90,7 @@ def task_of(reading: Reading, context_id: str, data: Mapping[str, Any] | None = 
         result: Any = reading.output.result
         typed = [Part(data=result, media_type="application/json")] if result is not None else []
         answer = Artifact(
-            artifact_id="answer", name="answer", parts=[Part(text=unmarked(reading.output.text)), *typed]
+            artifact_id=ANSWER, name=ANSWER, parts=[Part(text=unmarked(reading.output.text)), *typed]
         )
         refs = [each for each in reading.output.artifacts if each.ref]
         made = [
