@@ -114,7 +114,7 @@ def create_app(
         shapes={f"{prefix}/openai/": answer_of},
     )
     web.add_middleware(Counted, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
-    web.openapi = _document_of(web)
+    web.openapi = _document_of(web, is_locked=auth is not None)
     return web
 
 
@@ -127,7 +127,7 @@ class _Door(Route):
         return match, {**found, "route": self} if match is Match.FULL else found
 
 
-def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:
+def _document_of(web: FastAPI, *, is_locked: bool) -> Callable[[], dict[str, Any]]:
     """The OpenAPI document, with our problems in place of FastAPI's own errors."""
 
     def document() -> dict[str, Any]:
@@ -145,12 +145,22 @@ def _document_of(web: FastAPI) -> Callable[[], dict[str, Any]]:
             known |= schemas["$defs"]
             for name in ("HTTPValidationError", "ValidationError"):
                 known.pop(name, None)
+            if not is_locked:
+                _remove_security(made)
             _correct(made)
             _require_what_is_sent(made)
             web.openapi_schema = made
         return web.openapi_schema
 
     return document
+
+
+def _remove_security(document: dict[str, Any]) -> None:
+    """Leave out the credentials: without an authentication method nobody needs any."""
+    document["components"].pop("securitySchemes", None)
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            operation.pop("security", None)
 
 
 def _require_what_is_sent(document: dict[str, Any]) -> None:

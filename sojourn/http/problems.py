@@ -325,7 +325,9 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
         if error.status_code != 405:
             return shaped(problem_of(error), request.scope)
         path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        allowed = {method for pattern, names in methods if pattern.match(path) for method in names}
+        fits = [(pattern.pattern, names) for pattern, names in methods if pattern.match(path)]
+        # a later pattern that fits too takes the end of the path for a part of an id
+        allowed = {method for pattern, names in fits if pattern == fits[0][0] for method in names}
         error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette tells those of one route
         return shaped(problem_of(error), request.scope)
 

@@ -95,7 +95,21 @@ def test_the_document_has_every_path(document):
         good = [status for status in operation["responses"] if status.startswith("2") and status != "204"]
         assert all(operation["responses"][status]["content"] for status in good), name
         if name != "GET /health":
-            assert {"401", "403", "422", "503"} <= set(operation["responses"]), name
+            assert {"401", "403", "408", "413", "421", "422", "503"} <= set(operation["responses"]), name
+
+
+def test_the_document_asks_for_credentials_where_the_service_does(shop, document):
+    """With an authentication method every operation but those that are open has the scheme; without one none has."""
+
+    async def nobody(_: Any) -> None:
+        return None
+
+    locked = create_app(shop.app, auth=nobody).openapi()
+    assert locked["components"]["securitySchemes"]
+    named = [operation for operation in operations(locked).values() if "security" in operation]
+    assert len(named) >= len(PATHS) - 2
+    assert "securitySchemes" not in document["components"]
+    assert not any("security" in operation for operation in operations(document).values())
 
 
 def test_every_problem_is_told_as_one(document):

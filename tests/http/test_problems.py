@@ -87,10 +87,12 @@ async def test_a_bad_cursor_is_refused_before_a_stream_begins(served):
 
 
 async def test_a_method_that_a_path_lacks_is_told_the_others(door):
-    """`Allow` has every method of the path."""
+    """`Allow` has every method of the path, and none of a path whose id ends like it."""
     for path, methods in (
         ("/v1/runs", "GET, POST"),
         ("/v1/sessions/shop.clerk/x", "GET, POST"),
+        ("/v1/sessions/shop.clerk/x/messages", "POST"),
+        ("/v1/sessions/shop.clerk/x/events", "GET"),
         ("/v1/waits", "GET"),
     ):
         assert (await door.request("PATCH", path)).headers["allow"] == methods

@@ -31,15 +31,18 @@ _TITLES = {
     401: "There are no valid credentials.",
     403: "The role is missing.",
     404: "It does not exist, or is not for whoever asks.",
+    408: "The body did not come in time.",
     409: "It does not fit what is so now.",
+    413: "The body, or what it holds, is too large.",
     415: "The body was not sent as JSON.",
+    421: "The host is none of this service.",
     422: "A value breaks a rule.",
     429: "Too much at once; `Retry-After` says when.",
     502: "The records cannot be decoded here.",
     503: "The Temporal server, or a worker, does not answer.",
 }
 
-_USUAL = (401, 403, 422, 503)
+_USUAL = (401, 403, 408, 413, 421, 422, 503)
 
 
 async def _service(request: Request) -> Service:
