@@ -37,6 +37,13 @@ COSTLY = {
     "outputSchema": {"type": "object", "properties": {"rows": RULES}},
 }
 
+ASKED: dict[str, dict[str, Any]] = {
+    "elicitation/create": {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}},
+    "sampling/createMessage": {"messages": [], "maxTokens": 5},
+    "roots/list": {},
+    "ping": {},
+}
+
 
 def send(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
@@ -93,14 +100,12 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
         case "unknown-tool":
             send({"id": request["id"], "error": {"code": -32000, "message": "Unknown tool: good"}})
         case "asks":
-            send(
-                {
-                    "id": "q1",
-                    "method": "elicitation/create",
-                    "params": {"message": "Who?", "requestedSchema": {}},
-                }
-            )
-            answer(request, {"content": [{"type": "text", "text": "asked"}]})
+            for method, params in ASKED.items():
+                send({"id": method, "method": method, "params": params})
+                while (got := json.loads(next(sys.stdin))).get("id") != method:
+                    pass
+                told.append(f"{method}: {got['error']['code'] if 'error' in got else 'answered'}")
+            answer(request, {"content": [{"type": "text", "text": ", ".join(told)}]})
         case "can":
             answer(request, {"content": [{"type": "text", "text": json.dumps(capabilities)}]})
         case "process" if request["params"]["name"] == "crash":
@@ -129,6 +134,7 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
 
 
 listings = 0
+told: list[str] = []
 capabilities: dict[str, Any] = {}
 if WAY == "dies":
     sys.exit("cannot start: no licence")

@@ -120,8 +120,10 @@ async def test_a_protocol_error_is_an_error(way, code, text, opened, rogue, run,
 
 
 async def test_a_question_in_the_middle_of_a_call_is_refused(opened, rogue, run):
-    """A server that asks in the middle of a call gets an error, and the call continues."""
-    assert (await run(await opened(rogue("asks")), "good")).result == "asked"
+    """A server that waits in the middle of a call for what it asks gets an error, and to a ping an answer, and the call continues."""
+    told = (await run(await opened(rogue("asks")), "good")).result
+    refused = ("elicitation/create", "sampling/createMessage", "roots/list")
+    assert told.split(", ") == [*(f"{each}: -32600" for each in refused), "ping: answered"]
 
 
 async def test_a_process_gets_the_environment_it_was_given(opened, rogue, run, monkeypatch):
