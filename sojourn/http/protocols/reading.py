@@ -6,7 +6,7 @@ task, which keeps its id from the first message to the answer, goes on after its
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.event import (
@@ -15,6 +15,7 @@ from sojourn.contracts.event import (
     AwaitClarificationEvent,
     AwaitConfirmationEvent,
     Event,
+    MessageReceivedEvent,
     PlanStartedEvent,
     RunCompletedEvent,
     StreamRestartedEvent,
@@ -34,10 +35,21 @@ from sojourn.http.protocols.marks import Unmarked, unmarked
 from sojourn.http.protocols.open_markup import closing
 from sojourn.http.protocols.place import Place
 
-__all__ = ["Reading"]
+__all__ = ["MOST_SAID", "Reading", "Said"]
+
+MOST_SAID = 100
+"""Most messages of a task that are kept, the newest."""
 
 _ENDS = ("run_canceled", "run_failed", "run_terminated", "run_timed_out")
 _GAP = "\n\n"
+
+
+class Said(NamedTuple):
+    """A message of a task."""
+
+    role: Literal["user", "agent"]
+    id: str
+    text: str
 
 
 @dataclass
@@ -58,6 +70,8 @@ class Reading:
     """Of a task: all that is asked and open."""
     answers: dict[str, AwaitAnsweredEvent] = field(default_factory=dict[str, AwaitAnsweredEvent])
     """Its answers, by the ids of the messages that they were."""
+    said: list[Said] = field(default_factory=list[Said])
+    """Of a task: its message, and its questions with their answers."""
     is_there: bool = False
     """Whether the events have anything of it: of its message, if it is the reply to one. A place that somebody has made up has nothing."""
     artifacts: list[Artifact] = field(default_factory=list[Artifact])
@@ -103,6 +117,8 @@ class Reading:
         before = len(self.text)
         self.cursor, self.at = cursor or self.cursor, event.time
         is_own = event.run_id == self.place.run_id
+        if self.is_task:
+            self._note_said(event)
         if isinstance(event, AwaitAnsweredEvent) and event.message_id:
             self.answers.setdefault(event.message_id, event)
             self._is_mine = self._is_mine or self.place.message_id == event.message_id
@@ -121,6 +137,18 @@ class Reading:
         if self.state != "open":
             self.end = cursor
         return self.text[before:]
+
+    def _note_said(self, event: Event) -> None:
+        """Keep what opened the task, and a question once it is answered: until then the status has it."""
+        if isinstance(event, MessageReceivedEvent) and event.message_id == self.place.message_id:
+            self.said.append(Said("user", event.message_id, event.message.text))
+        elif isinstance(event, AwaitAnsweredEvent):
+            for each in self.waits:
+                if each.is_settled_by(event):
+                    verdict = {True: "yes", False: "no", None: event.code or ""}[event.approved]
+                    self.said.append(Said("agent", f"{event.event_id}-0", each.shown))
+                    self.said.append(Said("user", event.message_id or event.event_id, event.text or verdict))
+        del self.said[:-MOST_SAID]
 
     def _begin(self, event: TurnStartedEvent | TurnSteeredEvent) -> None:
         """Take in that messages got a turn, which is perhaps the one to read."""

@@ -256,6 +256,28 @@ async def test_errors_and_times_are_those_of_the_protocol(served, http):
     assert text.json()["error"]["code"] == -32005
 
 
+async def test_a_task_has_its_messages(served, http):
+    """The history is what opened the task and what was asked and answered, in order, as many of the newest as the client wants."""
+    peer = await peer_of(served.url, http)
+    first = {"message_id": uuid.uuid4().hex}
+    (asked,) = await peer.send("ask", **first)
+    assert [each.parts[0].text for each in asked.task.history] == ["ask"]
+    (done,) = await peer.send("this", task_id=asked.task.id, context_id=asked.task.context_id)
+    assert [each.parts[0].text for each in done.task.history] == ["ask", "Which one?", "this"]
+    assert [each.role for each in done.task.history] == [Role.ROLE_USER, Role.ROLE_AGENT, Role.ROLE_USER]
+    assert done.task.history[0].message_id == first["message_id"]
+    assert done.task.metadata["runId"].startswith("shop.clerk@")
+    for length, texts in ((0, []), (2, ["Which one?", "this"]), (9, ["ask", "Which one?", "this"])):
+        params = {"id": done.task.id, "historyLength": length}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params}
+        found = (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()["result"]
+        assert [each["parts"][0]["text"] for each in found.get("history", [])] == texts
+    body = streaming("hello") | {"method": "SendMessage"}
+    body["params"]["configuration"] = {"historyLength": 0}
+    told = (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()["result"]["task"]
+    assert "history" not in told
+
+
 async def test_a_subscription_goes_on_after_a_question(served, http):
     """A subscriber of a task that asks is there until the task has ended."""
     peer = await peer_of(served.url, http, streaming=True)
@@ -338,7 +360,9 @@ async def test_a_task_of_another_tenant_does_not_exist(served, shop, principals)
 
 async def test_what_is_not_there_is_refused_with_the_code_of_the_protocol(served, http):
     """Lists are not supported, nor are push notifications, which the card says; another method is no request of the protocol."""
-    card = (await http.get(f"{served.url}/a2a/shop.clerk/.well-known/agent-card.json")).json()
+    answer = await http.get(f"{served.url}/a2a/shop.clerk/.well-known/agent-card.json")
+    assert (answer.headers["cache-control"], answer.headers["etag"][0]) == ("private, max-age=60", '"')
+    card = answer.json()
     assert (card["capabilities"]["streaming"], card["capabilities"]["pushNotifications"]) == (True, False)
     for method, params, code in (
         ("ListTasks", {}, -32004),

@@ -123,12 +123,12 @@ class RunBroker(Broker):
         """Wait for a task that goes on by itself, where that is asked for."""
         place = await place_of_task(self._service, self._asking, params["id"])
         note(run_id=place.run_id)
-        if not self._waits:
-            return
-        reading = Reading(place, is_task=True)
-        with suppress(TimeoutError):  # then it is as it was when the message was sent
-            await self._attending.until(read_to_end(self._service, reading), PATIENCE)
-            await self._storage.refresh(reading)
+        if self._waits:
+            reading = Reading(place, is_task=True)
+            with suppress(TimeoutError):  # then it is as it was when the message was sent
+                await self._attending.until(read_to_end(self._service, reading), PATIENCE)
+                await self._storage.refresh(reading)
+        self._storage.limit_history(params.get("history_length"))
 
     async def cancel_task(self, params: TaskIdParams) -> None:
         """End a task, and wait until it has ended; for a minute at most, and while this process goes on.

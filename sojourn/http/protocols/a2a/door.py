@@ -1,10 +1,12 @@
 """The door of A2A: an ASGI application that answers one request for an agent by an application of `fasta2a`'s."""
 
+import hashlib
 import json
 from importlib import import_module
 from typing import Any, cast
 
 from pydantic import ValidationError
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -230,6 +232,8 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
             held.append(message)
             return
         is_sent = True
+        if held and scope["method"] == "GET" and held[0]["status"] == 200:
+            _let_keep(held[0], message["body"])
         while held:
             await send(held.pop(0))
         await send(message)
@@ -240,6 +244,13 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
         if isinstance(error.__cause__, _KNOWN) and not is_sent:
             raise error.__cause__ from None
         raise
+
+
+def _let_keep(start: Message, card: bytes) -> None:
+    """Let a client keep a card for a minute (A2A 1.0, section 8.6.1)."""
+    headers = MutableHeaders(scope=start)
+    headers["Cache-Control"] = "private, max-age=60"
+    headers["ETag"] = f'"{hashlib.sha256(card).hexdigest()[:32]}"'
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

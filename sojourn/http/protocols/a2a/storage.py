@@ -16,7 +16,7 @@ from sojourn.core.run.inbox import MAX_ID_CHARS
 from sojourn.errors import RunNotFound
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.a2a.tasks import artifact_data, task_of
+from sojourn.http.protocols.a2a.tasks import artifact_data, limit_history, task_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.decision import check_fields
@@ -52,9 +52,10 @@ class RunStorage(Storage[Any]):
         Raises:
             RunNotFound: There is none for the principal.
         """
-        del history_length  # the transcript is the conversation's, and read by its own path
         require(self._asking, "viewer")
-        return await self.task(await place_of_task(self._service, self._asking, task_id))
+        task = await self.task(await place_of_task(self._service, self._asking, task_id))
+        limit_history(task, history_length)
+        return task
 
     async def task(self, place: Place) -> Task:
         """The task of a place."""
@@ -93,6 +94,10 @@ class RunStorage(Storage[Any]):
         """Let the task that this request has submitted be as it was read now, in its context, which the library does not know."""
         data = await artifact_data(self._service, self._asking, reading)
         self._submitted.update(task_of(reading, self._submitted["context_id"], data))
+
+    def limit_history(self, most: int | None) -> None:
+        """Leave the newest messages of the history of the task that this request has submitted only."""
+        limit_history(self._submitted, most)
 
     async def _answer(self, place: Place, message: Message, text: str) -> None:
         """Answer what a task asks, once.

@@ -19,7 +19,16 @@ from sojourn.http.protocols.place import Place
 from sojourn.http.protocols.reading import Reading
 from sojourn.http.service import Service
 
-__all__ = ["ANSWER", "MAX_DATA", "artifact_data", "state_of", "status_of", "task_of", "token_of"]
+__all__ = [
+    "ANSWER",
+    "MAX_DATA",
+    "artifact_data",
+    "limit_history",
+    "state_of",
+    "status_of",
+    "task_of",
+    "token_of",
+]
 
 ANSWER = "answer"
 """The id and name of the artifact that is the answer; a stream has its text as it is written."""
@@ -104,7 +113,27 @@ def task_of(reading: Reading, context_id: str, data: Mapping[str, Any] | None = 
         ]
         task["artifacts"] = [answer, *made]
     task["metadata"] = {"runId": reading.place.run_id}
+    history = [
+        Message(
+            role=each.role,
+            parts=[Part(text=unmarked(each.text))],
+            message_id=each.id,
+            task_id=task["id"],
+            context_id=context_id,
+        )
+        for each in reading.said
+    ]
+    if history:
+        task["history"] = history
     return task
+
+
+def limit_history(task: Task, most: int | None) -> None:
+    """Leave the newest messages of a task's history only (A2A 1.0, section 3.2.4); all without a limit."""
+    if most is not None and "history" in task:
+        task["history"] = task["history"][-most:] if most > 0 else []
+        if not task["history"]:
+            del task["history"]
 
 
 def _asking(asked: Asked) -> list[Part]:
