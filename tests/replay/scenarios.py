@@ -720,6 +720,16 @@ async def talk_on(run: Run) -> None:
     await run.close()
 
 
+async def talk_and_set_aside(run: Run) -> None:
+    """Set a message, a result and once more the message aside, and close the conversation after one more message."""
+    await say(run, "first", message_id="m1")
+    await run.set_aside("m1", "spoils it", by="ana")
+    await run.set_aside("c1")
+    await run.set_aside(0, by="eve")
+    await say(run, "last")
+    await run.close()
+
+
 async def answer_by_messages(run: Run) -> None:
     """Answer a question and approve a call by messages, which are sent again as messages, and let the conversation know one more."""
     turn = SessionTurn(run, await run.send({"text": "first", "message_id": "first"}))
@@ -928,6 +938,11 @@ SCENARIOS = {
         [calls(call("add", a=1, b=2)), PlanResult.final("3")] * 14, deed=talk_on, conversation=True
     ),
     "continued_conversation_ids": Scenario([PlanResult.final("hello")] * 14, deed=talk_on, conversation=True),
+    "set_aside_conversation": Scenario(
+        [calls(call("add", "c1", a=1, b=2)), *[PlanResult.final("hello")] * 2],
+        deed=talk_and_set_aside,
+        conversation=True,
+    ),
     "conversation_by_message": Scenario(
         [PlanResult.final("hello")] * 2, deed=talk_briefly, conversation=True, first="first"
     ),
