@@ -196,7 +196,7 @@ class ModelPlanner:
         reading = Reading(self._conversations, turn, self._compactor(), offer)
         await reading.look()
         await reading.fit(parameters)
-        search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers, reading.note)
+        search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers)
         requests = Requests(turn, reading, settings, parameters, refused)
         used, corrections = Usage(), 0
         while True:
@@ -228,6 +228,7 @@ class ModelPlanner:
             if isinstance(outcome, Correction) and (corrections == outcome.most or not _has_left(turn, used)):
                 outcome = outcome.given_up(corrections)
             if isinstance(outcome, PlanResult):
+                reading.note(*self._offers.notes(turn), *search.notes)
                 return reading.recorded(outcome, used)
             corrections += 1
             requests.correct(response, outcome)

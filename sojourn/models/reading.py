@@ -140,10 +140,9 @@ class Reading:
             }
         )
 
-    def note(self, note: str | None) -> None:
-        """Add a note for people to the plan."""
-        if note:
-            self._notes.append(note)
+    def note(self, *notes: str | None) -> None:
+        """Add notes for people to the plan."""
+        self._notes.extend(note for note in notes if note)
 
 
 def server_notes(instructions: Mapping[str, str]) -> list[str]:

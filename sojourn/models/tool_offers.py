@@ -1,7 +1,7 @@
 """ToolOffers: what a planner offers its model in each turn, and the tools that a provider has refused."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from sojourn.contracts.plan import PlanInput
 from sojourn.errors import DefinitionError
 from sojourn.models.error_excerpt import error_excerpt, error_message
-from sojourn.models.offered import OWN_TOOLS, Offer, last_offer, offer
+from sojourn.models.offered import OWN_TOOLS, Offer, definition, last_offer, offer
 from sojourn.models.projection import limits_of
 from sojourn.serving.kept import Kept
 
@@ -68,6 +68,11 @@ class ToolOffers:
         self._limits = limits if max_tools is None else replace(limits, tools=max_tools)
         self._offers: Kept[Offer] = Kept(_MAX_RUNS, _MAX_RUNS)
         self._refused: dict[str, dict[str, Any]] = {}
+        self._reasons: dict[str, str] = {}
+        """The words with which a provider refused a tool, by its name."""
+        self._most: int | None = None
+        """How many tools a provider has said that it takes."""
+        self._noted: Kept[frozenset[str]] = Kept(_MAX_RUNS, _MAX_RUNS)
 
     def offer(self, turn: PlanInput, *, asks: bool) -> Offer:
         """Return the tools of a request: in the last turn those of the turn before."""
@@ -90,12 +95,48 @@ class ToolOffers:
         if most >= self._limits.tools:
             return False
         _log.warning("tools_limited", tools=most)
-        self._limits = replace(self._limits, tools=most)
+        self._limits, self._most = replace(self._limits, tools=most), most
         return True
 
-    def refuse(self, tools: Iterable[ToolDefinition]) -> None:
-        """Offer these tools no more, until their schema is another one."""
+    def refuse(self, tools: Sequence[ToolDefinition], reason: str) -> None:
+        """Offer these tools no more, until their schema is another one.
+
+        Args:
+            tools: The tools.
+            reason: The provider's words.
+        """
         self._refused |= {tool.name: tool.parameters_json_schema for tool in tools}
+        self._reasons |= dict.fromkeys((tool.name for tool in tools), reason)
+
+    def notes(self, turn: PlanInput) -> list[str]:
+        """Return what people who follow a run should know of its tools and have not been told: what a provider refuses or limits.
+
+        A run is told too if another run of this planner met the refusal.
+        """
+        if turn.finalize or not (self._refused or self._most):
+            return []
+        found = self._withheld(turn)
+        if self._most and len(turn.tools) > self._most:
+            found[""] = (
+                f"the model's provider takes at most {self._most} tools; the model finds the others by search"
+            )
+        noted = self._noted.get(turn.run.run_id) or frozenset()
+        new = {tool: text for tool, text in found.items() if tool not in noted}
+        if new:
+            self._noted.keep(turn.run.run_id, noted | new.keys(), 1)
+        by_reason: dict[str, list[str]] = {}
+        for tool, text in new.items():
+            by_reason.setdefault(text, []).append(tool)
+        return [_note(tools, text) for text, tools in by_reason.items()]
+
+    def _withheld(self, turn: PlanInput) -> dict[str, str]:
+        """The tools of a run that are not offered, and the provider's words."""
+        made = {spec.id: definition(spec, self._limits) for spec in turn.tools}
+        return {
+            id: self._reasons.get(tool.name, "")
+            for id, tool in made.items()
+            if self._refused.get(tool.name) == tool.parameters_json_schema
+        }
 
 
 class RefusedTools:
@@ -105,12 +146,10 @@ class RefusedTools:
 
     Args:
         offers: The planner's offers, which are without these tools from then on.
-        note: Takes a note for people.
     """
 
-    def __init__(self, offers: ToolOffers, note: Callable[[str], None]) -> None:
+    def __init__(self, offers: ToolOffers) -> None:
         self._offers = offers
-        self._note = note
         self._left = MAX_REFUSED
         self._named: dict[str, ToolDefinition] = {}
         self._reason = ""
@@ -141,16 +180,17 @@ class RefusedTools:
         """Offer no more what the provider refused, now that it has answered a request without it."""
         if not self._named:
             return
-        listed = sorted(self._named)
-        self._offers.refuse(self._named.values())
-        _log.warning("tool_withheld", tools=listed, reason=self._reason)
-        tools = (
-            f"the tool {listed[0]}, which is"
-            if len(listed) == 1
-            else f"the tools {', '.join(listed)}, which are"
-        )
-        self._note(f"the model's provider refuses {tools} not offered to it: {self._reason}")
+        self._offers.refuse([*self._named.values()], self._reason)
+        _log.warning("tool_withheld", tools=sorted(self._named), reason=self._reason)
         self._named = {}
+
+
+def _note(tools: Sequence[str], text: str) -> str:
+    if tools == [""]:
+        return text
+    listed = ", ".join(sorted(tools)[:MAX_REFUSED])
+    named = f"the tool {listed}, which is" if len(tools) == 1 else f"the tools {listed}, which are"
+    return f"withheld: the model's provider refuses {named} not offered to it: {text}"
 
 
 def _providers(source: str | Model) -> Iterable[str]:

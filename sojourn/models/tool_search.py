@@ -50,6 +50,12 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _IN_NAME, _IN_TITLE, _IN_TEXT = 6, 3, 1
 """What a word of the query counts where it stands."""
 
+MAX_NOTES = 10
+"""Most notes of the searches of one plan."""
+
+_MAX_NOTED = 100
+"""Most characters of a query in a note."""
+
 _NO_MORE = "No more searches in this step: call a tool that was found, or answer."
 
 
@@ -103,6 +109,8 @@ class ToolSearch:
     def __init__(self, deferred: Sequence[ToolSpec]) -> None:
         self._deferred = deferred
         self._count = 0
+        self.notes: list[str] = []
+        """What was searched for and found, for people who follow the run."""
 
     def answered(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
         """Return a response whose calls are all searches, and their answers; empty for any other response.
@@ -122,13 +130,18 @@ class ToolSearch:
         is_last = self._count > MAX_SEARCHES
         answers = [
             ToolReturnPart(
-                SEARCH_TOOLS,
-                _NO_MORE if is_last else found_tools(_query(call), self._deferred),
-                call.tool_call_id,
+                SEARCH_TOOLS, _NO_MORE if is_last else self._answer(_query(call)), call.tool_call_id
             )
             for call in calls
         ]
         return [response, ModelRequest(answers)]
+
+    def _answer(self, query: str) -> str:
+        found = found_tools(query, self._deferred)
+        if len(self.notes) < MAX_NOTES:
+            listed = ", ".join(spec.id for spec in found) or "nothing"
+            self.notes.append(f"the model searched for tools: {clip(query, _MAX_NOTED)!r} found {listed}")
+        return _text_of(found, self._deferred)
 
     def without_searches(self, response: ModelResponse) -> ModelResponse:
         """Return a response without the searches beside other calls, which are made first: the model can search afterwards."""
@@ -143,8 +156,8 @@ class ToolSearch:
         return replace(response, parts=parts)
 
 
-def found_tools(query: str, deferred: Sequence[ToolSpec]) -> str:
-    """Return the tools that fit a query best, with their schemas, as a text.
+def found_tools(query: str, deferred: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """Return the tools that fit a query best, as many as an answer has room for.
 
     Args:
         query: Words, or a tool's name.
@@ -152,16 +165,21 @@ def found_tools(query: str, deferred: Sequence[ToolSpec]) -> str:
     """
     words = set(_words(query[:_MAX_QUERY]))
     scored = [(-_score(spec, query, words), spec.id, spec) for spec in deferred]
-    found = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2])[:MAX_FOUND] if score]
+    best = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2])[:MAX_FOUND] if score]
+    left, found = MAX_ANSWER, list[ToolSpec]()
+    for spec in best:
+        left -= len(_shown(spec))
+        if found and left < 0:
+            break
+        found.append(spec)
+    return found
+
+
+def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec]) -> str:
+    """The tools that were found, with their schemas, as a model reads them."""
     if not found:
         return f"No further tool fits. There are tools of {_toolsets(deferred)}; search with other words."
-    text = ""
-    for spec in found:
-        shown = _shown(spec)
-        if text and len(text) + len(shown) > MAX_ANSWER:
-            break
-        text += f"\n\n{shown}" if text else shown
-    return text
+    return "\n\n".join(map(_shown, found))
 
 
 def _score(spec: ToolSpec, query: str, words: set[str]) -> int:

@@ -89,7 +89,7 @@ def tool(name: str, schema: dict[str, Any] | None = None, description: str = "Do
 
 
 def turn(tools: Sequence[ToolSpec], kind: type[PlanInput] = PlanInput, **fields: Any) -> PlanInput:
-    run = RunContext(run_id="r", agent_id="test.agent", interrupts_allowed=True)
+    run = RunContext(run_id=fields.pop("run_id", "r"), agent_id="test.agent", interrupts_allowed=True)
     return kind(**{"run": run, "messages": [Message.user("go")], "tools": list(tools), **fields})
 
 
@@ -211,6 +211,7 @@ async def test_more_tools_than_a_provider_takes_are_found_by_search(
     assert found.startswith("name: far__server__write_mail\nSend a letter to someone.\n")
     assert '"to"' in found
     assert plan.usage.input_tokens > 0
+    assert plan.notes == ["the model searched for tools: 'send a letter' found far.server.write_mail"]
     result = ToolResult(name=call.name, tool_call_id="c1", result="sent")
     messages = [Message.user("go"), plan.message, Message.results([result])]
     await model.plan_resume(turn(tools, PlanResumeInput, messages=messages, tool_results=[result]))
@@ -236,6 +237,7 @@ async def test_searches_of_one_plan_are_bounded(standin: ProviderServer) -> None
     assert len(standin.requests) == 7
     assert texts[0].startswith("No further tool fits. There are tools of far.server (")
     assert texts[-1].startswith("No more searches in this step")
+    assert plan.notes == ["the model searched for tools: 'nothing such' found nothing"] * 5
 
 
 async def test_a_search_beside_other_calls_is_left_out(standin: ProviderServer, protocol: Protocol) -> None:
@@ -331,20 +333,24 @@ async def test_a_refused_tool_is_withheld(
     standin: ProviderServer, protocol: Protocol, streamed: bool, message: str
 ) -> None:
     """If a provider refuses a request for one tool, the request is made again without it, and so are later ones."""
-    standin.script = [refusal(message), says("Done."), says("Done.")]
+    standin.script = [refusal(message), says("Done."), says("Done."), says("Done.")]
     model = planner(standin, protocol)
     with capture_logs() as logs:
         plan = await model.plan_start(turn(many(3)))
     assert plan.final_response.text == "Done."
     (note,) = plan.notes
-    assert "far__server__tool_1" in note
+    assert note.startswith(
+        "withheld: the model's provider refuses the tool far.server.tool_1, which is not offered to it: "
+    )
     assert message[:20] in note
     assert [(log["event"], log["tools"]) for log in logs if log["event"] == "tool_withheld"] == [
         ("tool_withheld", ["far__server__tool_1"])
     ]
-    await model.plan_start(turn(many(3)))
+    again = await model.plan_start(turn(many(3)))
+    other = await model.plan_start(turn(many(3), run_id="other"))
+    assert (again.notes, other.notes) == ([], [note])
     left = [[each.name[-1] for each in request.tools[:-1]] for request in standin.requests]
-    assert left == [["0", "1", "2"], ["0", "2"], ["0", "2"]]
+    assert left == [["0", "1", "2"], ["0", "2"], ["0", "2"], ["0", "2"]]
 
 
 async def test_refusals_are_bounded(standin: ProviderServer) -> None:
@@ -385,7 +391,9 @@ async def test_a_provider_that_takes_fewer_tools_gets_fewer(standin: ProviderSer
     """If a provider says how many tools it takes, the request is made again with as many, and so are later ones."""
     standin.script = [refusal(message), says("Done."), says("Done.")]
     model = planner(standin, "openai-chat")
-    assert (await model.plan_start(turn(many(40)))).final_response.text == "Done."
+    plan = await model.plan_start(turn(many(40)))
+    limited = "the model's provider takes at most 20 tools; the model finds the others by search"
+    assert (plan.final_response.text, plan.notes) == ("Done.", [limited])
     await model.plan_start(turn(many(40)))
     assert [len(request.tools) for request in standin.requests] == [41, 19, 19]  # with `final_result` 20
 
