@@ -106,21 +106,6 @@ class Correction:
     otherwise: PlanResult | None = None
     """The plan that the response comes to when no correction is left; None fails the run."""
 
-    def given_up(self, corrections: int) -> PlanResult:
-        """Return the plan that the response comes to after so many corrections.
-
-        Raises:
-            ApplicationError: It comes to none, and the run fails with `code`.
-        """
-        if self.otherwise is not None:
-            return self.otherwise
-        times = "once" if corrections == 1 else f"{corrections} times"
-        raise ApplicationError(
-            f"the model was corrected {times} and still did not give a valid answer: {self.why or self.text}",
-            type=self.code,
-            non_retryable=True,
-        )
-
 
 def plan_of(
     reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool, may_call: bool = False

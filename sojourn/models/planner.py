@@ -24,6 +24,7 @@ from sojourn.models.compaction import Compaction
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import Conversations
 from sojourn.models.expected import Expected
+from sojourn.models.given_up import given_up
 from sojourn.models.guarded import guarded
 from sojourn.models.messages import from_response
 from sojourn.models.model_name import model_name_fault
@@ -198,7 +199,7 @@ class ModelPlanner:
         await reading.fit(parameters)
         search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers)
         requests = Requests(turn, reading, settings, parameters, refused)
-        used, corrections = Usage(), 0
+        used, corrections = Usage(), list[Correction]()
         while True:
             try:
                 response = await self._answer_to(requests, reading.names)
@@ -225,12 +226,13 @@ class ModelPlanner:
                 may_ask=requests.offers(ASK_USER),
                 may_call=requests.may_call,
             )
-            if isinstance(outcome, Correction) and (corrections == outcome.most or not _has_left(turn, used)):
-                outcome = outcome.given_up(corrections)
+            if isinstance(outcome, Correction):
+                corrections.append(outcome)
+                if len(corrections) > outcome.most or not _has_left(turn, used):
+                    outcome = given_up(corrections, reply, turn)
             if isinstance(outcome, PlanResult):
                 reading.note(*self._offers.notes(turn), *search.notes)
                 return reading.recorded(outcome, used)
-            corrections += 1
             requests.correct(response, outcome)
             _begin_anew()
 

@@ -195,7 +195,7 @@ def test_a_call_written_as_text_is_corrected_and_then_the_answer() -> None:
     given = reply(text='{"name": "add", "arguments": {}}')
     correction, plan = outcome(given, may_call=True), outcome(given)
     assert isinstance(correction, Correction)
-    assert correction.given_up(1) == plan
+    assert correction.otherwise == plan
     assert isinstance(plan, PlanResult)
     assert "written as text" in plan.notes[0]
     assert plan.final_response == given.message

@@ -401,12 +401,25 @@ async def test_a_typed_answer_is_corrected_once(decided, standin):
 
 @pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
-    """After two corrections a third wrong answer fails the run."""
-    client = await decided(calls(final(total="three")), calls(final()), calls(final()), result=Sum)
+    """Three wrong answers fail the run, with what it used, the corrections and the last answer; a retry goes on after its calls."""
+    wrong = [calls(final(total="three")), calls(final()), calls(final(how="by hand"))]
+    client = await decided(calls(add(1, 2)), *wrong, calls(final(total=3)), result=Sum)
+    run = await client.start("test.agent", "go")
     with pytest.raises(RunFailed) as failed:
-        await run_of(client)
+        await run.result()
     assert failed.value.code == "MalformedAnswer"
-    assert len(standin.requests) == 3
+    assert "carried out test.tools.add" in str(failed.value)
+    assert "last answer was: " in failed.value.error.cause.message
+    assert "by hand" in failed.value.error.cause.message
+    assert len(standin.requests) == 4
+    events = [event async for event in run.events()]
+    noted = [event.text for event in events if event.type == "planner_note"]
+    assert [note.startswith("the model was corrected: ") for note in noted] == [True, True]
+    assert len([event for event in events if event.type == "usage"]) == 2
+    retry = await client.retry(run.id)
+    assert (await retry.result()).result == {"total": 3}
+    assert len(standin.requests) == 5
+    assert [result.text for result in standin.requests[-1].tool_results] == ["3"]
 
 
 @pytest.mark.parametrize("protocol", ["openai-responses"])

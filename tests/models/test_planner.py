@@ -1,5 +1,6 @@
 """The planner and its model, plan by plan: the settings of a request, and whether there is a correction."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,8 @@ from sojourn import Message, ModelPlanner, PlanInput, PlanResumeInput, RunContex
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run_policy import Caps
-from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.values.json_fault import ParseFault
@@ -79,12 +81,12 @@ def turn(kind: type[PlanInput] = PlanInput, *, answer: Any = None, **fields: Any
 async def test_a_correction_is_requested_only_within_the_limits(left, requests):
     """After a response that used up the run's tokens or money there is no request for a correction."""
     model = Model(says("", tokens=1_000_000), says("Here I am.", tokens=1))
+    plan = await model.planner().plan_start(turn(caps=left))
     if requests == 1:
-        with pytest.raises(ApplicationError) as failed:
-            await model.planner().plan_start(turn(caps=left))
-        assert failed.value.type == "EmptyAnswer"
+        assert plan.failure.code == "EmptyAnswer"
+        assert "no tokens or money left for a correction: Your response was empty" in plan.failure.message
+        assert plan.usage.input_tokens == 1_000_000
     else:
-        plan = await model.planner().plan_start(turn(caps=left))
         assert plan.usage.input_tokens == 1_000_001
         assert plan.usage.cost > 0.01
     assert len(model.requests) == requests
@@ -156,9 +158,16 @@ def cut_off() -> ToolResult:
     )
 
 
-def make_tool(name: str) -> ToolSpec:
+def make_tool(name: str, *, read_only: bool | None = None) -> ToolSpec:
     shape = TypeSpec(name="t", json_schema={"type": "object"})
-    return ToolSpec(id=ToolId(f"test.tools.{name}"), title=name, description="", payload=shape, result=shape)
+    return ToolSpec(
+        id=ToolId(f"test.tools.{name}"),
+        title=name,
+        description="",
+        payload=shape,
+        result=shape,
+        annotations=Annotations(read_only=read_only),
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,12 +210,37 @@ async def test_a_model_that_cannot_generate_more_is_asked_with_its_own_limit():
 
 
 async def test_a_typed_answer_has_two_corrections():
-    """The third wrong answer fails the run, with the faults of the last."""
+    """The third wrong answer fails the run, with the faults of the last, its text, and what the turn has carried out."""
+    tools = [make_tool("add"), make_tool("see", read_only=True)]
+    results = [ToolResult(name=tool.id, tool_call_id=f"c{n}", result=1) for n, tool in enumerate(tools)]
+    wrong = ToolResult(name=tools[0].id, tool_call_id="c9", error=ToolError.new("no"))
     model = Model(*(calls("final_result", own=wrong) for wrong in ("a", "b", "c")))
-    with pytest.raises(ApplicationError, match=r'corrected 2 times.*got "c"$') as failed:
-        await model.planner(result=Own).plan_start(turn())
+    messages = [Message.user("go"), Message.results([*results, wrong])]
+    plan = await model.planner(result=Own).plan_start(turn(tools=tools, messages=messages))
+    assert plan.failure.code == "MalformedAnswer"
+    assert re.search(
+        rf'corrected 2 times.*got "c"; before that the run had carried out {tools[0].id} \(c0\)$',
+        plan.failure.message,
+    )
+    assert plan.failure.cause.message == 'the model\'s last answer was: {"own": "c"}'
+    assert [re.search(r'got "(.)"', note)[1] for note in plan.notes] == ["a", "b"]
+    assert (len(model.requests), plan.final_response, plan.result) == (3, None, None)
+
+
+async def test_corrections_end_whatever_is_wrong():
+    """A plan whose responses are wrong in different ways is not corrected without end."""
+    wrong = [calls("final_result", own="a"), calls("final_result", own="b"), says("")]
+    plan = await Model(*wrong).planner(result=Own).plan_start(turn())
+    assert plan.failure.code == "EmptyAnswer"
+
+
+async def test_a_wrong_answer_in_the_last_turn_leaves_the_run_its_limit():
+    """There the planner raises, and the run ends with the limit as its reason."""
+    model = Model(*(calls("final_result", own=wrong) for wrong in ("a", "b", "c")))
+    last = turn(PlanResumeInput, finalize=Finalize(reason="max_tool_calls", message="Answer now."))
+    with pytest.raises(ApplicationError, match="corrected 2 times") as failed:
+        await model.planner(result=Own).plan_resume(last)
     assert failed.value.type == "MalformedAnswer"
-    assert len(model.requests) == 3
 
 
 async def test_a_call_written_as_text_stays_the_answer_where_nothing_else_comes():
