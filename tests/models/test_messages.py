@@ -300,7 +300,7 @@ PARTS = st.one_of(
     st.builds(
         theirs.FilePart,
         content=st.builds(
-            theirs.BinaryImage, data=st.binary(min_size=1, max_size=9), media_type=st.just("image/png")
+            theirs.BinaryImage, data=st.binary(max_size=9).map(PNG.__add__), media_type=st.just("image/png")
         ),
         **ORIGIN,
     ),

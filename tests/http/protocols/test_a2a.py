@@ -267,8 +267,13 @@ async def test_a_task_has_its_messages(served, http):
     assert [each.role for each in done.task.history] == [Role.ROLE_USER, Role.ROLE_AGENT, Role.ROLE_USER]
     assert done.task.history[0].message_id == first["message_id"]
     assert done.task.metadata["runId"].startswith("shop.clerk@")
-    for length, texts in ((0, []), (2, ["Which one?", "this"]), (9, ["ask", "Which one?", "this"])):
-        params = {"id": done.task.id, "historyLength": length}
+    for name, length, texts in (
+        ("historyLength", 0, []),
+        ("historyLength", 2, ["Which one?", "this"]),
+        ("history_length", 1, ["this"]),
+        ("historyLength", 9, ["ask", "Which one?", "this"]),
+    ):
+        params = {"id": done.task.id, name: length}
         body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params}
         found = (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()["result"]
         assert [each["parts"][0]["text"] for each in found.get("history", [])] == texts

@@ -86,6 +86,7 @@ class A2aDoor:
                 value = _parsed(body)
                 asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
                 _check(value)
+                body = _with_json_names(asked, body)
                 if (method := asked["method"]) not in _READS:
                     note(call=method[:_MAX_METHOD])
                 _check_supported(method)
@@ -188,6 +189,15 @@ def _check(asked: Any) -> None:
     told = cast("dict[str, Any]", asked) if isinstance(asked, dict) else dict[str, Any]()
     if not isinstance(told.get("method"), str) or not isinstance(told.get("params", {}), dict):
         raise Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
+
+
+def _with_json_names(asked: dict[str, Any], body: bytes) -> bytes:
+    """The body with `historyLength` where it has the field's name of the protocol's schema, which readers of its JSON take too."""
+    params = asked.get("params", {})
+    if "history_length" not in params or "historyLength" in params:
+        return body
+    params["historyLength"] = params.pop("history_length")
+    return json.dumps(asked).encode()
 
 
 def _check_supported(method: str) -> None:
