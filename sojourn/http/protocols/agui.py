@@ -69,7 +69,7 @@ async def run_agent(
     sent = _sent(body.messages, body.context)
     results = () if body.resume else _results(body.messages)
     if not (sent or body.resume or results):
-        return await _reopened(service, asking, agent_id, body, headers, is_left=bool(on_disconnect))
+        return await _reopened(service, asking, agent_id, body, headers, interrupts=bool(on_disconnect))
     turn = await begin(
         service,
         asking,
@@ -100,7 +100,7 @@ async def _reopened(
     body: AguiBody,
     headers: Mapping[str, str],
     *,
-    is_left: bool,
+    interrupts: bool,
 ) -> Response:
     """The messages of a thread, for a page that was loaded again, and the turn that goes on; those of a new thread are none."""
     require(asking, "viewer")
@@ -111,7 +111,7 @@ async def _reopened(
     except RunNotFound:
         run, thread = service.client.session(agent_id, body.thread_id, principal=asking).run, encoder.Thread()
     turn = Turn(service.hub, run, thread.begin or Begin("", None))
-    left = interrupting(turn, asking) if is_left and thread.begin else None
+    left = interrupting(turn, asking) if interrupts and thread.begin else None
     frames = encoder.frames(thread, turn, service.app, body.thread_id, body.run_id)
     return Streamed(frames, headers, left=left)
 
