@@ -86,7 +86,8 @@ class RetryHint(Record):
 
     A value follows from the call if it was sent, in this form or in another one with the same meaning, or if it is the
     schema's default of an absent field. All others come from the author's example or were made to fit: a person never gave them. Of a
-    tool that changes something, an optional value that was sent, does not fit and is left out, is named here too.
+    tool that changes something, a value that was sent and is left out is named here too: an optional one that does not fit, or
+    an unknown field.
     """
     template: dict[str, Any] | None = None
     """`example_input` for a model, which copies examples: with a placeholder such as `<order_id>` for each invented value.

@@ -115,7 +115,8 @@ def _failure(result: ToolResult) -> str:
 
 def _example(hint: RetryHint) -> list[str]:
     """Return the lines that show arguments: such as fit, or a template to complete."""
-    if hint.example_input is not None and not hint.invented:
+    unknown = {issue.field for issue in hint.issues if issue.constraint == "unknown_field"}
+    if hint.example_input is not None and unknown.issuperset(hint.invented):
         return [f"arguments that fit: {clip(_json(hint.example_input), MAX_JSON)}"]
     if not hint.invented:
         return []

@@ -24,6 +24,9 @@ _MAX_WHOLE = 2**53
 _SPELLING = 0.9
 """How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
 
+_SEPARATORS = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
+"""What is between the parts of a word; `2-3` is not 23."""
+
 _DAY = r"(?P<day>\d{4}-\d\d-\d\d)"
 _CLOCK = r"(?P<clock>\d\d:\d\d)(?P<seconds>:\d\d(?:\.\d{1,9})?)?"
 _ZONE = r"\s?(?P<zone>Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?)"
@@ -57,11 +60,28 @@ def meanings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
 def _choices(sent: Any, allowed: list[Any]) -> Iterator[Any]:
     if not isinstance(sent, (str, int, float)):
         return
+    yield from _same_choice(sent, allowed)
     by_text = {
         str(value).casefold(): value for value in reversed(allowed) if not isinstance(value, (dict, list))
     }
     close = get_close_matches(str(sent)[:100].strip().casefold(), list(by_text), n=1, cutoff=_CLOSE)
     yield from (by_text[each] for each in close)
+
+
+def _same_choice(sent: Any, allowed: list[Any]) -> list[Any]:
+    """The choice that is the word that was sent, in another form; none where several are, and none is written so."""
+    same = [each for each in allowed if _word(each) == _word(sent)]
+    return same if len(same) == 1 else [each for each in same if _unquoted(each) == _unquoted(sent)][:1]
+
+
+def _word(value: Any) -> str:
+    """A value without case, quotes, and separators in it; `-1` is not 1, and `C#` not C."""
+    return _SEPARATORS.sub("", _unquoted(value).casefold())
+
+
+def _unquoted(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return text[:_MAX_TEXT].strip().strip("\"'`").strip()
 
 
 def _types(sent: Any, expected: list[str]) -> Iterator[Any]:
@@ -71,7 +91,7 @@ def _types(sent: Any, expected: list[str]) -> Iterator[Any]:
         yield json.dumps(sent)
     if is_array(sent) and len(sent) == 1:
         yield sent[0]
-    if "array" in expected:
+    if "array" in expected and sent not in (None, ""):  # which say nothing
         yield [sent]
 
 
@@ -161,8 +181,10 @@ def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) ->
             return before.startswith(after)
         case "invalid_format" if issue.format in ("date-time", "time"):
             return True  # only its zone as it is written
-        case "invalid_enum_value" if reads:
-            return SequenceMatcher(None, before, after).ratio() > _SPELLING
+        case "invalid_enum_value":
+            same = _same_choice(sent, issue.allowed or [])
+            likely = reads and not same and SequenceMatcher(None, before, after).ratio() > _SPELLING
+            return likely or any(type(reading) is type(each) and reading == each for each in same)
         case _:
             return before == after
 

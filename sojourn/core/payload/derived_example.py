@@ -14,7 +14,7 @@ from typing import Any
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.coerce import keeps_meaning, meanings
 from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
-from sojourn.core.schema.sample import NoSampleError, sample
+from sojourn.core.schema.sample import NoSampleError, sample_field
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
@@ -43,8 +43,7 @@ def derive_example(
             return Example(repair.payload, frozenset(repair.invented), frozenset(repair.left_out))
         before = deepcopy(repair.payload)
         repair.rename(issues)
-        for issue in issues:
-            repair.settle(issue)
+        repair.settle(issues)
         if repair.payload == before:
             return None
     return None
@@ -59,7 +58,9 @@ class _Repair:
         self.payload = payload
         self.invented: set[Tokens] = set()
         self.left_out: set[Tokens] = set()
-        """Optional values that were meant and do not fit: without them a call may do more than was asked for."""
+        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for."""
+        self._sent: dict[Tokens, Any] = {}
+        """What was at each place before it was repaired."""
         self._validator = validator
         self._author_example = author_example
         self._reads = reads
@@ -85,14 +86,21 @@ class _Repair:
             if intended is not None:
                 parent[intended] = parent.pop(name)
 
-    def settle(self, issue: FieldIssue) -> None:
-        """Repair one issue, if an earlier repair of this round has not settled it."""
-        tokens = to_tokens(issue.field)
+    def settle(self, issues: list[FieldIssue]) -> None:
+        """Repair one issue of each place, that of its type first: what else is wrong there shows in the next round."""
+        done = set[Tokens]()
+        for issue in sorted(issues, key=lambda each: each.constraint != "invalid_field_type"):
+            tokens = to_tokens(issue.field)
+            if tokens not in done:
+                self._settle(issue, tokens)
+                done.add(tokens)
+
+    def _settle(self, issue: FieldIssue, tokens: Tokens) -> None:
         parent = value_at(self.payload, tokens[:-1])
         if not tokens or not (is_object(parent) or is_array(parent)):
             return
         if issue.constraint == "unknown_field" and is_object(parent):
-            self._remove(tokens)
+            self._leave_out(tokens, is_unknown=True)
             return
         sent = value_at(self.payload, tokens)
         if (sent is ABSENT) != (issue.constraint == "missing_field"):
@@ -103,7 +111,12 @@ class _Repair:
             return
         readings = list(self._readings(issue, sent))
         guesses = self._reads and not (is_optional and _is_blank(sent))
-        same = [each for each in readings if keeps_meaning(issue, sent, each, reads=guesses)]
+        same = [
+            each
+            for each in readings
+            # The items of a list of lists may be one list: which, only the caller can say.
+            if keeps_meaning(issue, sent, each, reads=guesses) and not (is_array(parent) and each == [sent])
+        ]
         if same:
             self._put(tokens, same[0], follows=True)
         elif is_optional:
@@ -122,7 +135,11 @@ class _Repair:
                 return
 
     def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
-        was = value_at(self.payload, tokens)
+        """Set a value; what another form of an invented one is, is invented too."""
+        was = self._sent.setdefault(tokens, value_at(self.payload, tokens))
+        follows = follows and not any(
+            _is_within(tokens, each) or _is_within(each, tokens) for each in self.invented
+        )
         put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
         self._forget(tokens)
         if not follows:
@@ -133,8 +150,8 @@ class _Repair:
         self._forget(tokens)
 
     def _forget(self, tokens: Tokens) -> None:
-        self.invented = {each for each in self.invented if each[: len(tokens)] != tokens}
-        self.left_out = {each for each in self.left_out if each[: len(tokens)] != tokens}
+        self.invented = {each for each in self.invented if not _is_within(each, tokens)}
+        self.left_out = {each for each in self.left_out if not _is_within(each, tokens)}
 
     def _drop_optional(self, tokens: Tokens) -> bool:
         """Remove the innermost optional field around an issue; returns whether there is one."""
@@ -145,11 +162,12 @@ class _Repair:
                 return True
         return False
 
-    def _leave_out(self, tokens: Tokens) -> None:
-        """Remove an optional value that does not fit. A blank one was no choice."""
+    def _leave_out(self, tokens: Tokens, *, is_unknown: bool = False) -> None:
+        """Remove an optional value that does not fit, or an unknown one. A blank one was no choice."""
         value = value_at(self.payload, tokens)
         self._remove(tokens)
-        if not (_is_blank(value) or self._reads):
+        is_blank = value in (ABSENT, None, "", [], {}) if is_unknown else _is_blank(value)
+        if not (is_blank or self._reads):
             self.left_out.add(tokens)
 
     def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
@@ -184,6 +202,10 @@ class _Repair:
             yield from _made(self._validator, tokens)
 
 
+def _is_within(tokens: Tokens, place: Tokens) -> bool:
+    return tokens[: len(place)] == place
+
+
 def _is_blank(value: Any) -> bool:
     """Whether a value says nothing: absent, null, empty or zero."""
     return value is ABSENT or not (value.strip() if isinstance(value, str) else value)
@@ -192,9 +214,9 @@ def _is_blank(value: Any) -> bool:
 def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:
     """Values made from the schemas of a place."""
     schemas = locate(validator.schema, tokens)
-    for schema in schemas:
+    for schema in schemas or [{}]:  # a required field may be declared nowhere
         with suppress(NoSampleError):
-            value = sample(validator.schema, schema)
+            value = sample_field(validator.schema, schema)
             if _fits(validator, schemas, value):
                 yield value
 

@@ -44,7 +44,7 @@ class Example:
     invented: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
     """The paths to its values that do not follow from the call."""
     left_out: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
-    """The paths to optional values that were sent and do not fit, of a tool that changes something."""
+    """The paths to values that were sent and are left out, of a tool that changes something: optional ones that do not fit, and unknown fields."""
 
     @property
     def open(self) -> list[Tokens]:
@@ -118,7 +118,8 @@ def template_of(
             gone.append(_leave_out(made, tokens))
         else:
             put(parent, tokens[-1], text)
-    return None if validator.is_valid(_with_defaults(validator.schema, made, gone)) else made
+    filled = _with_defaults(validator.schema, made, gone)
+    return None if validator.is_valid(made) or validator.is_valid(filled) else made
 
 
 def placeholder(tokens: Tokens) -> str:

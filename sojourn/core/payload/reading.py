@@ -34,6 +34,7 @@ from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT, expand, locate, to_tokens, value_at
+from sojourn.core.values.text import closest_name
 
 __all__ = ["Read", "is_settled", "read_payload", "read_text"]
 
@@ -246,8 +247,10 @@ class _Reading:
             yield "left_out", ABSENT
 
     def _default(self, tokens: tuple[str, ...]) -> Any:
-        """The default of an absent field; `ABSENT` where its schemas state none, or several."""
+        """The default of an absent field; `ABSENT` where its schemas state none, or several, or its name seems misspelt."""
         root = self._validator.schema
+        if self._seems_misspelt(tokens):
+            return ABSENT
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]
         found = {
             json.dumps(part["default"], sort_keys=True): part["default"]
@@ -255,6 +258,16 @@ class _Reading:
             if "default" in part
         }
         return deepcopy(next(iter(found.values()))) if len(found) == 1 else ABSENT
+
+    def _seems_misspelt(self, tokens: tuple[str, ...]) -> bool:
+        """Whether an undeclared field beside an absent one has nearly its name; an open schema takes it as one more."""
+        beside = value_at(self._payload, tokens[:-1])
+        unknown = (
+            [each for each in beside if not self._is_declared((*tokens[:-1], each))]
+            if is_object(beside)
+            else []
+        )
+        return closest_name(tokens[-1], unknown) is not None
 
     def _is_declared(self, tokens: tuple[str, ...]) -> bool:
         """Whether a field has a schema of its own: an entry of a map and an item of a list are not optional fields."""

@@ -11,7 +11,7 @@ from sojourn.core.schema.pattern import text_for
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema, resolve
 
-__all__ = ["NoSampleError", "sample"]
+__all__ = ["NoSampleError", "sample", "sample_field"]
 
 _TEXT = "example"
 _MAX_DEPTH = 12
@@ -24,6 +24,12 @@ _TELLING_WORDS = (
     ("number", ("minimum", "maximum", "multipleOf")),
     ("string", ("pattern", "minLength", "maxLength")),
 )
+
+_SAYING = {
+    *("type", "default", "const", "enum", "examples", "oneOf", "anyOf", "allOf", "$ref", "not"),
+    *(word for _, words in _TELLING_WORDS for word in words),
+}
+"""Keywords of which any says something about a value."""
 
 
 class NoSampleError(Exception):
@@ -42,6 +48,14 @@ def sample(root: Schema, schema: Any) -> Any:
     """
     try:
         return _Sampler(root).make(schema, 0)
+    except OverflowError:
+        raise NoSampleError from None
+
+
+def sample_field(root: Schema, schema: Any) -> Any:
+    """A value for a required field, as `sample`; a text if the schema leaves it open."""
+    try:
+        return _Sampler(root).field(schema, 0)
     except OverflowError:
         raise NoSampleError from None
 
@@ -66,6 +80,11 @@ class _Sampler:
                 return self._of_branches(flat, word, branches, depth)
         return self._of_type(flat, depth)
 
+    def field(self, schema: Any, depth: int) -> Any:
+        """A value for a required field, which the schema may leave open or not declare at all: then a text."""
+        is_open = is_object(schema) and not _SAYING.intersection(schema)
+        return _TEXT if is_open else self.make(schema, depth)
+
     def _of_branches(self, flat: Schema, word: str, branches: list[Any], depth: int) -> Any:
         """A value of the first branch that states enough, null last, joined with the keywords beside the branches."""
         beside = {name: value for name, value in flat.items() if name != word}
@@ -80,7 +99,9 @@ class _Sampler:
         match _type(flat):
             case "object":
                 properties = flat.get("properties", {})
-                return {name: self.make(properties.get(name), depth + 1) for name in flat.get("required", ())}
+                return {
+                    name: self.field(properties.get(name, {}), depth + 1) for name in flat.get("required", ())
+                }
             case "array":
                 return self._array(flat, depth)
             case "string":

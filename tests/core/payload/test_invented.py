@@ -36,6 +36,7 @@ SEARCH = {
     "n": {"type": "integer", "minimum": 1},
     "since": {"type": "string", "format": "date"},
 }
+KIND = {"type": "string", "enum": ["router", "switch"]}
 SHAPE = {
     "f": {
         "oneOf": [
@@ -101,6 +102,21 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
         # The tag of a union is a choice, unless it was made; what its branch requires is not given by it.
         (SHAPE, {"f": {}}, ["/f/kind", "/f/r"], {"f": {"kind": "<kind>", "r": "<r>"}}),
         (SHAPE, {"f": {"kind": "square"}}, ["/f/s"], {"f": {"kind": "square", "s": "<s>"}}),
+        # Two faults of one value: its type first, and a value that was invented for one fault is no answer to the other.
+        ({"kind": KIND}, {"kind": None}, ["/kind"], {"kind": "<kind>"}),
+        ({"kind": KIND}, {"kind": 7}, ["/kind"], {"kind": "<kind>"}),
+        ({"kind": KIND}, {"kind": ["switch"]}, [], None),
+        ({"l": {"type": "array", "items": KIND}}, {"l": [None]}, ["/l/0"], {"l": ["<l>"]}),
+        ({"l": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}, {"l": [7]}, ["/l/0/0"], {"l": [["<l>"]]}),
+        # Nothing is not a list of nothing.
+        ({"l": {"type": "array", "items": KIND, "minItems": 1}}, {"l": None}, ["/l/0"], {"l": ["<l>"]}),
+        # Of choices that differ only in case, and of numbers that differ in their sign, none is the other.
+        ({"g": {"enum": ["AA", "Aa", "aa"]}}, {"g": "'aa'"}, [], None),
+        ({"g": {"enum": ["AA", "Aa", "aa"]}}, {"g": "aA"}, ["/g"], {"g": "<g>"}),
+        ({"g": {"enum": ["-1", "zero"]}}, {"g": "1"}, ["/g"], {"g": "<g>"}),
+        ({"g": {"enum": ["on hold", "open"]}}, {"g": "ON_HOLD"}, [], None),
+        # A field that may be anything has an example too, which is no template.
+        ({"f": {}}, {}, ["/f"], {}),
         # Items of arrays, and arrays that would be accepted without an item.
         ({"l": {"type": "array", "items": {"type": "integer"}}}, {"l": [1, "x"]}, ["/l/1"], {"l": [1, "<l>"]}),
         ({"l": {"type": "array", "items": TEXT, "minItems": 1}}, {"l": []}, ["/l/0"], {}),
@@ -133,6 +149,18 @@ def test_an_optional_bad_value_is_left_out() -> None:
     assert (blank.example_input, blank.invented) == ({"q": "x"}, [])
 
 
+def test_an_unknown_field_is_left_out_and_named() -> None:
+    """A program does not send by itself what remains of a call without a field that the tool does not know; a model may decide so."""
+    sent = {"q": "x", "dry_run": False}
+    reads, acts = (refused({"q": TEXT}, sent, read_only=each) for each in (True, None))
+    assert reads.example_input == acts.example_input == {"q": "x"}
+    assert (reads.invented, acts.invented, acts.template) == ([], ["/dry_run"], None)
+    assert (reads.mended() is None, acts.mended() is None) == (False, True)
+    text = result_text(ToolResult.model_validate(_failed(acts)), Names([acts.tool]))
+    assert 'arguments that fit: {"q":"x"}' in text
+    assert refused({"q": TEXT}, {"q": "x", "more": ""}).invented == []
+
+
 def test_a_likely_guess_is_meant_only_where_it_changes_nothing() -> None:
     """A number at its bound and a misspelt word follow from the call of a tool that only reads."""
     properties = {"n": {"type": "integer", "maximum": 500}, "kind": {"enum": ["online", "offline"]}}
@@ -159,6 +187,7 @@ def test_a_model_reads_no_invented_value(subtests: pytest.Subtests) -> None:
         (MOMENT, {"at": "2026-12-01T10:00:00"}, None, "2024"),
         (MOMENT, {"at": "2026-12-01T10:00:00"}, None, "10:00:00Z"),
         (MOMENT, {}, None, "2024"),
+        ({"kind": KIND}, {"kind": None}, None, '"kind":"router"'),
     ]
     for properties, sent, author, word in rows:
         with subtests.test(str((sent, word))):

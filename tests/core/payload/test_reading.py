@@ -109,6 +109,13 @@ READ: list[tuple[str, dict[str, Any], Any, Any, list[str]]] = [
         ["default /scale"],
     ),
     (
+        "an absent field with a default, beside another one",
+        {"type": "object", "properties": {"port": {**INTEGER, "default": 80}}, "required": ["port"]},
+        {"host": "a"},
+        {"host": "a", "port": 80},
+        ["default /port"],
+    ),
+    (
         "what can be read beside a fault",
         closed({"n": INTEGER, "q": TEXT}, "q"),
         {"n": "5", "q": 7},
@@ -161,6 +168,7 @@ STAYS: list[tuple[str, dict[str, Any], Any]] = [
     ("a field that another needs", closed({"a": INTEGER, "b": INTEGER}, dependentRequired={"b": ["a"]}), {"a": None, "b": 1}),
     ("the last field of an object with one", closed({"a": INTEGER}, minProperties=1), {"a": None}),
     ("a default that does not fit", closed({"a": {**TEXT, "default": None}}, "a"), {}),
+    ("a misspelt name of an absent field with a default", {"type": "object", "properties": {"port": {**INTEGER, "default": 80}}, "required": ["port"]}, {"ports": 8080}),
     ("two names in one object", closed({"user": USER}), {"user": '{"age": 1, "age": 2}'}),
 ]  # fmt: skip
 

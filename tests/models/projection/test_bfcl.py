@@ -21,6 +21,7 @@ from sojourn.models.names import Names
 from sojourn.models.projection import project
 from sojourn.testing.providers import ToolOffer
 from sojourn.testing.providers.tool_rules import anthropic, openai
+from tests.core.payload.mutated_calls import altered, fate_of, mutations
 
 FOLDER = os.environ.get("SOJOURN_BFCL")
 
@@ -110,3 +111,24 @@ def test_every_function_survives_its_projection_and_every_right_call_passes() ->
             seen["right calls" if passes else "calls that the function's own schema refuses"] += 1
     print(dict(seen))
     assert seen["functions"] > 1_000
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("closed", "reads"), [(True, None), (True, True), (False, None)])
+def test_every_right_call_with_one_wrong_field_is_read_or_repaired(closed: bool, reads: bool | None) -> None:
+    """What `tests/core/payload/test_mutated_calls.py` says of a few calls holds for all, as native and as foreign tools have them."""
+    fates: Counter[tuple[str, str]] = Counter()
+    for functions, gold in cases():
+        for call in gold:
+            if not isinstance(call, dict) or not set(call) <= set(functions):
+                continue
+            ((name, values),) = call.items()
+            right = value_of(values)
+            schema = enforceable.forbid_unknown_fields(functions[name]) if closed else functions[name]
+            if not Validator(schema).is_valid(right):
+                continue
+            author = altered(right, schema)
+            for mutation in mutations(right):
+                fates[mutation.kind, fate_of(mutation, right, schema, author=author, reads=reads)] += 1
+    print(*(f"{kind}: {fate} {count}" for (kind, fate), count in sorted(fates.items())), sep="\n")
+    assert sum(fates.values()) > 30_000
