@@ -27,6 +27,9 @@ SCENARIOS = {
 }
 """Each with the revision that it is run by."""
 
+AT_ONCE = 3
+"""Scenarios that run at the same time: each starts two programs, and the suite ends one after two minutes."""
+
 
 @pytest.mark.usefixtures("processes")
 async def test_a_run_conforms_as_a_client(temporal_address, tmp_path) -> None:
@@ -34,7 +37,13 @@ async def test_a_run_conforms_as_a_client(temporal_address, tmp_path) -> None:
     program = await asyncio.to_thread(installed, PACKAGE) / "@modelcontextprotocol/conformance/dist/index.js"
     environment = {**os.environ, "TEMPORAL_ADDRESS": temporal_address}
 
+    turns = asyncio.Semaphore(AT_ONCE)
+
     async def run(scenario: str, version: str) -> str:
+        async with turns:
+            return await run_alone(scenario, version)
+
+    async def run_alone(scenario: str, version: str) -> str:
         process = await asyncio.create_subprocess_exec(
             *(str(NODE), str(program), "client", "--scenario", scenario, "--spec-version", version),
             *("--command", f"{sys.executable} -m tests.mcp.conformance.client", "--timeout", "120000"),
