@@ -167,8 +167,9 @@ class Planning:
 
     @cached_property
     def _transcript(self) -> list[Message]:
-        """The transcript as planners read it: without what an operator has set aside."""
-        return without_set_aside(self.messages)
+        """The transcript as planners read it: without what an operator has set aside, unless they are code that follows from it."""
+        reads_all = getattr(self.agent.planner, "reads_set_aside", False)
+        return self.messages if reads_all else without_set_aside(self.messages)
 
     @cached_property
     def _fresh(self) -> list[Message]:

@@ -46,6 +46,9 @@ _ALONE = "a flow follows from its case alone: use a tool for the clock, and for 
 class Flow:
     """A planner made by `flow` from a function; `Agent(planner=...)` takes it."""
 
+    reads_set_aside = True
+    """A flow reads the outcome of its steps in the transcript, and would do something else without one."""
+
     def __init__(self, function: FlowFunction, options: Options) -> None:
         self.__doc__ = function.__doc__
         self._function = function

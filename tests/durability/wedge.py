@@ -59,6 +59,7 @@ NAMES = (
     "pause",
     "resume",
     "stop_asking",
+    "set_aside",
     "explode",
     "__temporal_x",
     "",

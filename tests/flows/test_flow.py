@@ -422,6 +422,27 @@ async def test_defaults_follow_from_the_turn(serve):
     assert (await client.execute("test.agent", "go")).text == "lid in l7"
 
 
+async def test_a_result_that_was_set_aside_is_still_that_of_its_step(serve):
+    """A flow follows from its steps: it goes on after its question as it would have, and calls nothing again."""
+
+    @flow
+    def roller(case: Case) -> str:
+        """Roll, and ask whether that is enough."""
+        number = case.call(roll, die="red")
+        return f"{number} {case.ask('Enough?')}"
+
+    rolled.clear()
+    client = await serve(planner=roller, uses=(tools,), policy=ASKING)
+    run = await client.start("test.agent", "go")
+    (question,) = await run.until_waiting()
+    (result,) = (await run.transcript())[2].tool_results
+    assert await run.set_aside(result.tool_call_id)
+    assert await run.set_aside(0)
+    await run.answer(question.id, "yes")
+    assert (await run.result()).text == f"{len(rolled)} yes"
+    assert rolled == ["red"]
+
+
 async def test_another_question_starts_the_flow_anew(serve):
     """A question in place of an answer replaces it, also the same one again: its calls are new calls."""
 

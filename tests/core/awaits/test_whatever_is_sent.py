@@ -27,6 +27,7 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released, Repeated
+from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
 from sojourn.core.values.wire import encode_readable
 
 from .current_waits import CurrentWaits
@@ -188,12 +189,13 @@ def test_whatever_is_sent_as_an_answer_is_judged(kind: str, channel: Channel, va
 @example([nested(200)])
 @example([10**5_000])
 def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
-    """Any arguments of a pause, a resume or a release are read, or refused in one short printable line."""
+    """Any arguments of a pause, a resume, a release or what is set aside are read, or refused in one short printable line."""
     for judged, taken in (
         (read_pause(values), Paused),
         (read_resume(values, is_paused=True), Resumed),
         (read_resume(values, is_paused=False), Refused),
         (read_release(values), Released),
+        (read_set_aside(values), SetAsideRequest),
     ):
         if isinstance(judged, Refused):
             check_refusal(judged)
