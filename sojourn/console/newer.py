@@ -14,6 +14,7 @@ from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.contracts.message import Message
+from sojourn.core.run.set_aside import SetAsideRequest, requests_by_message
 
 __all__ = ["Newer", "newer_events", "newer_messages"]
 
@@ -96,17 +97,28 @@ async def newer_messages(visit: Visit, watched: WatchedRun, seen: int, added: in
     await prepare(
         text for message in last.messages[first - last.first :] for text in markdown_of_message(message)
     )
+    set_aside = requests_by_message(last.messages)
     html = [
-        _message(visit, watched, last.version, first + place, message)
+        _message(visit, watched, last.version, first + place, message, set_aside)
         for place, message in enumerate(last.messages[first - last.first :])
     ]
     return Newer(part("held", "".join(html), "beforeend") if html else "", max(last.total - known, added))
 
 
-def _message(visit: Visit, watched: WatchedRun, version: int, index: int, message: Message) -> str:
+def _message(
+    visit: Visit,
+    watched: WatchedRun,
+    version: int,
+    index: int,
+    message: Message,
+    set_aside: dict[int, list[SetAsideRequest]],
+) -> str:
+    may = visit.may("operator")  # a page is live only while its run is open
+
     def make() -> str:
         values = {"index": index, "message": message, "only": None, "most": MOST_TEXT}
+        values |= {"set_aside": set_aside, "may_set_aside": may}
         shown = {"value": shown_value, "line": line_of}
         return visit.render("message.html", run_id=watched.run_id, shown=shown, **values)
 
-    return watched.once((visit.url.base, "message", index), version, make).html
+    return watched.once((visit.url.base, "message", index, may), version, make).html

@@ -1,6 +1,5 @@
 """What else there is of a run: its timeline, its transcript, its events, and its policy with its safeguards."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +17,7 @@ from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.contracts.ids import EVENT_ID, place_of
-from sojourn.contracts.message import Message
-from sojourn.core.run.set_aside import SetAsideRequest, requests_in
+from sojourn.core.run.set_aside import requests_by_message
 from sojourn.errors import RunNotFound
 from sojourn.events.one_run import policy_in_history
 from sojourn.http.problems import Problem
@@ -90,19 +88,12 @@ async def transcript(visit: Visit, run_id: str) -> Response:
         only=only,
         most=WHOLE if only is not None else MOST_TEXT,
         shown={"value": shown_value, "line": line_of},
-        set_aside=_set_aside(messages),
+        set_aside=requests_by_message(messages),
+        may_set_aside=visit.may("operator") and values["head"].is_open,
         live=values["head"].is_open and only is None and until is None and not later,
         mark=mark,
         tab="transcript",
     )
-
-
-def _set_aside(messages: Sequence[Message]) -> dict[int, list[SetAsideRequest]]:
-    """What operators have set aside, by the number of the message."""
-    found: dict[int, list[SetAsideRequest]] = {}
-    for request in requests_in(messages):
-        found.setdefault(request.message, []).append(request)
-    return found
 
 
 def _number(visit: Visit, name: str) -> int | None:

@@ -28,6 +28,7 @@ __all__ = [
     "SET_ASIDE",
     "SetAsideRequest",
     "read_set_aside",
+    "requests_by_message",
     "requests_in",
     "without_set_aside",
 ]
@@ -118,6 +119,14 @@ def _target(fields: Mapping[str, Any]) -> tuple[int, str | None] | None:
 def requests_in(messages: Sequence[Message]) -> list[SetAsideRequest]:
     """Return what a transcript records as set aside by hand, the oldest first."""
     return [request for _, request in _recorded(messages)]
+
+
+def requests_by_message(messages: Sequence[Message]) -> dict[int, list[SetAsideRequest]]:
+    """Return what a transcript records as set aside by hand, by the index of the message."""
+    found: dict[int, list[SetAsideRequest]] = {}
+    for request in requests_in(messages):
+        found.setdefault(request.message, []).append(request)
+    return found
 
 
 def _recorded(messages: Sequence[Message]) -> Iterator[tuple[int, SetAsideRequest]]:
