@@ -63,6 +63,8 @@ class Thread:
     """By message_id, messages that no turn has taken, each with the id of the event before it."""
     _kept: int = 0
     """How many messages are older than the turn that goes on."""
+    _by_id: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    _calls: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
     @property
     def is_begun(self) -> bool:
@@ -86,17 +88,20 @@ class Thread:
         """Take in an event of a stream, as a client does."""
         match event:
             case TextMessageStartEvent():
-                self.messages.append({"id": event.message_id, "role": "assistant", "content": ""})
+                self._message(event.message_id, "assistant")
             case ReasoningMessageStartEvent():
-                self.messages.append({"id": event.message_id, "role": "reasoning", "content": ""})
+                self._message(event.message_id, "reasoning")
             case TextMessageContentEvent() | ReasoningMessageContentEvent():
-                self._message(event.message_id)["content"] += event.delta
+                self._message(event.message_id, "assistant")["content"] += event.delta
             case ToolCallStartEvent():
                 call = {"name": event.tool_call_name, "arguments": ""}
-                calls = self._message(event.parent_message_id).setdefault("toolCalls", [])
+                self._calls[event.tool_call_id] = call
+                parent = self._message(event.parent_message_id or event.tool_call_id, "assistant")
+                calls = parent.setdefault("toolCalls", [])
                 calls.append({"id": event.tool_call_id, "type": "function", "function": call})
             case ToolCallArgsEvent():
-                self._call(event.tool_call_id)["arguments"] += event.delta
+                if event.tool_call_id in self._calls:
+                    self._calls[event.tool_call_id]["arguments"] += event.delta
             case ToolCallResultEvent():
                 self.messages.append(
                     {
@@ -124,17 +129,21 @@ class Thread:
         self.messages += [self._waiting.pop(each)[1] for each in message_ids if each in self._waiting]
 
     def _trim(self) -> None:
-        users = (index for index, each in enumerate(self.messages) if each["role"] == "user")
+        """Leave the newest messages, from one of the user on, or in a long turn from one with calls on."""
         most = len(self.messages) - MOST
-        self.messages = self.messages[next((index for index in users if index >= most), 0) :]
+        if most > 0:
+            rest = list(enumerate(self.messages))[most:]
+            users = [index for index, each in rest if each["role"] == "user"]
+            others = [index for index, each in rest if each["role"] == "assistant"]
+            self.messages = self.messages[[*users, *others, most][0] :]
         self._kept = len(self.messages)
 
-    def _message(self, message_id: str | None) -> dict[str, Any]:
-        return next(each for each in reversed(self.messages) if each["id"] == message_id)
-
-    def _call(self, tool_call_id: str) -> dict[str, Any]:
-        calls = (call for each in reversed(self.messages) for call in each.get("toolCalls", ()))
-        return next(call["function"] for call in calls if call["id"] == tool_call_id)
+    def _message(self, message_id: str, role: str) -> dict[str, Any]:
+        """The message with an id, which is made where there is none."""
+        if message_id not in self._by_id:
+            self._by_id[message_id] = {"id": message_id, "role": role, "content": ""}
+            self.messages.append(self._by_id[message_id])
+        return self._by_id[message_id]
 
 
 async def read(run: Run, app: App, hub: Hub) -> Thread:

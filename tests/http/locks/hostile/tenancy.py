@@ -246,6 +246,13 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         "await_closed",
         {"threadId": "$chat", "runId": "r", "messages": [], "resume": [_RESUME]},
     ),
+    (
+        "POST /agui/{agent_id}",
+        "/agui/shop.clerk",
+        200,
+        "",
+        {"threadId": "$chat", "runId": "r", "messages": []},
+    ),
     ("POST /vercel/{agent_id}", "/vercel/shop.clerk", 200, "", {"id": "$chat", "messages": [_SAY]}),
     (
         "POST /openai/v1/responses",
@@ -274,12 +281,12 @@ _METHODS: list[tuple[str, str, str, dict[str, Any]]] = [
     (_MCP, "tasks/get", "run_not_found", {"taskId": "$task"}),
     (_MCP, "tasks/update", "run_not_found", {"taskId": "$task", "inputResponses": {}}),
     (_MCP, "tasks/cancel", "run_not_found", {"taskId": "$task"}),
-    (_A2A, "GetTask", "-32001", {"id": "$task"}),
-    (_A2A, "tasks/get", "-32001", {"id": "$task"}),
-    (_A2A, "CancelTask", "-32001", {"id": "$task"}),
-    (_A2A, "tasks/cancel", "-32001", {"id": "$task"}),
-    (_A2A, "SubscribeToTask", "-32001", {"id": "$task"}),
-    (_A2A, "tasks/resubscribe", "-32001", {"id": "$task"}),
+    (_A2A, "GetTask", "run_not_found", {"id": "$task"}),
+    (_A2A, "tasks/get", "run_not_found", {"id": "$task"}),
+    (_A2A, "CancelTask", "run_not_found", {"id": "$task"}),
+    (_A2A, "tasks/cancel", "run_not_found", {"id": "$task"}),
+    (_A2A, "SubscribeToTask", "run_not_found", {"id": "$task"}),
+    (_A2A, "tasks/resubscribe", "run_not_found", {"id": "$task"}),
 ]
 _MESSAGE = {"role": "ROLE_USER", "messageId": "m-7", "taskId": "$task", "parts": [{"text": "yes"}]}
 _OLD_MESSAGE = {
