@@ -389,8 +389,8 @@ async def test_every_view_and_every_event_has_a_url(desk, visit, script):
     await expect(page).to_have_url(f"{page.url}")
 
 
-async def test_a_message_and_a_result_are_set_aside(desk, visit):
-    """Without a script: a message from its own page, a result from its call's; both say afterwards who did it."""
+async def test_a_message_is_set_aside(desk, visit, until):
+    """Without a script: from the page of the message; the transcript says who did it, and an ended run offers it no more."""
     run = await desk.waiting("Delete the old work orders of s-4")
     page = await visit(f"{desk.url}/runs/{run.id}/transcript", script=False)
     await page.locator("#message-0").get_by_role("link", name="Set aside…").click()
@@ -401,8 +401,25 @@ async def test_a_message_and_a_result_are_set_aside(desk, visit):
     await expect(page.locator("#messages")).to_contain_text("Message 0 was set aside by")
     await run.deny(by="eve")
     await desk.status_when(run, lambda status: status.closed_at)
-    await page.reload()
-    await expect(page.get_by_role("link", name="Set aside…")).to_have_count(0)
+
+    async def is_offered_no_more():
+        await page.reload()
+        return await page.get_by_role("link", name="Set aside…").count() == 0
+
+    await until(is_offered_no_more)
+
+
+async def test_a_result_is_set_aside_on_the_page_of_its_call(desk, visit):
+    """Without a script, while the run goes on; the transcript then names the call."""
+    run = await desk.waiting("Delete the old work orders of s-4")
+    call = next(call for call in (await run.status()).calls if call.state == "done")
+    page = await visit(f"{desk.url}/runs/{run.id}/calls/{call.tool_call_id}", script=False)
+    await page.get_by_text("Set the result aside").click()
+    await page.get_by_label("Why").fill("too long")
+    await page.get_by_role("button", name="Set aside").click()
+    await expect(page.locator("#messages")).to_contain_text("Planners no longer read the result of")
+    await expect(page.locator("#messages")).to_contain_text(f"The result of {call.tool_call_id} in message 2")
+    await run.deny(by="eve")
 
 
 async def test_a_wait_is_hatched_on_the_timeline(desk, visit):
