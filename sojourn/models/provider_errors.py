@@ -89,6 +89,10 @@ _DOMAINS: Final = {"anthropic": ("anthropic.com", "claude.com"), "openai": ("ope
 """The domains of the providers whose APIs other servers speak too."""
 
 
+_NO_CREDIT: Final = re.compile(r"credits are depleted|spending cap", re.IGNORECASE)
+"""What Google says of an account without credit, which it answers with the status of a rate limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """The error that a failure becomes."""
@@ -200,7 +204,7 @@ def _family(provider: str) -> str:
 def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
     if isinstance(error, raised.FallbackExceptionGroup):
         return _all_failed(error, asked)
-    if transient := _transient(error):
+    if not _is_out_of_credit(error) and (transient := _transient(error)):
         kind, what = transient
         return _Verdict(
             kind, format_network_failure(what, asked.who), _delay(what.retry_after, asked.attempt)
@@ -249,6 +253,12 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
             return found and (_KINDS.get(found.kind, "ModelUnavailable"), found)
 
 
+def _is_out_of_credit(error: BaseException) -> bool:
+    """Whether a rate limit is one that no delay lifts."""
+    is_limit = isinstance(error, raised.ModelRateLimitError)
+    return is_limit and bool(_NO_CREDIT.search(error_message(error)[:_MAX_READ]))
+
+
 _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
@@ -289,7 +299,7 @@ def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
                 "ModelUnauthorized",
                 f"{who} refused the credentials{answer}; {repair} that may use {model}.",
             )
-        case raised.ModelQuotaExceededError():
+        case raised.ModelQuotaExceededError() | raised.ModelRateLimitError():
             verdict = (
                 "QuotaExceeded",
                 f"The account with {who} has used up its quota{answer}; add credit or raise its limit.",

@@ -179,11 +179,17 @@ _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Li
 
 def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
     """Return the limiter of a model's provider, base URL and key, in the running event loop."""
-    key: object = getattr(getattr(model, "client", None), "api_key", None)
-    whose = (model.system, model.base_url, key if isinstance(key, str) else None)
+    whose = (model.system, model.base_url, _key_of(model))
     known = _limiters.setdefault(asyncio.get_running_loop(), {})
     if whose not in known:
         known[whose] = Limiter(model.system)
     if limits:
         known[whose].limit(limits)
     return known[whose]
+
+
+def _key_of(model: Model) -> str | None:
+    """Return the key of a model's client; None for a client without one, or one that does not show it."""
+    client = getattr(model, "client", None)
+    keys = (getattr(each, "api_key", None) for each in (client, getattr(client, "_api_client", None)))
+    return next((key for key in keys if isinstance(key, str)), None)

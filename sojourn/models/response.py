@@ -1,5 +1,6 @@
 """Response: one request to a model, streamed or not, and the usage of its response."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -30,7 +31,7 @@ __all__ = ["response_of", "usage_of", "was_cut_off", "with_distinct_ids"]
 _ID_ROOM = 36
 """Characters of a repeated id that stay before its number: with it an id that every provider accepts."""
 
-_REPORTS_FINISH = ("openai", "anthropic")
+_REPORTS_FINISH = ("openai", "anthropic", "google", "google-cloud")
 """Providers whose streams end with a finish reason: a stream without it was cut off, even when its connection closed in order."""
 
 
@@ -95,7 +96,10 @@ def with_distinct_ids(response: ModelResponse) -> ModelResponse:
 def was_cut_off(response: ModelResponse) -> bool:
     """Whether a stream ended before the answer was complete, as far as the provider's streams show it."""
     details = response.provider_details or {}
-    return response.provider_name in _REPORTS_FINISH and "finish_reason" not in details
+    has_ended = (
+        "finish_reason" in details or "block_reason" in details
+    )  # Google's, of a prompt that it blocks
+    return response.provider_name in _REPORTS_FINISH and not has_ended
 
 
 def usage_of(response: ModelResponse) -> Usage:
@@ -158,5 +162,5 @@ class _DeltaWriter:
 
     async def _call(self, index: int, arguments: object) -> None:
         number, name = self._calls[index]
-        piece = arguments if isinstance(arguments, str) else ""
+        piece = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
         await self._deltas.tool_call(self._id_of(name), piece, index=number)

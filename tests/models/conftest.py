@@ -23,7 +23,7 @@ async def standin() -> AsyncIterator[ProviderServer]:
         raise error
 
 
-@pytest.fixture(params=[each for each in PROTOCOLS if each != "google"])
+@pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> Protocol:
     """Each protocol of the stand-in."""
     return request.param

@@ -152,10 +152,10 @@ async def start(processes, temporal_address: str, tmp_path: Path) -> AsyncIterat
         yield started
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["openai-chat", "google"])  # one with texts, one with objects
 async def test_what_models_write_is_carried_out(start: Start, protocol: Protocol) -> None:
     """One step with each form: each call succeeds with what was meant; events, transcript and the next request have it."""
-    objects_only = protocol in ("anthropic", "google")  # an unstreamed answer has no text there
+    objects_only = protocol == "google"
     rows = [row for row in READ if not objects_only or row[1].startswith("{")]
     sent = [ToolCall(name=name, arguments=raw, id=f"call_{n}") for n, (name, raw, *_) in enumerate(rows)]
     client, standin, called = await start(protocol, calls(*sent), says("done"))

@@ -95,6 +95,9 @@ def parts_of(transcript: list[Message]) -> list[CompactionPart]:
     return [part for message in transcript for part in message.parts if isinstance(part, CompactionPart)]
 
 
+@pytest.mark.parametrize(
+    "protocol", ["openai-responses", "anthropic"]
+)  # the strictest about the order of items
 async def test_a_run_stays_within_the_window(serve, standin, protocol, traces):
     """Results are cleared, then a summary takes the place of what is old; people read the whole transcript, and the notes."""
     model = Windowed(standin, 28)

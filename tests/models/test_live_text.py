@@ -60,13 +60,7 @@ async def test_text_and_calls_are_streamed(followed, standin, protocol):
     assert {event.tool_name for event in events if event.type == "tool_call_delta"} == {"test.tools.add"}
     assert joined(events, "thinking_delta") == ("" if protocol == "openai-chat" else "I have to add.")
     assert all(request.stream for request in standin.requests)
-    allowed = ("max_tokens", "max_output_tokens", "max_completion_tokens")
-    assert [
-        [request.body[name] for name in allowed if name in request.body] for request in standin.requests
-    ] == [
-        [1000],
-        [1000],
-    ]
+    assert [request.max_tokens for request in standin.requests] == [1000, 1000]
     kinds = [event.type for event in events]
     assert kinds.index("text_delta") < kinds.index("assistant_message")
     recorded = [event async for event in run.events()]
@@ -74,6 +68,9 @@ async def test_text_and_calls_are_streamed(followed, standin, protocol):
     assert (await run.result()).usage.input_tokens == 20
 
 
+@pytest.mark.parametrize(
+    "protocol", ["google"]
+)  # which streams are broken: test_streams.py of the testing kit
 async def test_a_broken_stream_is_restarted(followed, standin):
     """After a cut stream, and after one that ends early as if complete, the text begins again after a restart."""
     answer = "It is 3, since 1 and 2 are 3."

@@ -216,7 +216,8 @@ async def test_the_next_request_sends_the_response_back(standin: Any, protocol: 
     assert "I look." in [message.text for message in assistant]
     if protocol != "openai-chat":  # Chat Completions has no thinking
         assert [m.thinking for m in assistant if m.thinking] == ["I look at the devices."]
-        assert [m.signature for m in assistant if m.signature] == ["c2lnbmF0dXJl"]
+        # Google has a signature for each call too, and takes a fixed one where a call had none.
+        assert [m.signature[:12] for m in assistant if m.signature] == ["c2lnbmF0dXJl"]
     assert "Answer now." in str(second.body)
 
 
@@ -235,6 +236,9 @@ async def test_the_items_of_responses_go_back_by_their_ids(standin: Any) -> None
     assert [item["id"] for item in items] == given
 
 
+@pytest.mark.parametrize(
+    "protocol", ["openai-chat", "openai-responses", "anthropic"]
+)  # Google has objects only
 @pytest.mark.parametrize("arguments", ['{"site": ', "[1]", "null", ""])
 async def test_arguments_that_are_no_object_can_be_sent_back(
     standin: Any, protocol: Any, arguments: str

@@ -74,8 +74,9 @@ def served(temporal_address, standin: ProviderServer, protocol):
 
 
 def sent(standin: ProviderServer) -> list[int]:
-    """Return how often each request has the picture."""
-    return [json.dumps(request.body).count(PNG) for request in standin.requests]
+    """Return how often each request has the picture; Google's has the alphabet of URLs."""
+    bodies = [json.dumps(request.body) for request in standin.requests]
+    return [body.replace("-", "+").replace("_", "/").count(PNG) for body in bodies]
 
 
 def call(name: str, id: str) -> ToolCall:

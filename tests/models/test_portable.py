@@ -73,14 +73,13 @@ BLANKS = {
 }
 
 
-@pytest.mark.parametrize("blank", BLANKS)
-async def test_no_blank_text_is_sent(standin: ProviderServer, ask, protocol: Protocol, blank: str) -> None:
+async def test_no_blank_text_is_sent(standin: ProviderServer, ask, protocol: Protocol) -> None:
     """No provider gets a blank text, in whatever place of a conversation it is."""
     standin.script = lambda _: "Here."
-    messages = BLANKS[blank]
     model = guarded(standin.model(protocol))
-    response = await ask(model, model.prepare_messages(messages))
-    assert (response.text, standin.refusals) == ("Here.", [])
+    for blank, messages in BLANKS.items():
+        response = await ask(model, model.prepare_messages(messages))
+        assert (response.text, standin.refusals) == ("Here.", []), blank
 
 
 @pytest.mark.parametrize(
@@ -107,19 +106,19 @@ def test_a_blank_text_of_a_list_of_json_is_data() -> None:
     assert shown is PICTURE
 
 
-@pytest.mark.parametrize("foreign", FOREIGN)
 async def test_a_foreign_id_is_another_id_of_its_own(
-    standin: ProviderServer, ask, protocol: Protocol, foreign: str
+    standin: ProviderServer, ask, protocol: Protocol
 ) -> None:
     """The id of another provider's call is sent as one that every provider accepts, the same in call and answer."""
     standin.script = lambda _: "Here."
     model = guarded(standin.model(protocol))
-    await ask(model, model.prepare_messages(conversation(foreign)))
-    [call], [result] = standin.requests[0].tool_calls, standin.requests[0].tool_results
-    assert standin.refusals == []
-    assert call.id == result.id
-    assert call.id != foreign
-    assert fits_everywhere(call.id or "")
+    for foreign in FOREIGN:
+        await ask(model, model.prepare_messages(conversation(foreign)))
+        [call], [result] = standin.requests[-1].tool_calls, standin.requests[-1].tool_results
+        assert standin.refusals == []
+        assert call.id == result.id
+        assert call.id != foreign
+        assert fits_everywhere(call.id or "")
 
 
 @pytest.mark.parametrize(

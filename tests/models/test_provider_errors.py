@@ -4,6 +4,7 @@ import json
 import socket
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -64,6 +65,15 @@ PERMANENT = [
     (http(raised.ModelAuthenticationError, 403), "ModelUnauthorized", "(HTTP 403 Forbidden)"),
     (http(raised.ModelQuotaExceededError, 429), "QuotaExceeded", "add credit or raise its limit"),
     (http(raised.ModelQuotaExceededError, 402), "QuotaExceeded", "used up its quota"),
+    (
+        http(
+            raised.ModelRateLimitError,
+            429,
+            body={"error": {"message": "Your prepayment credits are depleted. Please go to AI Studio."}},
+        ),
+        "QuotaExceeded",
+        "add credit or raise its limit",
+    ),
     (http(raised.ModelNotFoundError, 404), "ModelNotFound", "has no model gpt-5"),
     (
         http(raised.ModelNotFoundError, 404, suggested_model_id="gpt-5-mini"),
@@ -391,10 +401,11 @@ ROWS = [
 @pytest.fixture
 def failing(standin, ask, protocol, streamed):
     """Send a request to a provider with these answers, and return the error that Temporal acts on."""
+    model_of = cache(standin.model)
 
     async def fail(*answers, **options):
         standin.script = list(answers)
-        model = standin.model(protocol, **options)
+        model = (standin.model if options else model_of)(protocol, **options)
         with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
             await ask(model, [ModelRequest.user_text_prompt("My s3cret prompt")], streamed=streamed)
         return caught.value
@@ -402,16 +413,16 @@ def failing(standin, ask, protocol, streamed):
     return fail
 
 
-@pytest.mark.parametrize(("error", "kind", "is_final"), ROWS)
-async def test_errors_of_providers_through_their_sdks(failing, standin, error, kind, is_final):
+async def test_errors_of_providers_through_their_sdks(failing, standin):
     """Each provider's own status and body, through its SDK, becomes the error of the table's row."""
-    known = await failing(HttpError(error=error, headers={"retry-after": "3"}))
-    assert (known.type, known.non_retryable) == (kind, is_final)
-    assert known.next_retry_delay == (None if is_final else timedelta(seconds=3))
-    for text in (known.message, json.dumps(str(ToolError.from_error(known)))):
-        assert "sk-" not in text
-        assert standin.url not in text
-        assert "s3cret" not in text
+    for error, kind, is_final in ROWS:
+        known = await failing(HttpError(error=error, headers={"retry-after": "3"}))
+        assert (known.type, known.non_retryable) == (kind, is_final), error
+        assert known.next_retry_delay == (None if is_final else timedelta(seconds=3)), error
+        for text in (known.message, json.dumps(str(ToolError.from_error(known)))):
+            assert "sk-" not in text
+            assert standin.url not in text
+            assert "s3cret" not in text
 
 
 async def test_a_connection_cut_in_mid_answer(failing):

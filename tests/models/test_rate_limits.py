@@ -14,6 +14,7 @@ from sojourn.models import rate_limits as module
 from sojourn.models.allowance import LEAST_KNOWN, Allowance
 from sojourn.models.guarded import settings_for, timeouts_name
 from sojourn.models.rate_limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, RateLimits, limiter_for
+from sojourn.testing.providers import PROTOCOLS
 from sojourn.testing.providers.clients import model_of
 
 
@@ -421,7 +422,10 @@ async def test_models_of_one_provider_and_key_share_a_limiter(standin):
     """Models with another key or of another provider have another limiter."""
     chat = standin.model("openai-chat")
     assert limiter_for(chat) is limiter_for(standin.model("openai-responses"))
-    assert limiter_for(chat) is not limiter_for(standin.model("openai-chat", api_key="another"))
+    for protocol in PROTOCOLS:
+        one, other = standin.model(protocol), standin.model(protocol, api_key="another")
+        assert limiter_for(one) is limiter_for(standin.model(protocol))
+        assert limiter_for(one) is not limiter_for(other)
     assert limiter_for(chat) is not limiter_for(standin.model("anthropic"))
     elsewhere, client = model_of("openai-chat", "http://127.0.0.1:9", api_key=standin.key)
     async with client:

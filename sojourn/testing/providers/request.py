@@ -124,6 +124,13 @@ class Request:
         )
 
     @property
+    def max_tokens(self) -> int | None:
+        """Most tokens of the answer; None if the request does not say."""
+        sent = self.body | self.body.get("generationConfig", {})
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+        return next((sent[name] for name in names if name in sent), None)
+
+    @property
     def tool_calls(self) -> list[ToolCall]:
         """All calls of the conversation, in order."""
         return [call for message in self.messages for call in message.tool_calls]

@@ -171,15 +171,12 @@ async def test_a_call_may_have_a_scripted_id(standin, converse) -> None:
     assert [(result.id, result.text) for result in standin.requests[1].tool_results] == [("call_x", "found")]
 
 
-NAMES = {"openai-chat": "openai-chat:", "openai-responses": "openai-responses:", "anthropic": "anthropic:"}
-
-
 async def test_models_by_name_use_the_stand_in_by_variables(standin, ask, protocol, monkeypatch) -> None:
     """A model by name uses the stand-in when the SDKs' own environment variables name it."""
     for name, value in standin.environment.items():
         monkeypatch.setenv(name, value)
     standin.script = ["Here."]
-    model = infer_model(NAMES[protocol] + MODELS[protocol])
+    model = infer_model(f"{protocol}:{MODELS[protocol]}")
     async with model:
         assert (await ask(model)).text == "Here."
     assert [request.protocol for request in standin.requests] == [protocol]
