@@ -156,7 +156,8 @@ def outcome_of(messages: Sequence[Message], **of_run: Any) -> Outcome:
     copied: dict[bool, list[str]] = {True: [], False: []}
     for index, result in enumerate(results):
         if result.ok:
-            payload = calls[result.tool_call_id].payload
+            call = calls[result.tool_call_id]
+            payload = json.loads(call.raw) if call.raw else call.payload
             known = [request, *(str(each.result) for each in results[:index] if each.ok)]
             for field in from_examples(result.name, payload, results[:index], known):
                 copied[_reads(result.name)].append(f"{result.name} {field}: {json.dumps(payload)}")

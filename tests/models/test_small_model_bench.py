@@ -47,7 +47,7 @@ def test_a_run_is_judged_by_its_transcript() -> None:
         call = ToolRequest(name=REFUND, payload=payload, tool_call_id=number)
         answer = result.model_copy(update={"tool_call_id": number, "name": REFUND})
         return [
-            Message.model_validate({"role": "assistant", "parts": [{"type": "tool_call", "tool_call_id": number, "name": REFUND, "payload": call.payload}]}),
+            Message.model_validate({"role": "assistant", "parts": [{"type": "tool_call", "tool_call_id": number, "name": REFUND, "raw": json.dumps(call.payload)}]}),
             Message.model_validate({"role": "tool", "parts": [{"type": "tool_result", "result": answer.model_dump(mode="json")}]}),
         ]  # fmt: skip
 

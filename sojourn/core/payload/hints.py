@@ -105,11 +105,7 @@ def hint_for_issues(
         validator, kept, spec.payload.example, issues=issues, fits=fits, reads=changes_nothing(spec)
     )
     # A message that ends in "more" is completed by a list of all issues.
-    more = (
-        ""
-        if faults.endswith((CUT, " more"))
-        else _authors_values(spec, example) + _left_out(sent, issues, example)
-    )
+    more = "" if faults.endswith((CUT, " more")) else _left_out(sent, issues, example)
     return _failure(
         reason,
         spec.id,
@@ -322,15 +318,6 @@ def _example_fields(
         "invented": [to_pointer(each) for each in example.open[:MAX_INVENTED]],
         "template": template_of(validator, example, sent),
     }
-
-
-def _authors_values(spec: ToolSpec, example: Example | None) -> str:
-    """The author's values for invented ones, of a tool that changes nothing: a copy of them costs one call."""
-    if example is None or not changes_nothing(spec):
-        return ""
-    found = ((each, value_at(spec.payload.example, each)) for each in sorted(example.invented))
-    told = [f"{field_name(to_pointer(each))} {echo(value)}" for each, value in found if value is not ABSENT]
-    return f" (for example {', '.join(told[:_MAX_TOLD])})" if told else ""
 
 
 def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:

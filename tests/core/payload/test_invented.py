@@ -170,12 +170,11 @@ def test_a_likely_guess_is_meant_only_where_it_changes_nothing() -> None:
     assert (reads.invented, acts.invented) == ([], ["/kind", "/n"])
 
 
-def test_the_authors_values_are_told_only_where_they_change_nothing() -> None:
-    """A read-only tool's message has the author's value for an invented one; any other tool's has it nowhere."""
+def test_the_authors_values_are_told_nowhere() -> None:
+    """No message has the author's value for an invented one, of a read-only tool neither: a person would read of a stranger's order."""
     sent = {**REFUND, "order_id": "12"}
-    reads, acts = (refused(ORDER, sent, author=REFUND, read_only=each) for each in (True, False))
-    assert (reads.message or "").endswith('(for example `order_id` "SO-10023")')
-    assert "SO-10023" not in (acts.message or "")
+    for read_only in (True, False):
+        assert "SO-10023" not in (refused(ORDER, sent, author=REFUND, read_only=read_only).message or "")
 
 
 def test_a_model_reads_no_invented_value(subtests: pytest.Subtests) -> None:
