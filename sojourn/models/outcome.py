@@ -9,7 +9,7 @@
 | text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
 | text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
-| a refusal | the answer, with a note |
+| a refusal, streamed or not | the answer, with a note |
 | text that a content filter cut off | the answer as far as it goes, with a note |
 | nothing, blanks, or thinking alone | a correction; the second time `EmptyAnswer` |
 | a call that the provider could not read | a correction; the second time `EmptyAnswer` |

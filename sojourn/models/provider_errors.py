@@ -16,7 +16,7 @@ outlast an outage (see `sojourn.core.run.retry`); a failure that a person must r
 | `ContextWindowExceeded` | the conversation is longer than the model reads | no |
 | `ContentFiltered` | the provider's content filter | no |
 | `ModelRejected` | HTTP 400, 422 and other 4xx | no |
-| `ModelMisconfigured` | the model is set up wrongly, such as without a key or its SDK | no |
+| `ModelMisconfigured` | the model is set up wrongly, such as without a key or its SDK, or with a base URL that is none | no |
 """
 
 import random
@@ -36,9 +36,11 @@ from pydantic_ai.models.fallback import FallbackModel
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from sojourn.contracts import raised as raised_chain
 from sojourn.core.values.text import plain
 from sojourn.models.error_excerpt import error_excerpt, error_message, is_content_filter
 from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
+from sojourn.network.network_errors import ENDED_EARLY, client_classes
 
 __all__ = [
     "LONGEST_DELAY",
@@ -66,6 +68,11 @@ _JITTER = 0.3
 _MAX_NAME = 80
 
 _MAX_READ = 20_000
+
+_MAX_LINKS = 20
+
+_UNSENDABLE: Final = {"InvalidURL", "UnsupportedProtocol"}
+"""Errors of an HTTP client about a request that cannot be made, such as of a base URL without `http://`."""
 
 _CREDENTIALS: Final = {
     "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
@@ -209,7 +216,7 @@ def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
         return _Verdict(
             kind, format_network_failure(what, asked.who), _delay(what.retry_after, asked.attempt)
         )
-    return _permanent(error, asked) or _unexplained(error, asked)
+    return _misconfigured(error, asked) or _permanent(error, asked) or _unexplained(error, asked)
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict:
@@ -244,13 +251,39 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
         case raised.ModelTimeoutError() | raised.ModelRequestTimeout():
             return "ModelTimeout", NetworkFailure("timeout", "timed out")
         case raised.ModelConnectionError():
-            below = error.__cause__ and network_failure_of(error.__cause__)
-            return "ModelUnavailable", below or NetworkFailure("connection", "connection failed")
+            broken = _broken_connection(error)
+            return broken and ("ModelUnavailable", broken)
         case raised.AgentRunError():
             return None
         case _:  # an error of an HTTP client or an SDK that pydantic-ai does not translate
             found = network_failure_of(error)
             return found and (_KINDS.get(found.kind, "ModelUnavailable"), found)
+
+
+def _broken_connection(error: raised.ModelConnectionError) -> NetworkFailure | None:
+    """Return the network failure of a connection error; None if it was raised from an error of another kind.
+
+    SDKs report whatever is raised below them as a failed connection, such as a base URL that is none.
+    """
+    cause = error.__cause__
+    if cause is None:
+        is_cut = error.phase == "read"
+        return NetworkFailure("connection", ENDED_EARLY if is_cut else "connection failed")
+    if found := network_failure_of(cause):
+        return found
+    links = raised_chain.members(cause, _MAX_LINKS)
+    is_network = any(client_classes(link) or isinstance(link, OSError) for link in links)
+    is_sent = not _unsendable(error)
+    return NetworkFailure("connection", "connection failed") if is_network and is_sent else None
+
+
+def _unsendable(error: BaseException) -> bool:
+    """Whether an HTTP client could make no request at all of the base URL or the key."""
+    for link in raised_chain.members(error, _MAX_LINKS):
+        classes = client_classes(link)
+        if classes & _UNSENDABLE or ("LocalProtocolError" in classes and "header" in str(link)):
+            return True
+    return False
 
 
 def _is_out_of_credit(error: BaseException) -> bool:
@@ -281,6 +314,24 @@ def _without_status(error: BaseException) -> str:
         return "reported in its stream"
     is_own = isinstance(error, raised.ModelRateLimitError | raised.ConcurrencyLimitExceeded)
     return "by this worker's own limit" if is_own else "reported without a status"
+
+
+def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
+    """Judge an error of a model that is set up wrongly; None for any other error."""
+    match error:
+        case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
+            text = str(error).partition(" To try Pydantic AI ")[0]
+            text = f"The model is set up wrongly: {plain(text, 300)}"
+        case raised.ModelConnectionError() if _unsendable(error):
+            text = (
+                f"No request can be sent to {asked.who}: check its base URL, which begins with http:// or https://, and its "
+                "key."
+            )
+        case RuntimeError() if not models.ALLOW_MODEL_REQUESTS:
+            text = "Requests are switched off (pydantic_ai.models.ALLOW_MODEL_REQUESTS); see sojourn.testing.models."
+        case _:
+            return None
+    return _Verdict("ModelMisconfigured", text, is_final=True)
 
 
 def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
@@ -328,14 +379,6 @@ def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
             )
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
             verdict = "ModelRejected", f"{who} refused the request{answer}{because}{_mend(error, asked)}"
-        case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
-            text = str(error).partition(" To try Pydantic AI ")[0]
-            verdict = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
-        case RuntimeError() if not models.ALLOW_MODEL_REQUESTS:
-            verdict = (
-                "ModelMisconfigured",
-                "Requests are switched off (pydantic_ai.models.ALLOW_MODEL_REQUESTS); see sojourn.testing.models.",
-            )
         case _:
             return None
     return _Verdict(*verdict, is_final=True)

@@ -96,10 +96,11 @@ def with_distinct_ids(response: ModelResponse) -> ModelResponse:
 def was_cut_off(response: ModelResponse) -> bool:
     """Whether a stream ended before the answer was complete, as far as the provider's streams show it."""
     details = response.provider_details or {}
-    has_ended = (
+    is_reported = (
         "finish_reason" in details or "block_reason" in details
-    )  # Google's, of a prompt that it blocks
-    return response.provider_name in _REPORTS_FINISH and not has_ended
+    )  # the latter of a prompt that Google blocks
+    is_refusal = response.finish_reason == "content_filter"  # of which OpenAI's models keep no other reason
+    return response.provider_name in _REPORTS_FINISH and not is_reported and not is_refusal
 
 
 def usage_of(response: ModelResponse) -> Usage:

@@ -17,6 +17,8 @@ from typing import Any, Final, Literal
 from sojourn.contracts import raised
 
 __all__ = [
+    "ENDED_EARLY",
+    "RESET",
     "RETRIED_STATUSES",
     "NetworkFailure",
     "client_classes",
@@ -61,6 +63,9 @@ _MAX_LINKS = 8
 
 RESET: Final = "connection reset by peer"
 """The description of a connection that broke off after it was open."""
+
+ENDED_EARLY: Final = "its answer ended before it was complete"
+"""The description of a stream that closed in order, without its last event."""
 
 _MAX_READ = 50
 """How many exceptions of a chain, with the groups in it, are read."""

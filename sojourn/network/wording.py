@@ -9,6 +9,7 @@ from typing import Final
 
 from sojourn.errors import NetworkRetriesExhausted
 from sojourn.network.network_errors import (
+    ENDED_EARLY,
     RESET,
     NetworkFailure,
     client_classes,
@@ -49,7 +50,7 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
 
 def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
     """Return the sentence for a network failure; `provider` as in `format_network_error`."""
-    is_cut = fault.kind == "connection" and fault.description == RESET
+    is_cut = fault.kind == "connection" and fault.description in (RESET, ENDED_EARLY)
     return _SENTENCES["broke_off" if is_cut else fault.kind].format(
         who=provider or "API", description=fault.description, later=_later(fault)
     )

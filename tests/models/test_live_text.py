@@ -6,7 +6,7 @@ import pytest
 
 from sojourn import ModelPlanner, Toolset
 from sojourn.live import current_deltas
-from sojourn.testing.providers import Reply, Text, Thinking, ToolCall, calls, says
+from sojourn.testing.providers import Refusal, Reply, Text, Thinking, ToolCall, calls, says
 
 
 class Followed(ModelPlanner):
@@ -83,6 +83,15 @@ async def test_a_broken_stream_is_restarted(followed, standin):
     assert (await run.result()).text == answer
     assert len(standin.requests) == 3
     assert [message.role for message in await run.transcript()] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses"])
+async def test_a_streamed_refusal_is_the_answer(followed, standin):
+    """A refusal has no finish reason of its own in OpenAI's streams, and is the answer as if it were not streamed."""
+    run, _ = await followed(Reply(parts=(Refusal(text="I cannot help with that."),)))
+    out = await run.result()
+    assert (out.text, out.notes) == ("I cannot help with that.", ["the model refused to answer"])
+    assert len(standin.requests) == 1
 
 
 async def test_a_corrected_answer_is_restarted(followed, serve, standin, protocol):

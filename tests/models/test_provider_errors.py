@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import cache
 from itertools import pairwise
 
+import httpx2
 import pytest
 from openai import Timeout
 from pydantic_ai import exceptions as raised
@@ -18,6 +19,7 @@ from temporalio.testing import ActivityEnvironment
 
 from sojourn import ToolError
 from sojourn.models.error_excerpt import error_excerpt
+from sojourn.models.guarded import guarded
 from sojourn.models.provider_errors import (
     LONGEST_DELAY,
     LONGEST_RETRY_AFTER,
@@ -455,6 +457,39 @@ def test_an_answer_that_cannot_be_read_is_asked_for_once_more():
     error = raised.UnexpectedModelBehavior("bad", body="<html>")
     attempts = [application_error_of(error, "openai", attempt) for attempt in (1, 2, 3)]
     assert [each and each.non_retryable for each in attempts] == [False, True, True]
+
+
+@pytest.mark.parametrize("protocol", ["openai-chat", "anthropic"])  # Google's SDK strips the key
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [("localhost:11434", "key"), ("http://127.0.0.1", "key\n")],
+    ids=["no scheme", "line break"],
+)
+async def test_a_request_that_cannot_be_sent_is_no_failed_connection(ask, url, key, protocol):
+    """A base URL that is none, and a key that fits in no header, are set up wrongly: no repetition connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"{url}:{server.getsockname()[1]}" if "//" in url else url
+        model, client = model_of(protocol, url, api_key=key)
+        async with client:
+            with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
+                await ask(guarded(model))
+    assert (caught.value.type, caught.value.non_retryable) == ("ModelMisconfigured", True)
+
+
+def test_an_error_below_a_failed_connection_is_named_as_what_it_is():
+    """What SDKs report as a failed connection is told as one only if it is one; a stream without its end broke off."""
+    found = {}
+    for cause in (ValueError("hook"), ConnectionRefusedError(), httpx2.RemoteProtocolError("odd"), None):
+        error = raised.ModelConnectionError("gpt-5", "Connection error.", phase="read")
+        error.__cause__ = cause
+        known = application_error_of(error, "openai")
+        found[type(cause).__name__] = (known.type, known.message.split(" (")[0])
+    assert found == {
+        "ValueError": ("ModelFailed", "OpenAI request failed."),
+        "ConnectionRefusedError": ("ModelUnavailable", "Unable to connect to OpenAI"),
+        "RemoteProtocolError": ("ModelUnavailable", "Unable to connect to OpenAI"),
+        "NoneType": ("ModelUnavailable", "The connection to OpenAI broke off"),
+    }
 
 
 async def test_a_refused_connection(ask, protocol):

@@ -33,9 +33,13 @@ def test_each_call_of_a_response_has_an_id_of_its_own(given: list[str], distinct
         ("google", {"finish_reason": "STOP"}, False),
         ("google-cloud", {"block_reason": "SAFETY"}, False),
         ("mistral", None, False),
+        ("openai", {"refusal": "No."}, False),
     ],
 )
 def test_a_stream_without_a_finish_reason_was_cut_off(provider, details, cut_off) -> None:
-    """A response of a provider that reports a reason has one, or the reason why its prompt was blocked."""
-    response = ModelResponse([TextPart("It")], provider_name=provider, provider_details=details)
+    """A response of a provider that reports a reason has one, or the reason why its prompt was blocked, or is a refusal."""
+    finish = "content_filter" if details and "refusal" in details else None
+    response = ModelResponse(
+        [TextPart("It")], provider_name=provider, provider_details=details, finish_reason=finish
+    )
     assert was_cut_off(response) is cut_off
