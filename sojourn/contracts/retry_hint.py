@@ -34,7 +34,7 @@ class FieldIssue(Record):
     """JSON pointer into the payload; empty for the payload itself."""
     constraint: str
     """`missing_field` `invalid_enum_value` `invalid_format` `invalid_pattern` `invalid_range` `invalid_length`
-    `invalid_field_type` `unknown_field` `example_value`; an open set.
+    `invalid_field_type` `unknown_field` `example_value` `only_one`; an open set.
     """
     allowed: list[Any] | None = None
     """The values that `enum` or `const` allows."""
@@ -110,15 +110,20 @@ class RetryHint(Record):
         )
 
     def _missing_names(self) -> list[str]:
-        """The missing fields: by name, or by JSON pointer where another field of the payload may have the same name."""
+        """The fields to ask for: those that are missing, and those that exclude each other.
+
+        They have their names, or their JSON pointers if another field of the payload may have the same name.
+        """
         pointers = [
-            issue.field for issue in self.issues if issue.constraint == "missing_field" and issue.field
+            issue.field
+            for issue in self.issues
+            if issue.constraint in ("missing_field", "only_one") and issue.field
         ]
         nested = [pointer for pointer in pointers if pointer.count("/") > 1]
         own = [
             pointer[1:].replace("~1", "/").replace("~0", "~") for pointer in pointers if pointer not in nested
         ]
-        return [*own, *nested] if nested else self.missing_fields
+        return [*own, *nested] if nested or len(own) > len(self.missing_fields) else self.missing_fields
 
     def mended(self) -> ToolRequest | None:
         """The repaired call; None without an example, and for one with invented values.

@@ -26,6 +26,7 @@ from sojourn.core.payload.example import Judge
 from sojourn.core.payload.injected_fields import split
 from sojourn.core.payload.parse import ParseFault, json_fault
 from sojourn.core.payload.reading import read_payload, read_text
+from sojourn.core.schema.strays import stray_issues
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.merge_patch import patch_fault
@@ -139,9 +140,13 @@ def checked(
         payload, is_valid = found.payload, found.fits
     else:
         is_valid = validator.is_valid(payload)
-    if is_valid:
+    strays = stray_issues(validator, payload)
+    if is_valid and not strays:
         return payload
-    return refusal(call, hints.hint_for_issues(spec, payload, validator.issues(payload), validator, fits))
+    explained = {issue.field for issue in strays}
+    others = [] if is_valid else validator.issues(payload)
+    issues = [*strays, *(each for each in others if each.field not in explained)]
+    return refusal(call, hints.hint_for_issues(spec, payload, issues, validator, fits))
 
 
 def refused(

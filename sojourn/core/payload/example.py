@@ -80,17 +80,18 @@ def _candidates(
         yield from _replaced(validator, repaired, issues, lambda tokens: value_at(author_example, tokens))
         yield from _replaced(validator, repaired, issues, lambda tokens: _made(validator, tokens))
     if is_object(author_example):
-        yield _foreign(validator, author_example, sent)
+        yield _foreign(validator, author_example, sent, reads=reads)
     is_unexplained = prior is not None and not issues and validator.is_valid(prior)
     if not (repaired and repaired.payload) and not is_unexplained:
         with suppress(NoSampleError):
-            yield _foreign(validator, sample(validator.schema, validator.schema), sent)
+            yield _foreign(validator, sample(validator.schema, validator.schema), sent, reads=reads)
 
 
-def _foreign(validator: Validator, payload: dict[str, Any], sent: Any) -> Example:
+def _foreign(validator: Validator, payload: dict[str, Any], sent: Any, *, reads: bool) -> Example:
     """An example that was not derived from the payload; what both have follows from the call."""
     made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent)
-    return Example(payload, frozenset(made_up))
+    lost = [] if reads or sent is None else [(name,) for name in sent if name not in payload]
+    return Example(payload, frozenset(made_up), frozenset(lost))
 
 
 def _replaced(

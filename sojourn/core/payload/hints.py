@@ -16,11 +16,12 @@ from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import Judge, example_for
-from sojourn.core.payload.invented import MAX_INVENTED, Example, template_of
+from sojourn.core.payload.invented import MAX_INVENTED, Example, placeholder, template_of
 from sojourn.core.payload.missing_field import with_expected
 from sojourn.core.payload.question import question_about
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.issue_text import sentence
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.schema.secret_fields import is_secret
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_fault import ParseFault, json_fault
@@ -98,11 +99,18 @@ def hint_for_issues(
     missing = [issue for issue in issues if issue.constraint == "missing_field"]
     only_missing = bool(missing) and len(missing) == len(issues)
     faults = _joined(
-        [_issue_text(issue, sent, validator) for issue in issues] or ["the payload does not fit the schema"]
+        list(dict.fromkeys(_issue_text(issue, sent, validator) for issue in issues))
+        or ["the payload does not fit the schema"]
     )
     reason = RetryReason.MISSING_FIELDS if only_missing else RetryReason.INVALID_ARGUMENTS
-    example = example_for(
-        validator, kept, spec.payload.example, issues=issues, fits=fits, reads=changes_nothing(spec)
+    # An example of alternatives that exclude each other would choose one.
+    is_ambiguous = any(issue.constraint == ONLY_ONE for issue in issues)
+    example = (
+        None
+        if is_ambiguous
+        else example_for(
+            validator, kept, spec.payload.example, issues=issues, fits=fits, reads=changes_nothing(spec)
+        )
     )
     # A message that ends in "more" is completed by a list of all issues.
     more = "" if faults.endswith((CUT, " more")) else _left_out(sent, issues, example)
@@ -124,12 +132,19 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
     """A payload whose formerly faulty fields hold values that are known only from an example, or placeholders."""
     issues = [FieldIssue(field=each, constraint=EXAMPLE_VALUE) for each in pointers]
     faults = _joined([sentence(issue, value_at(payload, to_tokens(issue.field))) for issue in issues])
+    open_places = list(
+        dict.fromkeys(placeholder(to_tokens(each)) for each in pointers if _is_placeholder(payload, each))
+    )
+    then = (
+        f"Put a value in place of {', '.join(f'`{each}`' for each in open_places[:_MAX_TOLD])}."
+        if open_places
+        else "If these are theirs, make the same call again."
+    )
     return _failure(
         RetryReason.INVALID_ARGUMENTS,
         spec.id,
         error=f"{spec.id} was not run, since nobody has given a value: {faults}",
-        message=f"{spec.id} was not run: {faults}. Use the values of the person you work for, or ask for them. "
-        "If these are theirs, make the same call again.",
+        message=f"{spec.id} was not run: {faults}. Use the values of the person you work for, or ask for them. {then}",
         prior_input=payload,
         clarifying_question=question_about(spec, issues, Validator(spec.payload.json_schema)),
         issues=issues,
@@ -318,6 +333,11 @@ def _example_fields(
         "invented": [to_pointer(each) for each in example.open[:MAX_INVENTED]],
         "template": template_of(validator, example, sent),
     }
+
+
+def _is_placeholder(payload: dict[str, Any], pointer: str) -> bool:
+    tokens = to_tokens(pointer)
+    return value_at(payload, tokens) == placeholder(tokens)
 
 
 def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:

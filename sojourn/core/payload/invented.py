@@ -13,7 +13,7 @@ from typing import Any
 from sojourn.core.payload.coerce import lacks_zone
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, value_at
+from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, resolve, value_at
 from sojourn.core.values.text import plain
 
 __all__ = [
@@ -34,6 +34,7 @@ MAX_INVENTED = 100
 """Most pointers that a hint names."""
 
 _MAX_NAME = 60
+_MAX_NESTED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,39 @@ def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) ->
 
 
 def _is_determined(root: Schema, at: Tokens, value: Any, *, is_absent: bool) -> bool:
-    """Whether a value is the only one that the schema allows, or its default where none was sent."""
+    """Whether a value is the only one that the schema allows, or its default where none was sent.
+
+    The constant of an absent field that not every alternative requires is the choice of an alternative.
+    """
     parts = [part for found in locate(root, at) for part in expand(root, found)]
+    if is_absent and not any("default" in part for part in parts) and not _is_always_required(root, at):
+        return False
+    if not is_absent and isinstance(value, bool):
+        return False  # who says `false` does not mean `true`
     for word in ("const", "default") if is_absent else ("const",):
         stated = {_json(part[word]) for part in parts if word in part}
         if stated == {_json(value)}:
             return True
     return any(part.get("enum") == [value] for part in parts) and not isinstance(value, bool)
+
+
+def _is_always_required(root: Schema, at: Tokens) -> bool:
+    """Whether the object around a field requires it in each of its alternatives."""
+    return any(_requires(root, each, at[-1], _MAX_NESTED) for each in locate(root, at[:-1]))
+
+
+def _requires(root: Schema, schema: Any, name: str, depth: int) -> bool:
+    if not is_object(schema) or not depth:
+        return False
+    if name in schema.get("required", ()):
+        return True
+    reference = schema.get("$ref")
+    target = resolve(root, reference) if isinstance(reference, str) else None
+    whole = [target, *schema.get("allOf", ())]
+    alternatives = [schema[word] for word in ("oneOf", "anyOf") if schema.get(word)]
+    return any(_requires(root, each, name, depth - 1) for each in whole) or any(
+        all(_requires(root, each, name, depth - 1) for each in branches) for branches in alternatives
+    )
 
 
 def is_required(validator: Validator, tokens: Tokens) -> bool:

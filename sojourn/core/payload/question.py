@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.pointer import expand, locate, to_tokens
 from sojourn.core.values.text import clip, field_name, one_of, plain
@@ -24,6 +25,10 @@ def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Vali
         return None
     zoned = {issue.field for issue in issues if issue.format in ("date-time", "time")}
     fields = [_described(spec, field, validator, zoned=field in zoned) for field in pointers[:_MAX_ASKED]]
+    if any(issue.constraint == ONLY_ONE for issue in issues):
+        return (
+            clip(f"Which one of {' and '.join(fields)} is it, and what should it be", _MAX_QUESTION - 1) + "?"
+        )
     listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
     return clip(f"What should {listed} be", _MAX_QUESTION - 1) + "?"
 

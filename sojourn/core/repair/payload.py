@@ -16,6 +16,7 @@ from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
 from sojourn.core.payload.invented import put
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import ABSENT, expand, locate, to_tokens, value_at
 from sojourn.core.values.text import closest_name
@@ -59,6 +60,7 @@ def repair_payload(
         defaults: Values of fields that nobody gave.
     """
     answers, defaults = _named(answers or {}), defaults or {}
+    chosen = [issue for issue in hint.issues if issue.constraint == ONLY_ONE and _is_given(answers, issue)]
     reads = spec is not None and spec.trusted and spec.annotations.read_only is True
     payload: dict[str, Any] = deepcopy(dict(sent))
     issues, example = issues_in_hint(hint, sent), hint.example_input
@@ -72,7 +74,9 @@ def repair_payload(
         if known or not tokens or not (is_object(parent) or is_array(parent)):
             continue
         value = answers.get(name, ABSENT)
-        if value is ABSENT or value == was:
+        if issue.constraint == ONLY_ONE and chosen:
+            value = value if issue in chosen else _LEFT_OUT
+        elif value is ABSENT or value == was:
             value = (
                 _determined(spec, name, tokens, defaults)
                 if was is ABSENT
@@ -107,6 +111,10 @@ def name_of(issue: FieldIssue) -> str:
     """The name of an issue's field; the pointer of a nested one."""
     tokens = to_tokens(issue.field)
     return tokens[0] if len(tokens) == 1 else issue.field
+
+
+def _is_given(answers: Mapping[str, Any], issue: FieldIssue) -> bool:
+    return answers.get(name_of(issue), "") not in ("", None)
 
 
 def _determined(

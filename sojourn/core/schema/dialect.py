@@ -26,11 +26,12 @@ from jsonschema.exceptions import ValidationError
 
 from sojourn.core.schema.budget import BUDGET
 from sojourn.core.schema.formats import matches
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.schema.leaves import LEAVES
 from sojourn.core.schema.unevaluated import unevaluated_items, unevaluated_properties
 from sojourn.core.schema.unions import find_discriminator
 from sojourn.core.values.json_value import is_array, is_object, json_type
-from sojourn.core.values.pointer import Schema, resolve
+from sojourn.core.values.pointer import Schema, expand, resolve
 
 __all__ = ["Dialect"]
 
@@ -143,7 +144,31 @@ def _one_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema)
             "fits no alternative", context=[error for _, errors in tried for error in errors]
         )
     elif fitting > 1:
-        yield ValidationError("fits more than one alternative")
+        fits = [branches[index] for index, errors in tried if index >= 0 and not errors]
+        excluding = _excluding(fits, instance)
+        for name in excluding:
+            yield ValidationError("excludes others", ONLY_ONE, [name], validator_value=excluding)
+        if not excluding:
+            yield ValidationError("fits more than one alternative")
+
+
+def _excluding(branches: list[Any], instance: Any) -> list[str]:
+    """The fields that were sent, and that only some of the branches have; empty unless each branch has one."""
+    if not is_object(instance) or not all(map(is_object, branches)):
+        return []
+    root = BUDGET.get().root
+    named = [_named(root, branch).intersection(instance) for branch in branches]
+    shared = named[0].intersection(*named)
+    if not all(names - shared for names in named):
+        return []
+    return [name for name in instance if any(name in names - shared for names in named)]
+
+
+def _named(root: Schema, branch: Schema) -> frozenset[str]:
+    parts = expand(root, branch)
+    return frozenset(
+        name for part in parts for word in ("properties", "required") for name in part.get(word, ())
+    )
 
 
 def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT
 from sojourn.core.values.text import MAX_NAME, echo, field_name, one_of, plain, with_article
@@ -14,6 +15,8 @@ __all__ = ["phrase", "sentence"]
 
 def sentence(issue: FieldIssue, value: Any = ABSENT, *, close: str | None = None) -> str:
     """An issue with its field: `` `limit` must be at most 500, got 501 ``."""
+    if issue.constraint == ONLY_ONE:  # all of these fields have this one sentence
+        return f"give {issue.expected_type or 'only one of them'}"
     suggestion = f"; did you mean {field_name(close)}?" if close else ""
     return f"{field_name(issue.field)} {phrase(issue, value)}{suggestion}"
 
@@ -112,6 +115,10 @@ def _rejected(issue: FieldIssue, _value: Any) -> str:
     return f"was refused: {plain(issue.expected_type or 'it breaks a rule of the tool', 2 * MAX_NAME)}"
 
 
+def _only_one(issue: FieldIssue, _value: Any) -> str:
+    return f"cannot be sent with the others: give {issue.expected_type or 'only one of them'}"
+
+
 def _example_value(_issue: FieldIssue, _value: Any) -> str:
     return "holds the value of an example, not one that was given"
 
@@ -135,6 +142,7 @@ _PHRASES: dict[str, Callable[[FieldIssue, Any], str]] = {
     "invalid_range": _range,
     "invalid_length": _length,
     "rejected": _rejected,
+    ONLY_ONE: _only_one,
     "example_value": _example_value,
 }
-_SELF_EVIDENT = ("missing_field", "unknown_field", "invalid_length")
+_SELF_EVIDENT = ("missing_field", "unknown_field", "invalid_length", ONLY_ONE)

@@ -13,14 +13,30 @@ from jsonschema.exceptions import ValidationError
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.values.json_value import is_object, json_type
 from sojourn.core.values.pointer import to_pointer
+from sojourn.core.values.text import field_name
 
-__all__ = ["MAX_ALLOWED", "MAX_TEXT", "shortened", "to_issue", "type_issue", "type_names"]
+__all__ = [
+    "MAX_ALLOWED",
+    "MAX_TEXT",
+    "MISSING",
+    "ONLY_ONE",
+    "UNKNOWN",
+    "shortened",
+    "to_issue",
+    "type_issue",
+    "type_names",
+]
 
 MAX_ALLOWED = 50
 """Most values of an enum in an issue."""
 
 MAX_TEXT = 500
 """Longest pattern, format or allowed value in an issue, in characters."""
+
+ONLY_ONE = "only_one"
+"""The constraint of fields of which each belongs to another alternative, and that were sent together."""
+
+_MAX_NAMED = 6
 
 _Path = Iterable[str | int]
 
@@ -38,8 +54,8 @@ _LIMITS = {
     "minContains": ("invalid_length", "minimum"),
     "maxContains": ("invalid_length", "maximum"),
 }
-_UNKNOWN = ("additionalProperties", "unevaluatedProperties", "propertyNames", None)
-_MISSING = ("required", "dependentRequired")
+UNKNOWN = ("additionalProperties", "unevaluatedProperties", "propertyNames", None)
+MISSING = ("required", "dependentRequired")
 _OTHERS = {
     "contains": ("invalid_length", "array with an item of another kind"),
     "oneOf": ("invalid_value", "value that fits only one of the alternatives"),
@@ -53,15 +69,21 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
     field = to_pointer(path)
     rule: Any = error.validator_value
     match error.validator:
-        case word if word in _MISSING:
+        case word if word in MISSING:
             return FieldIssue(field=field, constraint="missing_field")
-        case word if word in _UNKNOWN:
+        case word if word in UNKNOWN:
             return FieldIssue(field=field, constraint="unknown_field")
         case "type":
             return type_issue(path, type_names(rule), error.instance)
         case "enum" | "const":
             allowed = [rule] if error.validator == "const" else rule
             return FieldIssue(field=field, constraint="invalid_enum_value", allowed=shortened(allowed))
+        case word if word == ONLY_ONE:
+            *place, _ = path
+            names = [field_name(to_pointer([*place, name])) for name in rule]
+            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+            expected = f"only one of {', '.join(names[:_MAX_NAMED])}{more}"
+            return FieldIssue(field=field, constraint=ONLY_ONE, expected_type=expected)
         case "discriminator":
             absent = is_object(error.instance) and error.relative_path[-1] not in error.instance
             constraint = "missing_field" if absent else "invalid_enum_value"

@@ -23,7 +23,7 @@ from sojourn.core.schema.dialect import Dialect
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.fast_validator import FastValidator, fast_validator
 from sojourn.core.schema.formats import FORMATS, TYPED_FORMATS
-from sojourn.core.schema.issues import to_issue, type_issue, type_names
+from sojourn.core.schema.issues import MISSING, UNKNOWN, to_issue, type_issue, type_names
 from sojourn.core.schema.secret_fields import has_secrets
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
@@ -76,7 +76,7 @@ class Validator:
             return False
 
     def issues(
-        self, payload: Any, *, most: int = MAX_ISSUES, exact_integers: bool = False
+        self, payload: Any, *, most: int = MAX_ISSUES, exact_integers: bool = False, schema: Any = None
     ) -> list[FieldIssue]:
         """Every issue, at most 50; empty when the payload fits.
 
@@ -88,12 +88,14 @@ class Validator:
             payload: The payload.
             most: Most issues.
             exact_integers: Whether a whole float, such as `10.0`, is no integer.
+            schema: A subschema of the schema, or a schema with its references; None for the schema itself.
         """
         try:
             budget = self._begin(payload)
             budget.exact_integers = exact_integers
             with working(budget):
-                found = islice(_distinct(_issues(self._validator.iter_errors(payload))), most)
+                validator = self._validator if schema is None else self._validator.evolve(schema=schema)
+                found = islice(_distinct(_issues(validator.iter_errors(payload))), most)
                 return sorted(found, key=_rank)
         except _UNCHECKABLE:
             return [
@@ -120,7 +122,7 @@ def _issues(errors: Iterable[ValidationError], above: tuple[str | int, ...] = ()
 
 
 def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterator[FieldIssue]:
-    """The issues of the branch that was most likely intended: of the right type, then with the fewest issues.
+    """The issues of the branch that was most likely intended: of the right type, for the fields that were sent, with the fewest issues.
 
     When the value has the type of no branch, the only issue is its type.
     """
@@ -129,10 +131,16 @@ def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterat
         branches.setdefault(error.relative_schema_path[0], []).append(error)
     typed = [errors for errors in branches.values() if not any(map(_is_of_other_type, errors))]
     if typed:
-        yield from _issues(min(typed, key=_weight), path)
+        yield from _issues(min(typed, key=lambda errors: (_misfitting(errors), _weight(errors))), path)
     else:
         wrong = (error for errors in branches.values() for error in errors if _is_of_other_type(error))
         yield type_issue(path, _types(wrong), union.instance)
+
+
+def _misfitting(errors: list[ValidationError]) -> int:
+    """How many fields of the value itself a branch lacks or does not know: with many, another branch was meant."""
+    own = (error for error in errors if len(error.relative_path) == 1)
+    return sum(error.validator in (*MISSING, *UNKNOWN) for error in own)
 
 
 def _weight(errors: list[ValidationError]) -> int:

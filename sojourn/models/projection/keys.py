@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.pointer import to_pointer, to_tokens
 from sojourn.core.values.text import MAX_NAME, plain
@@ -93,11 +94,12 @@ class Keys:
 
     def _issue(self, issue: FieldIssue) -> FieldIssue:
         first, *rest = to_tokens(issue.field) or ("",)
-        return (
-            issue.model_copy(update={"field": to_pointer([self._sent[first], *rest])})
-            if issue.field and first in self._sent
-            else issue
-        )
+        if not issue.field or first not in self._sent:
+            return issue
+        changes: dict[str, Any] = {"field": to_pointer([self._sent[first], *rest])}
+        if issue.constraint == ONLY_ONE and issue.expected_type:
+            changes["expected_type"] = self.in_text(issue.expected_type)
+        return issue.model_copy(update=changes)
 
     @cached_property
     def _shown(self) -> dict[str, str]:

@@ -125,6 +125,9 @@ def test_a_copy_is_refused_once_and_a_placeholder_each_time() -> None:
     placeholder = {**EXAMPLE, "order_id": "<order_id>"}
     again = refusal(ToolRequest(name=SPEC.id), example_values(SPEC, placeholder, ["/order_id"]))
     assert found([*REFUSED, *step(placeholder, again)], placeholder) == ["/order_id"]
+    message = (again.retry_hint and again.retry_hint.message) or ""
+    assert message.endswith("Put a value in place of `<order_id>`.")
+    assert "same call again" not in message
 
 
 def test_the_answer_says_whose_values_they_are() -> None:
