@@ -5,14 +5,16 @@ meaning is read by it: a missing list of content, a text in its place, a block w
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.mcp.blobs import media_type_of
 
-__all__ = ["is_answer", "mend_answer"]
+__all__ = ["drop_odd_meta", "is_answer", "mend_answer"]
 
 _KEYS = ("content", "structuredContent", "toolResult")
+_ROLES = ("user", "assistant")
 _FLAGS = {"true": True, "false": False}
 
 
@@ -31,7 +33,7 @@ def mend_answer(result: dict[str, Any], *, is_modern: bool) -> None:
     content: Any = result.get("content")
     if not is_array(content):
         content = [] if content is None else [content]
-    result["content"] = [_block(block) for block in content]
+    result["content"] = [_block(_without_odd_notes(block)) for block in content]
     if "toolResult" in result and not result["content"]:
         result["content"] = [_text(result["toolResult"])]
     structure = result.get("structuredContent")
@@ -40,6 +42,54 @@ def mend_answer(result: dict[str, Any], *, is_modern: bool) -> None:
     flag: Any = result.get("isError", False)
     if not isinstance(flag, bool):
         result["isError"] = _FLAGS.get(str(flag).lower(), bool(flag))
+
+
+def drop_odd_meta(result: dict[str, Any]) -> None:
+    """Remove metadata of any result that is no object: no call needs it."""
+    if "_meta" in result and not is_object(result["_meta"]):
+        del result["_meta"]
+
+
+def _without_odd_notes(block: Any) -> Any:
+    """Return a block without the notes that break the protocol, such as an audience that it does not know."""
+    if not is_object(block):
+        return block
+    odd = {name for name, fits in _NOTES.items() if block.get(name) is not None and not fits(block[name])}
+    inside: Any = block.get("resource")
+    if is_object(inside):
+        block = {**block, "resource": _without_odd_notes(inside)}
+    return {name: value for name, value in block.items() if name not in odd}
+
+
+def _is_annotation(value: Any) -> bool:
+    if not is_object(value):
+        return False
+    audience, priority = value.get("audience"), value.get("priority")
+    return (
+        (audience is None or (is_array(audience) and all(each in _ROLES for each in audience)))
+        and (priority is None or (_is_number(priority) and 0 <= priority <= 1))
+        and _is_text(value.get("lastModified", ""))
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+_NOTES: dict[str, Callable[[Any], bool]] = {
+    "_meta": is_object,
+    "annotations": _is_annotation,
+    "title": _is_text,
+    "description": _is_text,
+    "mimeType": _is_text,
+    "size": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "icons": lambda value: is_array(value) and all(is_object(each) and "src" in each for each in value),
+}
+"""Fields of a block beside its content, with the form that the protocol gives them."""
 
 
 def _block(block: Any) -> Any:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXCHANGE",
     "INVALID_PARAMS",
+    "MALFORMED",
     "METHOD_NOT_FOUND",
     "OVERSIZED",
     "UNAUTHORIZED",
@@ -48,7 +49,10 @@ INVALID_PARAMS = -32_602
 """JSON-RPC error code for refused arguments, and for a refused `requestState`."""
 
 OVERSIZED = -32_091
-"""JSON-RPC error code of the error that `sojourn.mcp.stdio` puts in place of an answer that is too large."""
+"""JSON-RPC error code of the error that `sojourn.mcp.message_as_sent` puts in place of an answer that is too large."""
+
+MALFORMED = -32_092
+"""JSON-RPC error code of the error that `sojourn.mcp.message_as_sent` puts in place of an answer that cannot be read."""
 
 UNAUTHORIZED = 401
 """HTTP status of a request without valid credentials."""
@@ -188,7 +192,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
     match error.code:
         case code if code == OVERSIZED:
-            # From `sojourn.mcp.stdio`, or from a server that uses the same code with any data.
+            # From `sojourn.mcp.message_as_sent`, or from a server that uses the same code with any data.
             size = error.data if isinstance(error.data, int) else 0
             return OversizedResponse(max(size, MAX_MESSAGE_BYTES))
         case code if code == CONNECTION_CLOSED and _is_of_the_sdk(error, exchange):
@@ -196,7 +200,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
         case code if code == HEADER_MISMATCH:
             # The call followed an old listing. `Connection.send` has the tools listed again, so a repetition can succeed.
             return ToolUnavailable("its MCP server has changed the tool since it was listed")
-        case code if code == PARSE_ERROR and exchange.status is not None:
+        case code if code == MALFORMED or (code == PARSE_ERROR and exchange.status is not None):
             return MalformedResponse("its MCP server sent a message that is not MCP")
         case code:
             return ErrorResponse(plain(masked(error.message, secrets), _MAX_TEXT), code)

@@ -19,6 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from sojourn.core.values.json_value import is_object
 from sojourn.mcp.errors import EXCHANGE, Exchange
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
+from sojourn.mcp.message_as_sent import for_request, mended_event
 from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.network import http_client, http_transport, retry_after_of
 
@@ -32,6 +33,10 @@ _NOTICE_TIMEOUT = 10.0
 
 _LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
 _NOTIFICATION = re.compile(rb'"method":\s*"notifications/')
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+_MAX_EVENT_END = 4
+"""Bytes of the longest end of an event."""
+
 _TRACE = TraceContextTextMapPropagator()
 
 
@@ -146,6 +151,8 @@ class _Guard(httpx2.AsyncBaseTransport):
             body: _Body = _Events(exchange)
         elif request.method == "POST" and response.status_code in (400, 404):
             body = _Refusal(exchange, request.content)
+        elif request.method == "POST" and exchange.is_json and response.status_code < 300:
+            body = _Answer(exchange, request.content)
         else:
             body = _Body(exchange)
         response.stream = _Bounded(stream, exchange, body, is_plain=encoding == "identity")
@@ -162,8 +169,8 @@ class _Body:
         self._exchange = exchange
         self._size = 0
 
-    def add(self, part: bytes) -> None:
-        """Note the next part.
+    def add(self, part: bytes) -> bytes:
+        """Note the next part, and return what is handed on.
 
         Raises:
             StreamError: The body is too large.
@@ -172,20 +179,26 @@ class _Body:
         if self._size > MAX_MESSAGE_BYTES:
             self._exchange.oversize = self._size
             raise httpx2.StreamError("too large")
+        return part
 
-    def end(self) -> None:
-        """Note that the body is complete."""
+    def end(self) -> bytes:
+        """Note that the body is complete, and return what is left to hand on."""
+        return b""
 
 
 class _Events(_Body):
-    """A stream of events, endless in all; notes an event that is too large, at which the SDK ends the stream."""
+    """A stream of events, endless in all; hands on whole events, and one with a message as the SDK reads it.
+
+    An event that is too large is noted and handed on in parts: the SDK ends the stream at it.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
         self._lines = Lines(1, edge=1)  # only the sizes of lines count, and whether one is empty
+        self._kept = bytearray()
 
-    def add(self, part: bytes) -> None:
-        """Note the size of the event to which the part belongs."""
+    def add(self, part: bytes) -> bytes:
+        """Note the size of the event to which the part belongs, and return the events that it completes."""
         for line in self._lines.feed(part):
             if line in (b"", b"\r"):
                 self._size = 0
@@ -195,10 +208,47 @@ class _Events(_Body):
                 self._size += line.size
             self._check()
         self._check(self._lines.pending)
+        start = max(0, len(self._kept) - _MAX_EVENT_END)
+        self._kept += part
+        if self._exchange.oversize or len(self._kept) > 2 * MAX_MESSAGE_BYTES:
+            return self.end()
+        done, events = 0, bytearray()
+        for found in _EVENT_END.finditer(self._kept, start):
+            events += mended_event(bytes(self._kept[done : found.end()]))
+            done = found.end()
+        del self._kept[:done]
+        return bytes(events)
+
+    def end(self) -> bytes:
+        """Return the event that is not complete."""
+        rest = bytes(self._kept)
+        self._kept.clear()
+        return rest
 
     def _check(self, pending: int = 0) -> None:
         if self._size + pending > MAX_MESSAGE_BYTES:
             self._exchange.oversize = self._size + pending
+
+
+class _Answer(_Body):
+    """The body of an answer in JSON to one request, handed on as the SDK reads it."""
+
+    def __init__(self, exchange: Exchange, request: bytes) -> None:
+        super().__init__(exchange)
+        self._request = request
+        self._kept = bytearray()
+
+    def add(self, part: bytes) -> bytes:
+        """Keep the part."""
+        self._kept += super().add(part)
+        return b""
+
+    def end(self) -> bytes:
+        """Return the answer, with the id of the request if that has one."""
+        sent: Any = json.loads(self._request)
+        request_id: Any = sent.get("id") if is_object(sent) else None
+        text = bytes(self._kept)
+        return text if request_id is None else for_request(text, request_id)
 
 
 class _Refusal(_Body):
@@ -213,21 +263,22 @@ class _Refusal(_Body):
         self._request = request
         self._kept = bytearray()
 
-    def add(self, part: bytes) -> None:
+    def add(self, part: bytes) -> bytes:
         """Keep the part."""
-        super().add(part)
-        self._kept += part
+        self._kept += super().add(part)
+        return part
 
-    def end(self) -> None:
+    def end(self) -> bytes:
         """Note whether the answer is about the request."""
         try:
             answer, sent = json.loads(self._kept), json.loads(self._request)
         except (ValueError, RecursionError):
-            return
+            return b""
         error: Any = answer.get("error") if is_object(answer) else None
         if is_object(answer) and is_object(error) and is_object(sent):
             is_own = answer.get("id") is not None and str(answer["id"]) == str(sent.get("id"))
             self._exchange.is_about_request = is_own and "session" not in str(error.get("message")).lower()
+        return b""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -247,9 +298,10 @@ class _Bounded(httpx2.AsyncByteStream):
             raise httpx2.StreamError("compressed")
         try:
             async for part in self._inner:
-                self._body.add(part)
-                yield part
-            self._body.end()
+                if whole := self._body.add(part):
+                    yield whole
+            if rest := self._body.end():
+                yield rest
         except httpx2.TransportError as error:
             self._exchange.fault = _clause(error)
             raise httpx2.StreamError("broken off") from None

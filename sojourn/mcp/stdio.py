@@ -7,24 +7,21 @@ the server write to the worker's terminal, and reads lines of any length. Import
 import asyncio
 import contextlib
 import os
-import re
 import shutil
 import signal
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from itertools import islice
 from typing import Any
 
 import anyio
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
-from sojourn.mcp.errors import OVERSIZED
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
+from sojourn.mcp.message_as_sent import read_line
 from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.mcp.text import cleaned, longest_form, masked, masked_start
 
@@ -44,14 +41,6 @@ _MAX_LINES = 200
 """Lines of standard error that are logged per `_WINDOW` seconds."""
 
 _WINDOW = 60.0
-_BEGINNING = re.compile(rb'\{\s*"(?:jsonrpc|id|method|result|error)"')
-"""How a message begins, in a line with something before it."""
-
-_MAX_STARTS = 5
-"""Places in a line at which a message is looked for."""
-
-_ID_FIRST = re.compile(rb'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})')
-_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 _Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 _Outgoing = MemoryObjectReceiveStream[SessionMessage]
@@ -114,44 +103,22 @@ async def _read(process: Process, incoming: _Incoming, link: Link) -> None:
     async with incoming:
         while chunk := await process.stdout.read(_CHUNK):
             for line in lines.feed(chunk):
-                message = _message(line)
-                if message is None:
+                messages = read_line(line)
+                if messages is None:
                     strange += 1
                     if strange <= 3:
                         _log.warning(
                             "mcp_server_wrote_no_message", toolset=link.toolset_id, bytes=_size(line)
                         )
-                    continue
                 try:
-                    await incoming.send(message)
+                    for message in messages or ():
+                        await incoming.send(SessionMessage(message))
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     return
 
 
 def _size(line: bytes | Overlong) -> int:
     return line.size if isinstance(line, Overlong) else len(line)
-
-
-def _message(line: bytes | Overlong) -> SessionMessage | None:
-    """Return the message of a line; None if there is none.
-
-    An overlong line becomes an error response, if the id of its request is found at one of its ends.
-    """
-    if isinstance(line, Overlong):
-        found = _ID_FIRST.search(line.head) or _ID_LAST.search(line.tail)
-        if found is None:
-            return None
-        error = ErrorData(code=OVERSIZED, message="the answer is too large", data=line.size)
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
-    with contextlib.suppress(ValueError):
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    # A banner without a line break, or half a message of a server that gave up, may stand before an answer. A request
-    # in such a line is more likely one of ours, which the server writes to its log.
-    for found in islice(_BEGINNING.finditer(line, 1), _MAX_STARTS):
-        with contextlib.suppress(ValueError):
-            message = jsonrpc_message_adapter.validate_json(line[found.start() :], by_name=False)
-            return SessionMessage(message) if isinstance(message, (JSONRPCResponse, JSONRPCError)) else None
-    return None
 
 
 async def _write(process: Process, outgoing: _Outgoing, incoming: _Incoming) -> None:

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.mcp.answer_as_sent import is_answer, mend_answer
+from sojourn.mcp.answer_as_sent import drop_odd_meta, is_answer, mend_answer
 from sojourn.mcp.listed_tool import readable
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
@@ -104,6 +104,7 @@ class ToolListFilter(_Stream):
 
     def _mend(self, response: JSONRPCResponse) -> None:
         result: Any = response.result
+        drop_odd_meta(result)
         if is_answer(result):
             mend_answer(result, is_modern=self._version() in MODERN_PROTOCOL_VERSIONS)
         else:

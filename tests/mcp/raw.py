@@ -1,7 +1,8 @@
 """An MCP server over stdio, in lines of JSON without the SDK, that says what its script says: `python raw.py SCRIPT`.
 
 The script is JSON: `tools` (the list) or `pages` (by cursor; `?` is the first one), `answers` (the result of each tool), `resources` (contents by
-URI), `instructions`, and `shuffle` (another order in each listing). A tool without an answer gives its name and arguments.
+URI), `instructions`, `shuffle` (another order in each listing), and `lines` (the whole answer of each tool as it is written, with `@ID@` for the request's
+id). A tool without an answer gives its name and arguments.
 """
 
 import json
@@ -50,6 +51,8 @@ for line in sys.stdin:
             answer(message, initialized(params))
         case "tools/list":
             listing(message)
+        case "tools/call" if params["name"] in SCRIPT.get("lines", {}):
+            print(SCRIPT["lines"][params["name"]].replace("@ID@", json.dumps(message["id"])), flush=True)
         case "tools/call":
             echo = {
                 "content": [],
