@@ -43,6 +43,7 @@ __all__ = [
     "response_origin_of",
     "tokens_of",
     "with_response",
+    "without_origin",
 ]
 
 _READ_LATER = ("compaction", "container_id", "conversation_id", "store", "transport")
@@ -94,6 +95,20 @@ def with_response(
         tokens=tokens,
     )
     return {**(kept or {}), "response": origin} if origin else kept
+
+
+def without_origin(part: Part) -> Part:
+    """Return a part as one of no provider: without the ids, the signatures and the state that belong to a model's reasoning."""
+    kept = part.provider_metadata
+    if not kept:
+        return part
+    tokens = (_object(kept.get("response")) or {}).get("tokens")
+    left = _filled(
+        tool_call_id=kept.get("tool_call_id"),
+        citations=kept.get("citations"),
+        response=tokens and {"tokens": tokens},
+    )
+    return part.model_copy(update={"provider_metadata": left})
 
 
 def origin_of(part: Part) -> Origin:

@@ -8,6 +8,7 @@ from pydantic_ai.models import ModelRequestParameters
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.plan import PlanInput, PlanResult, Usage
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.totals import add_usage
 from sojourn.models.compacted import with_part
 from sojourn.models.compactor import Compactor
@@ -15,7 +16,7 @@ from sojourn.models.conversation import Conversations
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import Offer
 from sojourn.models.result_text import reminders
-from sojourn.models.set_aside import SetAside, steps_after
+from sojourn.models.set_aside import SetAside, attempts_after
 
 __all__ = ["Reading", "server_notes"]
 
@@ -46,8 +47,9 @@ class Reading:
         self._notes: list[str] = []
         self._is_shrunk = False
         self._offer = offer or Offer([])
-        self._steps: list[SetAside] | None = None
-        self._set_aside: list[SetAside] = []
+        self._transcript = turn.messages
+        self._attempts: list[tuple[SetAside, ...]] | None = None
+        self._set_aside: tuple[SetAside, ...] = ()
         self._read()
 
     def _read(self) -> None:
@@ -95,14 +97,17 @@ class Reading:
         return note is not None
 
     def set_aside(self, error: ApplicationError) -> bool:
-        """Leave out the next thing for which the provider may have refused the request; whether there was one."""
-        if self._steps is None:
-            self._steps = steps_after(self._turn.messages, error)
-        if not self._steps:
+        """Leave out the next thing for which the provider may have refused the request, and it alone; whether there was one."""
+        if self._attempts is None:
+            reads = {spec.id for spec in self._turn.tools if changes_nothing(spec)}
+            self._attempts = attempts_after(self._transcript, error, reads)
+        if not self._attempts:
             return False
-        step = self._steps.pop(0)
-        self._set_aside.append(step)
-        self._turn = self._turn.model_copy(update={"messages": step.applied(self._turn.messages)})
+        self._set_aside = self._attempts.pop(0)
+        messages = [*self._transcript]
+        for each in self._set_aside:
+            messages = each.applied(messages)
+        self._turn = self._turn.model_copy(update={"messages": messages})
         self._read()
         return True
 

@@ -1,29 +1,43 @@
-"""Set aside: files and results that a model's provider refused are not sent again.
+"""Set aside: what a model's provider refused of a transcript is not sent again.
 
 A provider refuses a request whole, for one picture or one result in it. If a run's request is refused, it is made again without what
-may be the cause, step by step, and the plan records what was set aside. From then on models read a short text in its place, and the transcript keeps
-it as it was.
+may be the cause. Each attempt leaves out its own part of the transcript alone, so that nothing is left out that the provider takes. The plan
+records what the accepted request was made without. From then on models read a short text in its place, and the transcript keeps it as it was.
 
-1. the files of users since the last message of the model
-2. the results of tools since then, if the refusal is of the content filter or speaks of a file
-3. all older files of users: some providers take a picture once, and refuse it beside twenty others
+1. the model's own reasoning, if the refusal speaks of it: it is sent back as a courtesy, and never needed
+2. the files of users since the last message of the model
+3. the results of tools since then, one at a time, then together; those of tools that change something come last. What stays says how the call ended
+4. all older files of users: some providers take a picture once, and refuse it beside twenty others
+5. the arguments of the last calls, one at a time, if the refusal speaks of them
+6. the model's own reasoning, whatever the refusal says
+7. all of this together
 
 What remains is the text of a person. A turn whose text is refused fails, and `sojourn.core.run.refused` leaves it out of later turns.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from temporalio.exceptions import ApplicationError
 
-from sojourn.contracts.message import DocumentPart, ImagePart, Message, OtherPart, TextPart
+from sojourn.contracts.message import (
+    DocumentPart,
+    ImagePart,
+    Message,
+    OtherPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
 from sojourn.core.run.refused import left_out
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import clip, counted
+from sojourn.models.provider_metadata import without_origin
 
-__all__ = ["SetAside", "steps_after", "without_set_aside"]
+__all__ = ["SetAside", "attempts_after", "without_set_aside"]
 
 KIND = "set_aside"
 """The `type` of the part by which a message records it."""
@@ -32,66 +46,135 @@ _MAX_WHY = 300
 
 _FILE_LEFT_OUT = "(A file was left out here, because the model's provider refused it.)"
 
+_ARGUMENTS_LEFT_OUT = "The arguments were left out here, because the model's provider refused them."
+
 _REFUSALS = ("ModelRejected", "ContentFiltered")
 
-_OF_FILES = re.compile(r"image|picture|media|file|document|pdf|vision|pixel|base64|too large", re.IGNORECASE)
+_OF_THINKING = re.compile(r"thinking|reasoning|thought|signature|encrypted|\brs_\w", re.IGNORECASE)
 
-_What = Literal["files", "results"]
+_OF_CALLS = re.compile(r"tool_?calls?\b|tool_use|function_?call\b|arguments", re.IGNORECASE)
+
+_OF_SETTINGS = re.compile(
+    r"\b(?:temperature|top_[pk]|max_(?:completion_|output_)?tokens|(?:frequency|presence)_penalty|logit_bias"
+    r"|tool_choice|parallel_tool_calls|service_tier|stop_sequences|reasoning_effort|verbosity)\b"
+)
+"""Settings of a request: a refusal that names one is of no content."""
+
+_MOST_SINGLE = 8
+"""Most attempts that each leave out one result, or the arguments of one call; of more, each leaves out several."""
+
+_Leaving = Literal["files", "results", "arguments", "thinking"]
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """Messages of a transcript whose files, or whose results, models read no more."""
+    """What models read no more of some messages of a transcript."""
 
-    what: _What
+    what: _Leaving
     indices: tuple[int, ...]
     """Indices of the messages in the transcript."""
     why: str = ""
     """The provider's refusal."""
+    calls: tuple[str, ...] = ()
+    """The calls whose results or arguments are meant; empty for all in the messages."""
 
     @property
     def part(self) -> OtherPart:
         """The part that records it in the message of the plan."""
-        return OtherPart.model_validate(
-            {"type": KIND, "what": self.what, "messages": [*self.indices], "why": clip(self.why, _MAX_WHY)}
-        )
+        fields = {"what": self.what, "messages": [*self.indices], "why": clip(self.why, _MAX_WHY)}
+        of_calls = {"calls": [*self.calls]} if self.calls else {}
+        return OtherPart.model_validate({"type": KIND, **fields, **of_calls})
 
     @property
     def note(self) -> str:
         """The note for people who follow the run."""
+        of_calls = f"{counted(len(self.calls), 'call')} in " if self.calls else ""
         return (
-            f"set aside: the {self.what} in {counted(len(self.indices), 'message')}, because the provider refused the request: "
-            f"{clip(self.why, _MAX_WHY)}"
+            f"set aside: the {self.what} {'of' if self.calls else 'in'} {of_calls}{counted(len(self.indices), 'message')}, "
+            f"because the provider refused the request: {clip(self.why, _MAX_WHY)}"
         )
 
     def applied(self, messages: Sequence[Message]) -> list[Message]:
         """Return a transcript with short texts in place of what is set aside."""
         wanted = set(self.indices)
         return [
-            _without(message, self.what) if index in wanted else message
+            _without(message, self.what, self.calls) if index in wanted else message
             for index, message in enumerate(messages)
         ]
 
 
-def steps_after(messages: Sequence[Message], error: ApplicationError) -> list[SetAside]:
-    """Return what may be set aside after a refusal, in this order; empty for any other error.
+def attempts_after(
+    messages: Sequence[Message], error: ApplicationError, reads: Collection[str] = ()
+) -> list[tuple[SetAside, ...]]:
+    """Return what each further attempt at a refused request leaves out, in this order; empty for any other error.
 
     Args:
         messages: The transcript of the request.
         error: Its error.
+        reads: The ids of tools that change nothing.
     """
     if error.type not in _REFUSALS:
         return []
+    why = error.message
     last = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=-1)
     files = [at for at, message in enumerate(messages) if _has_files(message)]
-    results = [at for at in range(last + 1, len(messages)) if messages[at].role == "tool"]
-    is_of_result = error.type == "ContentFiltered" or _OF_FILES.search(error.message)
-    found: list[tuple[_What, Sequence[int]]] = [
-        ("files", [at for at in files if at > last]),
-        ("results", results if is_of_result else ()),
-        ("files", [at for at in files if at < last]),
+    reasoning = [at for at, message in enumerate(messages) if _has_thinking(message)]
+    attempts = [
+        *_files([at for at in files if at > last], why),
+        *([] if _OF_SETTINGS.search(why) else _results(messages, last, why, reads)),
+        *_files([at for at in files if at < last], why),
+        *(_arguments(messages, last, why) if _OF_CALLS.search(why) else []),
     ]
-    return [SetAside(what, tuple(indices), error.message) for what, indices in found if indices]
+    if reasoning and not _OF_SETTINGS.search(why):
+        thinking = SetAside("thinking", tuple(reasoning), why)
+        attempts.insert(0 if _OF_THINKING.search(why) else len(attempts), thinking)
+    every = _widest(attempts)
+    return [*((each,) for each in attempts), *([every] if len(every) > 1 else [])]
+
+
+def _files(indices: Sequence[int], why: str) -> list[SetAside]:
+    return [SetAside("files", tuple(indices), why)] if indices else []
+
+
+def _results(messages: Sequence[Message], last: int, why: str, reads: Collection[str]) -> list[SetAside]:
+    """The results since the last message of the model; those of tools that change something are the last."""
+    found = [
+        (at, result)
+        for at in range(last + 1, len(messages))
+        if messages[at].role == "tool"
+        for result in messages[at].tool_results
+    ]
+    found.sort(key=lambda each: each[1].name not in reads)
+    return _one_at_a_time("results", [(at, result.tool_call_id) for at, result in found], why)
+
+
+def _arguments(messages: Sequence[Message], last: int, why: str) -> list[SetAside]:
+    """The arguments of the newest message that has calls."""
+    newest = next((at for at in range(last, -1, -1) if messages[at].tool_calls), None)
+    if newest is None:
+        return []
+    return _one_at_a_time(
+        "arguments", [(newest, call.tool_call_id) for call in messages[newest].tool_calls], why
+    )
+
+
+def _one_at_a_time(what: _Leaving, places: Sequence[tuple[int, str]], why: str) -> list[SetAside]:
+    """What leaves out one call each, of many calls some each; then all of them."""
+    size = -(-len(places) // _MOST_SINGLE) or 1
+    groups = [places[at : at + size] for at in range(0, len(places), size)]
+    groups += [places] if len(groups) > 1 else []
+    return [
+        SetAside(what, tuple(sorted({at for at, _ in group})), why, tuple(call for _, call in group))
+        for group in groups
+    ]
+
+
+def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
+    """The widest attempt of each kind; of files, the new and the old ones."""
+    files = tuple(each for each in attempts if each.what == "files")
+    others = {each.what: each for each in attempts if each.what not in ("files", "thinking")}
+    thinking = tuple(each for each in attempts if each.what == "thinking")
+    return (*files, *others.values(), *thinking)
 
 
 def without_set_aside(messages: Sequence[Message]) -> list[Message]:
@@ -110,9 +193,13 @@ def _recorded(message: Message) -> Iterator[SetAside]:
         if not isinstance(part, OtherPart) or part.type != KIND:
             continue
         fields: dict[str, Any] = part.model_extra or {}
-        what, indices = fields.get("what"), fields.get("messages")
-        if what in ("files", "results") and is_array(indices):
-            yield SetAside(what, tuple(at for at in indices if isinstance(at, int)))
+        what, indices, calls = fields.get("what"), fields.get("messages"), fields.get("calls", [])
+        if what in ("files", "results", "arguments", "thinking") and is_array(indices) and is_array(calls):
+            yield SetAside(
+                what,
+                tuple(at for at in indices if isinstance(at, int)),
+                calls=tuple(id for id in calls if isinstance(id, str)),
+            )
 
 
 def _has_files(message: Message) -> bool:
@@ -121,13 +208,34 @@ def _has_files(message: Message) -> bool:
     )
 
 
-def _without(message: Message, what: _What) -> Message:
-    if what == "results":
-        return left_out(message) if message.role == "tool" else message
-    if not _has_files(message):
-        return message
-    parts = [
-        TextPart(type="text", text=_FILE_LEFT_OUT) if isinstance(part, (ImagePart, DocumentPart)) else part
-        for part in message.parts
-    ]
+def _has_thinking(message: Message) -> bool:
+    return message.role == "assistant" and any(isinstance(part, ThinkingPart) for part in message.parts)
+
+
+def _without(message: Message, what: _Leaving, calls: Collection[str]) -> Message:
+    match what:
+        case "results":
+            return left_out(message, calls) if message.role == "tool" else message
+        case "arguments":
+            parts: list[Part] = [_without_arguments(part, calls) for part in message.parts]
+        case "thinking":
+            if message.role != "assistant":
+                return message
+            parts = [without_origin(part) for part in message.parts if not isinstance(part, ThinkingPart)]
+        case "files":
+            if not _has_files(message):
+                return message
+            parts = [
+                TextPart(type="text", text=_FILE_LEFT_OUT)
+                if isinstance(part, (ImagePart, DocumentPart))
+                else part
+                for part in message.parts
+            ]
     return message.model_copy(update={"parts": parts})
+
+
+def _without_arguments(part: Part, calls: Collection[str]) -> Part:
+    """The part; a call with a short text in place of its arguments."""
+    if not isinstance(part, ToolCallPart) or (calls and part.tool_call_id not in calls):
+        return part
+    return part.model_copy(update={"payload": {"left_out": _ARGUMENTS_LEFT_OUT}, "raw": None})

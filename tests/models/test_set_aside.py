@@ -8,11 +8,22 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from sojourn import Agent, App, Message, ModelPlanner, ToolRequest, ToolResult, Toolset
-from sojourn.contracts.message import ImagePart, OtherPart, TextPart
+from sojourn import (
+    Agent,
+    App,
+    Message,
+    ModelPlanner,
+    ToolError,
+    ToolFailed,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+)
+from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
+from sojourn.core.run.refused import left_out
 from sojourn.core.values.wire import decode_messages, encode
-from sojourn.models.set_aside import SetAside, steps_after, without_set_aside
-from sojourn.testing.providers import HttpError, ToolCall, calls, says
+from sojourn.models.set_aside import SetAside, attempts_after, without_set_aside
+from sojourn.testing.providers import Body, HttpError, Reply, Thinking, ToolCall, calls, says
 
 POISON = base64.b64encode(b"poison").decode()
 PICTURE = ImagePart(type="image", media_type="image/png", data=POISON)
@@ -33,35 +44,101 @@ def refused(message: str = "Could not process image", kind: str = "ModelRejected
 
 
 OLD = [shows("one"), Message.assistant("seen")]
+PAYS = [ToolRequest(name=name, tool_call_id=name) for name in ("a.b.pay", "a.b.fetch", "a.b.book")]
+PAID = Message.results([ToolResult(name=each.name, tool_call_id=each.name, result="x") for each in PAYS])
+THOUGHT = Message(
+    role="assistant",
+    parts=[ThinkingPart(type="thinking", text="hm", signature="s"), *Message.calls([CALL]).parts],
+)
 
 
 @pytest.mark.parametrize(
-    ("messages", "error", "steps"),
+    ("messages", "error", "attempts"),
     [
-        ([shows("one")], refused(), [("files", (0,))]),
-        ([*OLD, shows("two")], refused(), [("files", (2,)), ("files", (0,))]),
-        ([*OLD, Message.user("two")], refused(), [("files", (0,))]),
-        ([Message.user("one"), Message.calls([CALL]), result()], refused(), [("results", (2,))]),
+        ([shows("one")], refused(), ["files 0"]),
+        ([*OLD, shows("two")], refused(), ["files 2", "files 0", "files 2 + files 0"]),
+        ([*OLD, Message.user("two")], refused(), ["files 0"]),
+        ([Message.user("one"), Message.calls([CALL]), result()], refused(), ["results 2 c1"]),
         ([Message.user("one"), Message.calls([CALL]), result()], refused("temperature: range: 0..1"), []),
-        (
-            [Message.user("one"), Message.calls([CALL]), result()],
-            refused("no", "ContentFiltered"),
-            [("results", (2,))],
-        ),
+        ([Message.user("one"), Message.calls([CALL]), result()], refused("Invalid."), ["results 2 c1"]),
         (
             [*OLD, Message.calls([CALL]), result()],
             refused("no", "ContentFiltered"),
-            [("results", (3,)), ("files", (0,))],
+            ["results 3 c1", "files 0", "files 0 + results 3 c1"],
+        ),
+        (
+            [Message.user("one"), Message.calls(PAYS), PAID],
+            refused("no", "ContentFiltered"),
+            [
+                "results 2 a.b.fetch",
+                "results 2 a.b.pay",
+                "results 2 a.b.book",
+                "results 2 a.b.fetch a.b.pay a.b.book",
+            ],
+        ),
+        (
+            [Message.user("one"), THOUGHT, result()],
+            refused("messages.1.content.0: Invalid `signature` in `thinking` block"),
+            ["thinking 1", "results 2 c1", "results 2 c1 + thinking 1"],
+        ),
+        (
+            [Message.user("one"), THOUGHT, result()],
+            refused("messages[1].tool_calls[0]: could not parse"),
+            ["results 2 c1", "arguments 1 c1", "thinking 1", "results 2 c1 + arguments 1 c1 + thinking 1"],
         ),
         ([shows("one")], refused("later", "ModelUnavailable"), []),
         ([Message.user("one")], refused(), []),
     ],
 )
-def test_what_may_be_the_cause_is_set_aside_in_order(
-    messages: list[Message], error: ApplicationError, steps: list[tuple[str, tuple[int, ...]]]
+def test_what_may_be_the_cause_is_left_out_in_order(
+    messages: list[Message], error: ApplicationError, attempts: list[str]
 ) -> None:
-    """New files come first, then new results, then old files; a refusal of something else sets nothing aside."""
-    assert [(step.what, step.indices) for step in steps_after(messages, error)] == steps
+    """Each attempt leaves out one thing alone, and the results of tools that change something are the last of their kind."""
+    made = attempts_after(messages, error, {"a.b.fetch"})
+    assert [" + ".join(map(told, attempt)) for attempt in made] == attempts
+
+
+def told(step: SetAside) -> str:
+    return " ".join([step.what, *map(str, step.indices), *step.calls])
+
+
+def test_attempts_are_bounded() -> None:
+    """Many results are left out some at a time: a step of 100 calls makes nine further requests."""
+    many = [ToolRequest(name="a.b.c", tool_call_id=f"c{n}") for n in range(100)]
+    results = Message.results([ToolResult(name="a.b.c", tool_call_id=each.tool_call_id) for each in many])
+    made = attempts_after([Message.calls(many), results], refused("no", "ContentFiltered"))
+    assert [len(step.calls) for (step,) in made] == [*[13] * 7, 9, 100]
+
+
+def test_the_outcome_of_a_call_stays() -> None:
+    """What is left out of a result is its content: models still read whether the call succeeded, failed, or may have had an effect."""
+    failed = ToolError(message="poison", code="no_seats", outcome_unknown=True)
+    results = Message.results(
+        [
+            ToolResult(name="a.b.pay", tool_call_id="c1", result="poison"),
+            ToolResult(name="a.b.book", tool_call_id="c2", error=failed),
+        ]
+    )
+    for read in (SetAside("results", (0,)).applied([results])[0], left_out(results)):
+        paid, booked = read.tool_results
+        assert (paid.ok, booked.ok) == (True, False)
+        assert "The call succeeded, and its effect, if it has one, took place." in str(paid.result)
+        assert booked.error is not None
+        assert (booked.error.code, booked.error.outcome_unknown) == ("no_seats", True)
+        assert "poison" not in read.model_dump_json()
+
+
+def test_reasoning_is_left_out_with_the_ids_that_need_it() -> None:
+    """A call of a message without its reasoning keeps the id that its result has, and nothing of its provider."""
+    kept = {"provider": "openai", "id": "fc_1", "tool_call_id": "w1", "response": {"id": "r", "tokens": 7}}
+    thinking, call = THOUGHT.parts
+    message = THOUGHT.model_copy(
+        update={"parts": [thinking, call.model_copy(update={"provider_metadata": kept})]}
+    )
+    [read] = SetAside("thinking", (0,)).applied([message])
+    [left] = read.parts
+    assert left.provider_metadata == {"tool_call_id": "w1", "response": {"tokens": 7}}
+    assert read.tool_calls[0].request == message.tool_calls[0].request
 
 
 def test_a_recorded_step_is_applied_in_later_requests() -> None:
@@ -155,3 +232,82 @@ async def test_a_refused_result_is_set_aside(serve, standin):
     assert any("set aside: the results" in note for note in out.notes)
     [answered] = standin.requests[-1].tool_results
     assert "left out here" in answered.text
+
+
+async def test_the_outcomes_of_innocent_calls_stay(serve, standin):
+    """One of three parallel results is refused: models read the other two as they were, so that no payment is made twice."""
+    tools, paid = Toolset("test.desk"), list[int]()
+
+    @tools.tool(read_only=True)
+    async def fetch() -> str:
+        """Fetch."""
+        return "poison"
+
+    @tools.tool
+    async def pay(n: int) -> str:
+        """Pay."""
+        paid.append(n)
+        return f"paid {n}"
+
+    @tools.tool
+    async def book() -> str:
+        """Book."""
+        raise ToolFailed("no seats left")
+
+    def script(request):
+        if any("poison" in result.text for result in request.tool_results):
+            return HttpError(error="content_filter")
+        if not request.tool_results:
+            names = [("pay", '{"n": 5}'), ("fetch", "{}"), ("book", "{}")]
+            return calls(*(ToolCall(name=f"test__desk__{name}", arguments=sent) for name, sent in names))
+        if any("paid 5" in result.text for result in request.tool_results):
+            return says("Done.")
+        return calls(ToolCall(name="test__desk__pay", arguments='{"n": 5}'))
+
+    standin.script = script
+    planner = ModelPlanner(standin.model("openai-chat"))
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[tools])]))
+    out = await client.execute("test.agent", "pay")
+    assert (out.text, paid, len(standin.requests)) == ("Done.", [5], 3)
+    texts = [result.text for result in standin.requests[-1].tool_results]
+    assert [" succeeded" in text for text in texts] == [False, True, False]
+    assert "no seats left" in texts[2]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "refusal"),
+    [
+        ("anthropic", "messages.1.content.0: Invalid `signature` in `thinking` block"),
+        ("openai-responses", "The encrypted content for item rs_1 could not be verified."),
+        ("google", "Thought signature is not valid."),
+    ],
+)
+async def test_refused_reasoning_is_left_out(serve, standin, protocol, refusal):
+    """The turn goes on without it, with one payment, and so does the next turn, in which every message of the person is read."""
+    tools, paid = Toolset("test.desk"), list[int]()
+
+    @tools.tool
+    async def pay(n: int) -> str:
+        """Pay."""
+        paid.append(n)
+        return f"paid {n}"
+
+    def script(request):
+        if "badsig" in json.dumps(request.body):
+            return Body(status=400, content=json.dumps({"error": {"message": refusal}}))
+        if not request.tool_results:
+            pays = ToolCall(name="test__desk__pay", arguments='{"n": 5}')
+            return Reply(parts=(Thinking(text="hm", signature="badsig"), pays))
+        return says("Done.")
+
+    standin.script = script
+    planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000})
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[tools])]))
+    session = client.session("test.agent", f"s-{uuid.uuid4().hex[:8]}")
+    for text in ("first words", "second words"):
+        out = await (await session.send(text)).result()
+        assert (out.text, paid) == ("Done.", [5])
+    assert len(standin.requests) == 4
+    read = json.dumps(standin.requests[-1].body)
+    assert ("first words" in read, "second words" in read, "paid 5" in read) == (True, True, True)
+    assert standin.refusals == []

@@ -9,7 +9,10 @@ from sojourn.core.run.set_aside import requests_in
 from sojourn.events.one_run import status_in_history
 
 LEFT_OUT = "(A message was left out here, because an operator set it aside.)"
-RESULT_LEFT_OUT = "(The result was left out here, because an operator set it aside.)"
+RESULT_LEFT_OUT = (
+    "(The call succeeded, and its effect, if it has one, took place. "
+    "Its result was left out here, because an operator set it aside.)"
+)
 
 tools = Toolset("aside.tools")
 started, release = asyncio.Event(), asyncio.Event()

@@ -5,13 +5,13 @@ conversation for good. So the notice that tells of the failed turn is marked, an
 before the last message of the model was accepted with it: what came between that message and the notice was refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from sojourn.contracts.message import Message, TextPart, ToolResultPart
+from sojourn.contracts.message import Message, Part, TextPart, ToolResultPart
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["failure_notice", "left_out", "without_refused"]
+__all__ = ["failure_notice", "left_out", "outcome_alone", "without_refused"]
 
 _REFUSALS = ("ContentFiltered", "ModelRejected")
 """Codes of turns whose request a model's provider refused for what it said."""
@@ -22,7 +22,7 @@ _MARK = "refused"
 _MAX_CHARS = 2_000
 
 _LEFT_OUT = "(A message was left out here, because the model's provider refused it.)"
-_RESULT_LEFT_OUT = "(The result was left out here, because the model's provider refused it.)"
+_REFUSED = "the model's provider refused it"
 
 
 def failure_notice(failure: ToolError) -> Message:
@@ -61,16 +61,43 @@ def _is_marked(message: Message) -> bool:
     )
 
 
-def left_out(message: Message) -> Message:
-    """A short text in place of a message of a user, or in place of each result; any other message as it is."""
+def left_out(message: Message, calls: Collection[str] = ()) -> Message:
+    """A short text in place of a message of a user, or in place of each result; any other message as it is.
+
+    Args:
+        message: The message.
+        calls: The calls whose results are left out; empty for all of the message.
+    """
     if message.role == "user":
         return Message.user(_LEFT_OUT)
     if message.role != "tool":
         return message
-    results = [part.result for part in message.parts if isinstance(part, ToolResultPart)]
-    return Message.results(
-        [
-            ToolResult(name=each.name, tool_call_id=each.tool_call_id, result=_RESULT_LEFT_OUT)
-            for each in results
-        ]
+    parts: list[Part] = [
+        part.model_copy(update={"result": outcome_alone(part.result, _REFUSED)})
+        if isinstance(part, ToolResultPart) and (not calls or part.result.tool_call_id in calls)
+        else part
+        for part in message.parts
+    ]
+    return message.model_copy(update={"parts": parts})
+
+
+def outcome_alone(result: ToolResult, why: str) -> ToolResult:
+    """The outcome of a call without its content: whether it succeeded or failed, and whether it may have had an effect.
+
+    A model that cannot know whether it has paid pays again.
+
+    Args:
+        result: The result of the call.
+        why: Why its content is left out, as a clause.
+    """
+    error = result.error
+    if error is None:
+        text = f"(The call succeeded, and its effect, if it has one, took place. Its result was left out here, because {why}.)"
+        return ToolResult(name=result.name, tool_call_id=result.tool_call_id, result=text)
+    kept = ToolError(
+        message=f"The call failed. What it answered was left out here, because {why}.",
+        code=error.code,
+        outcome_unknown=error.outcome_unknown,
+        without_effect=error.without_effect,
     )
+    return ToolResult(name=result.name, tool_call_id=result.tool_call_id, error=kept)

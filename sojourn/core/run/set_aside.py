@@ -18,8 +18,8 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.sent import Refused, by_of, text_of
+from sojourn.core.run.refused import outcome_alone
 from sojourn.core.values.text import clip, echo
 from sojourn.core.values.unread import unread_in
 
@@ -44,7 +44,7 @@ _MAX_ID_CHARS = 200
 _FIELDS = ("message", "tool_call_id", "reason", "by")
 
 _LEFT_OUT = "(A message was left out here, because an operator set it aside.)"
-_RESULT_LEFT_OUT = "(The result was left out here, because an operator set it aside.)"
+_BY_OPERATOR = "an operator set it aside"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,4 @@ def _without_result(part: Part, tool_call_id: str | None) -> Part:
     """The part; with a short text in place of its result if that is the call's, or any call's with None."""
     if not isinstance(part, ToolResultPart) or tool_call_id not in (None, part.result.tool_call_id):
         return part
-    known = part.result
-    result = ToolResult(name=known.name, tool_call_id=known.tool_call_id, result=_RESULT_LEFT_OUT)
-    return part.model_copy(update={"result": result})
+    return part.model_copy(update={"result": outcome_alone(part.result, _BY_OPERATOR)})
