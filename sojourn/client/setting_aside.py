@@ -5,12 +5,39 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from sojourn.client.sending import Fields
 from sojourn.contracts.event import Event, MessageReceivedEvent
 from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunStatus
+from sojourn.core.awaits.sent import as_json
+from sojourn.core.values.text import plain
 from sojourn.errors import InvalidInput
 
-__all__ = ["target_of"]
+__all__ = ["is_plan_under_way", "quoted", "target_of"]
 
 MAX_QUOTED = 200
 """Most characters of an id in an error."""
+
+
+_MAX_WORDS = 60
+
+
+def is_plan_under_way(status: RunStatus) -> bool:
+    """Whether a plan of the run is being made: it has what was set aside after it began, and so have its retries."""
+    return status.status == "running" and status.phase in ("planning", "finalizing")
+
+
+def quoted(messages: Sequence[Message], target: Fields) -> str:
+    """The role and the first words of what is meant, in one printable line."""
+    index: int = target["message"]
+    message, call_id = messages[index], target.get("tool_call_id")
+    results = [each for each in message.tool_results if call_id in (None, each.tool_call_id)]
+    if results:
+        first = results[0]
+        text = first.error.message if first.error else first.result
+        said = f"result of {first.name}: {text if isinstance(text, str) else as_json(text)}"
+    else:
+        calls = ", ".join(call.name for call in message.tool_calls)
+        text = " ".join(filter(None, (message.text, calls and f"calls {calls}")))
+        said = f"{message.role}: {text or 'no text'}"
+    return plain(said, _MAX_WORDS)
 
 
 async def target_of(

@@ -160,6 +160,15 @@ class Done(_Reply):
     """The wait that it settled, or took a part for."""
 
 
+class SetAsideDone(Done):
+    """What was set aside."""
+
+    model_config = _example(run_id="clerk-3f1c", done="set_aside", by="ana")
+
+    note: str | None = None
+    """That the plan under way still has it; null if none is under way."""
+
+
 class AcceptedMessage(_Reply):
     """A message that a conversation has accepted, and with `wait` the answer."""
 

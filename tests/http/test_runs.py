@@ -228,7 +228,13 @@ async def test_a_message_is_set_aside(served):
     run_id, _ = await served.waiting("ask")
     for _ in range(2):
         done = await served.post(f"/v1/runs/{run_id}/set-aside", {"what": 0, "reason": "spoils it"})
-        assert done.json() == {"run_id": run_id, "done": "set_aside", "by": "local", "await_id": None}
+        assert done.json() == {
+            "run_id": run_id,
+            "done": "set_aside",
+            "by": "local",
+            "await_id": None,
+            "note": None,
+        }
     transcript = (await served.http.get(f"/v1/runs/{run_id}/transcript")).json()
     parts = [part for message in transcript for part in message["parts"] if part["type"] == "set_aside"]
     assert [(part["message"], part["why"], part["by"]) for part in parts] == [(0, "spoils it", "local")]

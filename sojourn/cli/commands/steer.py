@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cancel", "pause", "resume", "set_aside"]
 
-_OPEN = ("running", "waiting", "paused")
-
 
 @connected
 def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
@@ -112,11 +110,38 @@ def set_aside(
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
+        from sojourn.client.setting_aside import is_plan_under_way, quoted, target_of
+
         await _require_open(client, run_id, "set aside", needs_worker=True)
         is_number = what.isascii() and what.isdecimal() and len(what) < 10
-        is_new = await client.get_run(run_id).set_aside(int(what) if is_number else what, why, by=who)
-        then = "" if is_new else "it was set aside before"
-        return print_done("set_aside", run_id, as_json=as_json, by=who, then=then, what=what)
+        run, named = client.get_run(run_id), int(what) if is_number else what
+        messages = await run.transcript()
+        words = quoted(messages, await target_of(run_id, messages, lambda: run.events(follow=False), named))
+        is_new = await run.set_aside(named, why, by=who)
+        status = await run.status()
+        is_read = is_plan_under_way(status)
+        end = (
+            f"; sojourn interrupt {shell_word(run_id)}{connection_options()} ends it"
+            if status.conversation
+            else ""
+        )
+        then = "; ".join(
+            [
+                words,
+                *([] if is_new else ["it was set aside before"]),
+                *([f"the plan under way still has it{end}"] if is_read else []),
+            ]
+        )
+        return print_done(
+            "set_aside",
+            run_id,
+            as_json=as_json,
+            by=who,
+            then=then,
+            what=what,
+            words=words,
+            plan_under_way=is_read,
+        )
 
     return with_client(send)
 
@@ -136,9 +161,10 @@ async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worke
         RunNotFound: There is no such run.
     """
     from sojourn.cli.waits import require_worker
+    from sojourn.client.run import OPEN
 
     status: RunStatus = await client.get_run(run_id).status()
-    if status.status not in _OPEN:
+    if status.status not in OPEN:
         raise CommandError(f"{run_id} has ended ({status.status}); there is nothing to {verb}", run_id=run_id)
     if verb == "resume" and status.status != "paused":
         raise CommandError(

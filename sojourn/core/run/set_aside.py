@@ -169,7 +169,7 @@ def _left_out(message: Message, tool_call_id: str | None) -> Message:
     if tool_call_id is not None or message.role == "tool":
         parts: list[Part] = [_without_result(part, tool_call_id) for part in message.parts]
         return message.model_copy(update={"parts": parts})
-    parts = [part for part in message.parts if _stays(part)]
+    parts = [_without_arguments(part) for part in message.parts if _stays(part)]
     if not message.tool_calls:
         parts.append(TextPart(type="text", text=_LEFT_OUT))
     return message.model_copy(update={"parts": parts})
@@ -179,6 +179,13 @@ def _stays(part: Part) -> bool:
     """Whether a part is a call, which is answered in the next message, or a record of what models read."""
     is_record = isinstance(part, OtherPart) and part.type == SET_ASIDE
     return is_record or isinstance(part, (ToolCallPart, CompactionPart))
+
+
+def _without_arguments(part: Part) -> Part:
+    """The part; a call keeps its id and its name, by which its result belongs to it."""
+    if not isinstance(part, ToolCallPart):
+        return part
+    return ToolCallPart(type="tool_call", tool_call_id=part.tool_call_id, name=part.name)
 
 
 def _without_result(part: Part, tool_call_id: str | None) -> Part:

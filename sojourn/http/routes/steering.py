@@ -4,10 +4,11 @@ from fastapi import APIRouter, Response
 
 from sojourn.client.forking import MISSING
 from sojourn.client.run import OPEN, Run
+from sojourn.client.setting_aside import is_plan_under_way
 from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
-from sojourn.http.replies import Done, Started
+from sojourn.http.replies import Done, SetAsideDone, Started
 from sojourn.http.routes.answering import RunId, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
 
@@ -63,7 +64,7 @@ async def cancel_run(
 
 @routes.post(
     "/{run_id:path}/set-aside",
-    response_model=Done,
+    response_model=SetAsideDone,
     responses=problems(400, 404, 409),
     summary="Set a message or a result aside",
 )
@@ -73,7 +74,11 @@ async def set_aside(run_id: RunId, asking: Asking, service: Serving, body: SetAs
     run = await service.run(asking, run_id)
     await _require_open(run, "set aside")
     await run.set_aside(body.what, body.reason, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="set_aside", by=asking.subject))
+    note = _STILL_READ if is_plan_under_way(await run.status()) else None
+    return json_of(SetAsideDone(run_id=run.id, done="set_aside", by=asking.subject, note=note))
+
+
+_STILL_READ = "The plan under way still has it; POST /v1/sessions/{agent_id}/{session_id}/interrupt ends it in a conversation."
 
 
 async def _require_open(run: Run, what: str) -> None:

@@ -110,9 +110,10 @@ async def test_a_message_is_set_aside(served):
     run = await served.waiting("ask")
     assert "user: #0\n" in (await served.sojourn("show", run.id, "--transcript")).out
     done = await served.sojourn("set-aside", run.id, "0", "spoils it", "--by", "ana", "--json")
-    assert done.json == {"run_id": run.id, "done": "set_aside", "by": "ana", "what": "0"}
+    told = {"run_id": run.id, "done": "set_aside", "by": "ana", "what": "0", "words": "user: ask"}
+    assert done.json == {**told, "plan_under_way": False}
     again = await served.sojourn("set-aside", run.id, "0", "--by", "ana")
-    assert again.out == f"set aside: {run.id}, by ana; it was set aside before\n"
+    assert again.out == f"set aside: {run.id}, by ana; user: ask; it was set aside before\n"
     shown = (await served.sojourn("show", run.id, "--transcript")).out
     assert shown.count("(message 0 was set aside by ana: spoils it)") == 1
     assert "set aside: message 0: spoils it" in (await served.sojourn("show", run.id)).out
@@ -120,3 +121,17 @@ async def test_a_message_is_set_aside(served):
         wrong = await served.sojourn("set-aside", run.id, what)
         assert (wrong.code, why in wrong.err) == (2, True), wrong.err
     await run.cancel()
+
+
+async def test_an_idle_conversation_is_steered(served):
+    """Between its turns a conversation is open: a message of it is set aside, and it is paused and canceled."""
+    session = served.client.session("desk.clerk", f"idle-{uuid.uuid4().hex[:8]}")
+    await (await session.send("fine")).result()
+    run = session.run
+    await served.status_when(run, lambda status: status.status == "idle")
+    done = await served.sojourn("set-aside", run.id, "1")
+    assert done.code == 0, done.err
+    assert "; assistant: " in done.out
+    assert "plan under way" not in done.out
+    for command in ("pause", "cancel"):
+        assert (await served.sojourn(command, run.id)).code == 0

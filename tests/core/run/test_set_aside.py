@@ -33,7 +33,12 @@ TALK = [
         parts=[
             ThinkingPart(type="thinking", text="poison"),
             TextPart(type="text", text="I look."),
-            *Message.calls(CALLS).parts,
+            *Message.calls(
+                [
+                    CALLS[0].with_arguments({"q": "poison"}),
+                    CALLS[1].model_copy(update={"raw": '{"q":"poison'}),
+                ]
+            ).parts,
         ],
     ),
     Message.results(
