@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.payload.coerce import keeps_meaning, meanings
+from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
 from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
 from sojourn.core.schema.sample import NoSampleError, sample_field
 from sojourn.core.schema.validate import Validator
@@ -84,7 +84,17 @@ class _Repair:
             if intended is None and alone and self._takes((*place, wanted[0]), parent[name]):
                 intended = wanted[0]
             if intended is not None:
-                parent[intended] = parent.pop(name)
+                self._move(parent, (*place, name), (*place, intended))
+
+    def _move(self, parent: dict[str, Any], tokens: Tokens, to: Tokens) -> None:
+        """Give a value to another field: a guess, unless its name is only spelled differently."""
+        parent[to[-1]] = parent.pop(tokens[-1])
+        # What was invented in the old place has its new path.
+        self.invented = {
+            (*to, *each[len(tokens) :]) if _is_within(each, tokens) else each for each in self.invented
+        }
+        if not self._reads and letters(tokens[-1]) != letters(to[-1]):
+            self.invented.add(to)
 
     def settle(self, issues: list[FieldIssue]) -> None:
         """Repair one issue of each place, that of its type first: what else is wrong there shows in the next round."""
@@ -100,7 +110,7 @@ class _Repair:
         if not tokens or not (is_object(parent) or is_array(parent)):
             return
         if issue.constraint == "unknown_field" and is_object(parent):
-            self._leave_out(tokens, is_unknown=True)
+            self._leave_out(tokens)
             return
         sent = value_at(self.payload, tokens)
         if (sent is ABSENT) != (issue.constraint == "missing_field"):
@@ -110,7 +120,7 @@ class _Repair:
             self._remove(tokens)
             return
         readings = list(self._readings(issue, sent))
-        guesses = self._reads and not (is_optional and _is_blank(sent))
+        guesses = self._reads and not (is_optional and (_is_blank(sent) or not sent))
         same = [
             each
             for each in readings
@@ -142,7 +152,7 @@ class _Repair:
         )
         put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
         self._forget(tokens)
-        if not follows:
+        if not follows and not any(_is_within(tokens, each) for each in self.invented):
             self.invented.update(made_up_in(self._validator.schema, value, tokens, was))
 
     def _remove(self, tokens: Tokens) -> None:
@@ -162,12 +172,11 @@ class _Repair:
                 return True
         return False
 
-    def _leave_out(self, tokens: Tokens, *, is_unknown: bool = False) -> None:
+    def _leave_out(self, tokens: Tokens) -> None:
         """Remove an optional value that does not fit, or an unknown one. A blank one was no choice."""
         value = value_at(self.payload, tokens)
         self._remove(tokens)
-        is_blank = value in (ABSENT, None, "", [], {}) if is_unknown else _is_blank(value)
-        if not (is_blank or self._reads):
+        if not (_is_blank(value) or self._reads):
             self.left_out.add(tokens)
 
     def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
@@ -207,8 +216,8 @@ def _is_within(tokens: Tokens, place: Tokens) -> bool:
 
 
 def _is_blank(value: Any) -> bool:
-    """Whether a value says nothing: absent, null, empty or zero."""
-    return value is ABSENT or not (value.strip() if isinstance(value, str) else value)
+    """Whether a value says nothing: absent, null or a blank text; 0, false and an empty list are choices."""
+    return value is ABSENT or value is None or (isinstance(value, str) and not value.strip())
 
 
 def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:

@@ -88,9 +88,12 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
         (MOMENT, {"at": "2026-12-01 10:00"}, ["/at"], {"at": "2026-12-01T10:00<zone>"}),
         (MOMENT, {"at": "2026-12-01T10:00:00+0100"}, [], None),
         (MOMENT, {"at": "tomorrow"}, ["/at"], {"at": "<at>"}),
-        # The value of the only unknown field belongs in the only missing one.
-        ({"query": TEXT}, {"sql": "select 1"}, [], None),
-        ({"identifier": TEXT}, {"id": "T"}, [], None),
+        # Another spelling of a name is that name; the value of a field with another name is only likely to be meant.
+        ({"site_id": TEXT}, {"siteId": "s-1"}, [], None),
+        ({"query": TEXT}, {"sql": "select 1"}, ["/query"], {}),
+        ({"identifier": TEXT}, {"id": "T"}, ["/identifier"], {}),
+        ({"to_account": TEXT}, {"from_account": "A"}, ["/to_account"], {}),
+        ({"to": {"type": "object", "properties": {"n": {"type": "integer"}}}}, {"too": {"n": "5"}}, ["/to"], {"to": "<to>"}),
         # Enums: another case is the same word; a misspelt word, or none, is not.
         ({"kind": {"enum": ["router", "switch"]}}, {"kind": "Router"}, [], None),
         ({"kind": {"enum": ["router", "switch"]}}, {"kind": "swich"}, ["/kind"], {"kind": "<kind>"}),
@@ -143,10 +146,27 @@ def test_an_optional_bad_value_is_left_out() -> None:
         assert hint.example_input == {"q": "x"}
         assert (hint.message or "").endswith("; or leave out `time_range`, `n`, `since`")
     assert (reads.invented, reads.template) == ([], None)
-    assert (acts.invented, acts.template) == (["/since"], {"q": "x", "since": "<since>"})
+    assert (acts.invented, acts.template) == (["/n", "/since"], {"q": "x", "n": "<n>", "since": "<since>"})
     assert acts.mended() is None
-    blank = refused(SEARCH, {"q": "x", "time_range": " ", "n": 0}, required=["q"])
+    blank = refused(SEARCH, {"q": "x", "time_range": " ", "n": None}, required=["q"])
     assert (blank.example_input, blank.invented) == ({"q": "x"}, [])
+
+
+def test_zero_false_and_an_empty_list_are_choices(subtests: pytest.Subtests) -> None:
+    """An optional value that does not fit never vanishes from a call that changes something, however little it says."""
+    ids = {"type": "array", "items": TEXT, "minItems": 1}
+    days = {"type": "integer", "minimum": 1, "default": 30}
+    for field, schema, sent in [
+        ("ids", ids, []),
+        ("days", days, 0),
+        ("days", days, False),
+        ("more", None, []),
+    ]:
+        with subtests.test(str((field, sent))):
+            properties = {"ids": ids, "days": days}
+            hint = refused(properties, {field: sent}, required=[])
+            assert (hint.invented, hint.mended()) == ([f"/{field}"], None)
+            assert schema is None or hint.template == {field: f"<{field}>"}
 
 
 def test_an_unknown_field_is_left_out_and_named() -> None:
