@@ -42,6 +42,13 @@ class ClientLeftError(Exception):
     """The client disconnected before the end of the answer."""
 
 
+_MAX_WHY = 300
+
+
+class _NoAnswerLeftError(LookupError):
+    """The script is too short."""
+
+
 class ProviderServer:
     """A server that answers like a model provider, by its script: `async with ProviderServer(script) as provider`.
 
@@ -317,7 +324,7 @@ class ProviderServer:
             if self._left is None:
                 found = cast("Callable[[Request], Any]", self._script)(request)
             elif (found := next(self._left, None)) is None:
-                raise LookupError(f"The script has no answer left for request {request.number}")
+                raise _NoAnswerLeftError(f"no answer left for request {request.number}")
             answer = as_answer(await found if inspect.isawaitable(found) else found)
             if not isinstance(answer, Reply | HttpError | Body):
                 raise TypeError(
@@ -326,7 +333,9 @@ class ProviderServer:
             return answer
         except Exception as error:  # noqa: BLE001 - a script is code of the test
             self.errors.append(error)
-            return HttpError(error="bad_request")
+            why = str(error) if isinstance(error, _NoAnswerLeftError) else f"{type(error).__name__}: {error}"
+            refused = wire.refusal(f"the stand-in's script: {why[:_MAX_WHY]}", request)
+            return Body(content=json.dumps(refused), status=400)
 
     async def _pause(self, request: Request, seconds: float) -> None:
         if seconds:

@@ -104,13 +104,18 @@ async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
     assert (await ask(standin.model(protocol), streamed=streamed)).text == "You said Hello"
 
 
-async def test_a_request_beyond_the_script_is_an_error(ask) -> None:
-    """A request for which the script has no answer is refused, and recorded as an error of the test."""
-    async with ProviderServer() as standin:
-        with pytest.raises(faults.ModelRequestRejectedError):
-            await ask(standin.model("anthropic"))
-        (error,) = standin.errors
-        assert "no answer left for request 0" in str(error)
+async def test_a_fault_of_the_script_is_an_error_that_names_it(ask, protocol) -> None:
+    """A request without an answer, or with an exception for one, is refused in words, and recorded as an error of the test."""
+
+    def broken(request) -> Reply:
+        raise KeyError("order")
+
+    for answers, why in (((), "no answer left for request 0"), (broken, "KeyError: 'order'")):
+        async with ProviderServer(answers) as standin:
+            with pytest.raises(faults.ModelRequestRejectedError, match=f"the stand-in's script: {why}"):
+                await ask(standin.model(protocol))
+            (error,) = standin.errors
+            assert str(error) in f"{why} 'order'"
 
 
 async def test_answers_on_hold_are_counted(standin, ask, protocol) -> None:
