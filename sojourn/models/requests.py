@@ -87,6 +87,8 @@ class Requests:
 
     async def repair(self, error: ApplicationError) -> bool:
         """Change the next request after its provider refused it; whether another one is worth sending."""
+        if error.type == "ModelRejected":
+            self.parameters = self._refused.restored(self.parameters)
         if error.type == "ContextWindowExceeded" and await self._reading.shrink(self.parameters):
             self.messages = self._reading.messages()
             return True

@@ -30,8 +30,16 @@ _MAX_RUNS = 1_000
 
 _log = structlog.get_logger("sojourn.models")
 
-_INDEX = re.compile(r"\btools[.\[](\d+)")
-"""The place of a tool in the request, as in Anthropic's `tools.3.custom.input_schema` and OpenAI's `tools[3].function.name`."""
+_PLACE = re.compile(
+    r"\btools[.\[](?P<tool>\d+)(?:\]?\.function_?declarations[.\[](?P<inner>\d+))?"
+    r"|\bfunction_?declarations[.\[](?P<alone>\d+)",
+    re.IGNORECASE,
+)
+"""The place of a tool in the request, as in Anthropic's `tools.3.custom.input_schema` and OpenAI's `tools[3].function.name`.
+
+Google's `tools[0].function_declarations[3]` and `tools[3].function_declarations[0]` are the same place: a request has all declarations
+in one entry, or one in each.
+"""
 
 _MOST = re.compile(
     r"\btools?\b(?![.\[]\d).{0,60}?(?:maximum|at most|limit|up to|no more than)\D{0,40}(\d{1,4})\b",
@@ -142,7 +150,8 @@ class ToolOffers:
 class RefusedTools:
     """The tools that a provider refuses in the requests of one plan.
 
-    They count as refused only once the provider has taken the request without them: else something else is wrong.
+    They count as refused only once the provider has taken the request without them, and with everything else: a refusal of a picture
+    may name the tool that has made it.
 
     Args:
         offers: The planner's offers, which are without these tools from then on.
@@ -152,6 +161,8 @@ class RefusedTools:
         self._offers = offers
         self._left = MAX_REFUSED
         self._named: dict[str, ToolDefinition] = {}
+        self._whole: list[ToolDefinition] = []
+        """The tools of the request before some were left out."""
         self._reason = ""
 
     def without(
@@ -171,10 +182,19 @@ class RefusedTools:
         self._left -= len(named)
         names = {tool.name for tool in defined}
         reason = next((text for each in rejections if (text := error_excerpt(each, names))), "")
+        if not self._named:
+            self._whole = parameters.function_tools
         self._named |= {tool.name: tool for tool in defined if tool.name in named}
         self._reason = reason
         kept = [tool for tool in parameters.function_tools if tool.name not in named]
         return replace(parameters, function_tools=kept)
+
+    def restored(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+        """Return a request with the tools that were left out, since the provider refuses it without them too."""
+        if not self._named:
+            return parameters
+        self._named = {}
+        return replace(parameters, function_tools=self._whole)
 
     def confirm(self) -> None:
         """Offer no more what the provider refused, now that it has answered a request without it."""
@@ -218,5 +238,5 @@ def _named(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> s
         return set()
     words = set(re.findall(r"[\w-]+", text))
     by_name = {tool.name for tool in defined if tool.name in words}
-    places = {int(place) for place in _INDEX.findall(text)} if not by_name else set[int]()
+    places = {sum(map(int, filter(None, found.groups()))) for found in _PLACE.finditer(text)}
     return by_name or {defined[place].name for place in places if place < len(defined)}

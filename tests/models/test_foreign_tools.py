@@ -21,6 +21,7 @@ from sojourn import (
     ToolResult,
 )
 from sojourn.contracts.ids import ToolId
+from sojourn.contracts.message import ImagePart
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.testing.providers import (
@@ -37,6 +38,8 @@ from sojourn.testing.providers import (
 from sojourn.testing.providers.wire import WIRES
 
 ANY = TypeSpec(name="any", json_schema={})
+
+POISON = "cG9pc29u"
 
 CIRCLE = {"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]}
 SQUARE = {"properties": {"kind": {"const": "square"}, "a": {"type": "number"}}, "required": ["kind", "a"]}
@@ -327,6 +330,8 @@ def refusal(message: str) -> Body:
         "Invalid schema for function 'far__server__tool_1': In context=(), 'x' is not permitted.",
         "tools.1.custom.input_schema: something new",
         "Invalid 'tools[1].function.parameters': something new",
+        "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[a].items: missing field.",
+        "Unknown name 'x' at 'tools[1].functionDeclarations[0].parameters.properties[0].value'",
     ],
 )
 async def test_a_refused_tool_is_withheld(
@@ -376,6 +381,22 @@ async def test_a_tool_counts_as_refused_only_if_the_rest_is_taken(standin: Provi
     standin.script = [refusal("Invalid 'messages[3].tool_calls': far__server__tool_1 was not answered.")]
     with pytest.raises(ApplicationError, match="was not answered"):
         await model.plan_start(turn(many(3)))
+    assert [len(request.tools) for request in standin.requests] == [4, 3, 4, 4]
+
+
+async def test_a_tool_that_a_refusal_of_something_else_names_is_not_withheld(standin: ProviderServer) -> None:
+    """A refused picture is left out, and its tool stays: in this plan and in others."""
+    standin.script = lambda request: (
+        refusal("Could not process image: far__server__tool_1 has made it.")
+        if POISON in json.dumps(request.body)
+        else says("Done.")
+    )
+    model = planner(standin, "anthropic")
+    picture = ImagePart(type="image", media_type="image/png", data=POISON)
+    shown = [Message(role="user", parts=[picture])]
+    plan = await model.plan_start(turn(many(3), messages=shown))
+    await model.plan_start(turn(many(3), run_id="other"))
+    assert [note.partition(":")[0] for note in plan.notes] == ["set aside"]
     assert [len(request.tools) for request in standin.requests] == [4, 3, 4, 4]
 
 
