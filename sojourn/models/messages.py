@@ -42,12 +42,14 @@ from sojourn.models.names import Names
 from sojourn.models.provider_metadata import (
     citations_of,
     encodable,
+    escaped,
     kept_of,
     known_call_id,
     origin_of,
     plain_json,
     response_origin_of,
     with_response,
+    without_state,
 )
 
 __all__ = ["Converter", "from_response", "is_prefix", "to_messages"]
@@ -57,6 +59,9 @@ _START = "(The conversation begins.)"
 
 _GO_ON = "(Go on.)"
 """User prompt between two messages of the model, and after the last, when the transcript has none."""
+
+MAX_CALLS = 128
+"""Most calls of one message: OpenAI refuses a conversation with more, even if its own model has made them."""
 
 _UNANSWERED = "No result was recorded for this call."
 
@@ -159,14 +164,14 @@ class _Converted:
             if message.role != "assistant":
                 self._pending.extend(_request_parts(message))
                 continue
-            parts, answers = _response_parts(message, self.calls)
-            if parts:
-                origin = response_origin_of(message.parts)
+            origin = response_origin_of(message.parts)
+            for parts, answers in _in_pieces(*_response_parts(message, self.calls)):
                 self._sent += [
                     _request(self._pending, first=not self._sent),
                     theirs.ModelResponse(parts, **origin),
                 ]
                 self._pending = answers
+                origin = without_state(origin)
         return self
 
     def messages(self) -> list[theirs.ModelMessage]:
@@ -270,6 +275,19 @@ def _response_parts(
     return parts, answers
 
 
+def _in_pieces(
+    parts: Sequence[theirs.ModelResponsePart], answers: Sequence[theirs.ModelRequestPart]
+) -> Iterator[tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]]:
+    """Yield a response and its answers as several, so that none has more calls than a provider takes back; nothing for no parts."""
+    if not parts:
+        return
+    calls = [at for at, part in enumerate(parts) if isinstance(part, theirs.ToolCallPart)]
+    begins = [0, *calls[MAX_CALLS::MAX_CALLS]]
+    for number, (begin, end) in enumerate(zip(begins, [*begins[1:], len(parts)], strict=True)):
+        first = number * MAX_CALLS
+        yield [*parts[begin:end]], [*answers[first : first + MAX_CALLS]]
+
+
 def _response_part(part: Part) -> theirs.ModelResponsePart | None:
     match part:
         case TextPart():
@@ -315,7 +333,7 @@ def _kept(part: theirs.ModelResponsePart, names: Names) -> Part:
 def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) -> ToolCallPart:
     sent = None if isinstance(part.args, str) else plain_json(part.args or {})
     if sent is None:
-        sent = encodable(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
+        sent = escaped(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
     id, arguments = names.received(encodable(part.tool_name), sent)
     return ToolCallPart(
         type="tool_call",

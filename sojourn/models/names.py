@@ -29,7 +29,7 @@ from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_object
 from sojourn.models.projection import Keys
 
-__all__ = ["CALL_TOOL", "NO_KEYS", "Arguments", "Names", "wire_name"]
+__all__ = ["CALL_TOOL", "NO_KEYS", "Arguments", "Names", "one_object", "wire_name"]
 
 CALL_TOOL = "call_tool"
 """The tool by which a model calls a tool that it has found by search."""
@@ -50,6 +50,9 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _DIGITS = 10
 
 _DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
+
+_TARGETS = ("name", "tool", "tool_name")
+"""The fields of `call_tool` in which models write the name of the tool."""
 
 _UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
 
@@ -99,6 +102,11 @@ class Names:
 
     __hash__ = None  # type: ignore[assignment]
 
+    @property
+    def has_deferred(self) -> bool:
+        """Whether the model finds some tools by search, and calls them by `call_tool`."""
+        return bool(self._deferred)
+
     @staticmethod
     def name_of(id: str) -> str:
         """Return the name of a tool for providers, independent of the request's other tools."""
@@ -131,10 +139,10 @@ class Names:
             arguments: As the model wrote them, which may be no JSON.
         """
         if name == CALL_TOOL and self._deferred:
-            name, arguments = _unwrapped(name, arguments)
+            name, arguments = self._unwrapped(name, arguments)
         id = self.id_of(name)
         keys = self._keys.get(id)
-        return id, _changed(arguments, keys.to_tool) if keys else arguments
+        return id, _changed(arguments, lambda given: one_object(keys.to_tool(given))) if keys else arguments
 
     def in_result(self, result: ToolResult) -> ToolResult:
         """Return a result whose error and hint have the model's names of fields."""
@@ -149,13 +157,56 @@ class Names:
         """Return a text for the model, in which the ids of known tools are replaced by their names."""
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 
+    def _unwrapped(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
+        """Return the call that a call of `call_tool` is for; itself, if it names no tool."""
+        if isinstance(arguments, str):
+            read = read_text(arguments)
+            if isinstance(read, ParseFault):
+                return name, arguments
+            given = dict(read.payload)
+        else:
+            given = dict(arguments)
+        field = next((each for each in _TARGETS if each in given), "")
+        tool = given.get(field)
+        if not isinstance(tool, str) or (field != "name" and self._ids.get(tool) is None):
+            return name, arguments
+        del given[field]
+        return tool, _inner(given)
+
     @cached_property
     def _known(self) -> re.Pattern[str]:
         ids = sorted(self._ids.values(), key=len, reverse=True)
         return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, ids))})(?![\w/-]|\.\w)")
 
 
-def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Arguments:
+def one_object(pairs: Iterable[tuple[str, Any]]) -> Arguments:
+    """Return an object; a text that the boundary refuses, if a name stands there twice with different values.
+
+    Neither value is chosen: a person might approve one, and the tool run with the other.
+    """
+    made: dict[str, str] = {}
+    read, is_one = dict[str, Any](), True
+    written = [(name, json.dumps(value), value) for name, value in pairs]
+    for name, text, value in written:
+        is_one = is_one and made.setdefault(name, text) == text
+        read[name] = value
+    return read if is_one else f"{{{', '.join(f'{json.dumps(name)}: {text}' for name, text, _ in written)}}}"
+
+
+def _inner(given: dict[str, Any]) -> Arguments:
+    """Return the arguments of the tool that a call of `call_tool` names; fields beside `arguments` are arguments too."""
+    inner: Any = given.pop("arguments", None)
+    if isinstance(inner, str) and given:
+        read = read_text(inner)
+        inner = inner if isinstance(read, ParseFault) else read.payload
+    if isinstance(inner, str):
+        return inner
+    if inner is None or is_object(inner):
+        return one_object([*(inner or {}).items(), *given.items()])
+    return {"arguments": inner, **given}
+
+
+def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]) -> Arguments:
     """Return arguments with other keys; a text that is not one JSON object stays as it is, for the boundary to refuse."""
     if not isinstance(arguments, str):
         return change(arguments)
@@ -163,25 +214,9 @@ def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], dict[str, 
     if isinstance(read, ParseFault):
         return arguments
     changed = change(read.payload)
+    if isinstance(changed, str):
+        return changed
     return arguments if changed == read.payload else json.dumps(changed)
-
-
-def _unwrapped(name: str, arguments: Arguments) -> tuple[str, Arguments]:
-    """Return the call that a call of `call_tool` is for; itself, if it names no tool."""
-    if isinstance(arguments, str):
-        read = read_text(arguments)
-        if isinstance(read, ParseFault):
-            return name, arguments
-        given = dict(read.payload)
-    else:
-        given = dict(arguments)
-    tool = given.pop("name", None)
-    if not isinstance(tool, str):
-        return name, arguments
-    inner: Any = given.get("arguments", given)
-    if inner is None:
-        inner = {}
-    return tool, inner if is_object(inner) or isinstance(inner, str) else given
 
 
 def _inverse(name: str) -> str | None:

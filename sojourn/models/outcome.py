@@ -6,6 +6,7 @@
 | calls, cut off at the output limit, by a content filter or by a full context window | the calls but the last, which is answered with the reason and not executed |
 | `ask_user` | a question; the other calls are answered as not executed |
 | the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
+| `call_tool` without a tool's name | a correction; the second time a call of a tool that does not exist |
 | text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
 | text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
@@ -39,7 +40,7 @@ from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import counted
 from sojourn.models.expected import Expected
-from sojourn.models.names import Names
+from sojourn.models.names import CALL_TOOL, Names, one_object
 from sojourn.models.offered import ASK_USER, FINAL_RESULT
 from sojourn.models.result_text import result_text
 
@@ -128,6 +129,8 @@ def plan_of(
         return _typed(reply, by_name[FINAL_RESULT], expected, names)
     if may_ask and ASK_USER in by_name:
         return _question(reply, by_name[ASK_USER], names)
+    if CALL_TOOL in by_name and names.has_deferred and _why_cut(reply) is None:
+        return _nameless(reply, by_name[CALL_TOOL])
     if calls:
         return _calls(reply)
     if reply.refusal:
@@ -156,6 +159,17 @@ def _calls(reply: Reply) -> PlanResult:
         unfinished=f"Your response {why}, in this call, which was not executed. {advice}",
         notes=[f"the model's response {why}: the call of {calls[-1].name} was not executed"],
     )
+
+
+def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
+    """The correction of a call of `call_tool` that names no tool; the second time it is the call of a tool that does not exist."""
+    read = _arguments(call)
+    text = read if isinstance(read, str) else f"`{CALL_TOOL}` was not given the name of a tool."
+    text = (
+        f'{text} It takes {{"name": "...", "arguments": {{...}}}}: the name of a tool that was found, and the '
+        "arguments of that tool as one object."
+    )
+    return Correction("MalformedAnswer", text, _answered(reply, call, text), otherwise=_calls(reply))
 
 
 def _why_cut(reply: Reply) -> str | None:
@@ -262,7 +276,10 @@ def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | 
     if isinstance(read, ParseFault):
         text = f"Give your answer by calling `{FINAL_RESULT}`."
         return Correction("MalformedAnswer", text, most=_TYPED_CORRECTIONS)
-    payload = expected.read(expected.projection.keys.to_tool(read.payload))
+    own = one_object(expected.projection.keys.to_tool(read.payload))
+    if isinstance(own, str):
+        return Correction("MalformedAnswer", "Give each field of your answer once.", most=_TYPED_CORRECTIONS)
+    payload = expected.read(own)
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
         text, why = _texts(mismatch, names)

@@ -211,6 +211,7 @@ class ModelPlanner:
             refused.confirm()
             this = usage_of(response)
             used = add_usage(used, this)
+            response = search.opened(response)
             if found := search.answered(response, may_search=_has_left(turn, used)):
                 requests.add(found)
                 _begin_anew()

@@ -19,6 +19,7 @@ Of the response's own details, only those that a later request reads are kept; t
 Metadata that is read may come from a client or from another library: a value of the wrong type is left out.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypedDict
@@ -36,6 +37,7 @@ __all__ = [
     "ResponseOrigin",
     "citations_of",
     "encodable",
+    "escaped",
     "kept_of",
     "known_call_id",
     "origin_of",
@@ -44,10 +46,14 @@ __all__ = [
     "tokens_of",
     "with_response",
     "without_origin",
+    "without_state",
 ]
 
 _READ_LATER = ("compaction", "container_id", "conversation_id", "store", "transport")
 """Details of a response that pydantic-ai's adapters read in later requests."""
+
+
+_SURROGATE = re.compile(r"(\\*)([\ud800-\udfff])")
 
 
 class Origin(TypedDict):
@@ -138,6 +144,14 @@ def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
     )
 
 
+def without_state(origin: ResponseOrigin) -> ResponseOrigin:
+    """Return the origin of a message without the state that its provider stores of it."""
+    left = ResponseOrigin(**origin)
+    left.pop("provider_response_id", None)
+    left.pop("provider_details", None)
+    return left
+
+
 def tokens_of(message: Message) -> int | None:
     """Return the tokens of the request and the response that made a message; None where they are not recorded."""
     for part in message.parts:
@@ -175,6 +189,19 @@ def plain_json(value: Any) -> Any:
 def encodable(text: str) -> str:
     """Return a text that UTF-8 can encode: a lone surrogate, to which some providers cut a character, becomes `?`."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def escaped(arguments: str) -> str:
+    """Return the JSON text of arguments with each lone surrogate as its escape, which the boundary refuses.
+
+    With another character in its place a tool would run with a text that the model has not written.
+    """
+    return arguments if arguments.isascii() else _SURROGATE.sub(_escape, arguments)
+
+
+def _escape(found: re.Match[str]) -> str:
+    slashes, lone = found.groups()
+    return f"{slashes}?" if len(slashes) % 2 else f"{slashes}\\u{ord(lone):04x}"  # `\?` is no escape of JSON
 
 
 @cache

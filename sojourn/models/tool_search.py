@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, ModelResponsePart, ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import clip
 from sojourn.models.names import CALL_TOOL, wire_name
@@ -111,6 +111,12 @@ class ToolSearch:
         self._count = 0
         self.notes: list[str] = []
         """What was searched for and found, for people who follow the run."""
+
+    def opened(self, response: ModelResponse) -> ModelResponse:
+        """Return a response in which a search that was made by `call_tool` is one by `search_tools`."""
+        if not self._deferred or all(call.tool_name != CALL_TOOL for call in response.tool_calls):
+            return response
+        return replace(response, parts=[_search_of(part) or part for part in response.parts])
 
     def answered(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
         """Return a response whose calls are all searches, and their answers; empty for any other response.
@@ -221,10 +227,25 @@ def _toolsets(deferred: Sequence[ToolSpec]) -> str:
     return ", ".join([*listed[:_MAX_TOOLSETS], f"and {more} more toolsets"] if more > 0 else listed)
 
 
+def _search_of(part: ModelResponsePart) -> ToolCallPart | None:
+    """The search that a part makes by `call_tool`; None for any other part."""
+    if not isinstance(part, ToolCallPart) or part.tool_name != CALL_TOOL:
+        return None
+    given = _given(part.args)
+    if not is_object(given) or given.get("name") != SEARCH_TOOLS:
+        return None
+    query = _given(given.get("arguments", given))
+    query = query.get("query") if is_object(query) else query
+    return replace(part, tool_name=SEARCH_TOOLS, args={"query": query if isinstance(query, str) else ""})
+
+
 def _query(call: ToolCallPart) -> str:
-    arguments: Any = call.args
-    if isinstance(arguments, str):
-        read = parse_arguments(arguments)
-        arguments = arguments if isinstance(read, ParseFault) else read.payload
+    arguments = _given(call.args)
     query = arguments.get("query") if is_object(arguments) else arguments
     return query if isinstance(query, str) else ""
+
+
+def _given(arguments: Any) -> Any:
+    """The object that a text of arguments holds; anything else as it is."""
+    read = parse_arguments(arguments) if isinstance(arguments, str) else None
+    return read.payload if isinstance(read, Parsed) else arguments

@@ -259,6 +259,29 @@ async def test_a_tool_that_is_not_defined_can_be_called_by_its_name(standin: Pro
     assert [call.name for call in plan.tool_calls] == ["far.server.tool_99"]
 
 
+async def test_a_call_of_call_tool_that_names_no_tool_is_corrected(
+    standin: ProviderServer, protocol: Protocol
+) -> None:
+    """A search by `call_tool` is a search; a call without a tool's name is answered with what to send, before any other call is made."""
+    search = '{"name": "search_tools", "arguments": {"query": "count"}}'
+    standin.script = [
+        calls(ToolCall(id="s1", name="call_tool", arguments=search)),
+        calls(
+            ToolCall(id="c1", name="call_tool", arguments='{"arguments": {}}'),
+            ToolCall(id="c2", name="far__server__tool_1", arguments="{}"),
+        ),
+        calls(ToolCall(id="c3", name="call_tool", arguments='{"tool": "far__server__tool_99"}')),
+    ]
+    plan = await planner(standin, protocol, max_tools=10).plan_start(turn(many(150)))
+    assert [call.name for call in plan.tool_calls] == ["far.server.tool_99"]
+    found, *_ = standin.requests[1].tool_results
+    assert found.text.startswith("name: far__server__tool_")
+    wrong, other = standin.requests[2].tool_results[-2:]
+    assert "`call_tool` was not given the name of a tool. It takes" in wrong.text
+    assert "not executed" in other.text
+    assert standin.refusals == []
+
+
 # The front of the requests.
 
 

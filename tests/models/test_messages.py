@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai import messages as theirs
 
-from sojourn import Message, ToolError, ToolResult
+from sojourn import Message, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import (
     DocumentPart,
     ImagePart,
@@ -18,6 +18,8 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
+from sojourn.core.payload.parse import ParseFault
+from sojourn.core.payload.reading import read_text
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names, wire_name
@@ -186,7 +188,7 @@ def test_a_stored_message_has_sojourn_s_own_keys() -> None:
 
 
 def test_arguments_are_kept_as_the_model_wrote_them() -> None:
-    """A text stays in `raw`, JSON or not; an object becomes the payload; a lone surrogate is replaced."""
+    """A text stays in `raw`, JSON or not; an object becomes the payload; a lone surrogate is its escape."""
     arguments: list[Any] = ['{"a": 1, }', "", "not JSON", {"a": [1]}, None, '"\ud800"', {"a": "\ud800"}]
     response = of_openai(
         *[theirs.ToolCallPart("ops__devices__list", given, f"c{n}") for n, given in enumerate(arguments)]
@@ -198,10 +200,34 @@ def test_arguments_are_kept_as_the_model_wrote_them() -> None:
         "not JSON",
         None,
         None,
-        '"?"',
+        '"\\ud800"',
         '{"a": "\\ud800"}',
     ]
     assert [call.payload for call in calls] == [{}, {}, {}, {"a": [1]}, {}, {}, {}]
+
+
+@pytest.mark.parametrize("written", ['{"a": "\ud83d"}', '{"a": "\\\\\ud83d"}', '{"a": "\\\ud83d"}', "\ud83d"])
+def test_a_lone_surrogate_in_arguments_is_refused(written: str) -> None:
+    """No other character stands in its place, with which a tool would run: the boundary refuses the arguments."""
+    message = from_response(of_openai(theirs.ToolCallPart("a__b__c", written, "c1")), Names(["a.b.c"]))
+    (call,) = stored(message).tool_calls
+    assert call.raw is not None
+    assert isinstance(read_text(call.raw), ParseFault)
+
+
+def test_more_calls_than_a_provider_takes_back_are_several_messages() -> None:
+    """A response of 300 calls is sent back as three, each followed by its answers, with nothing lost."""
+    many = [ToolRequest(name="a.b.c", tool_call_id=f"c{n}") for n in range(300)]
+    asked = Message.calls(many)
+    asked = asked.model_copy(update={"parts": [TextPart(type="text", text="I look."), *asked.parts]})
+    results = Message.results([ToolResult(name="a.b.c", tool_call_id=each.tool_call_id) for each in many])
+    messages = sent(Message.user("go"), asked, results)
+    assert [len(message.parts) for message in messages] == [1, 129, 128, 128, 128, 44, 44]
+    pairs = [
+        [part.tool_call_id for part in message.parts if hasattr(part, "tool_call_id")] for message in messages
+    ]
+    assert pairs[1::2] == pairs[2::2]
+    assert [id for each in pairs[1::2] for id in each] == [each.tool_call_id for each in many]
 
 
 def test_an_unknown_tool_keeps_its_name() -> None:

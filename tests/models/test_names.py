@@ -1,13 +1,18 @@
 """Names of tools for providers."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId
+from sojourn.core.payload.parse import Parsed, ParseFault
+from sojourn.core.payload.reading import read_text
 from sojourn.models.names import Names, wire_name
+from sojourn.models.projection import Keys
 
 LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
@@ -101,3 +106,42 @@ def test_a_name_that_is_no_id_is_kept(name: str) -> None:
     """Sojourn's own tools, and those that a model invented, keep their names in both directions."""
     assert wire_name(name) == name
     assert Names([]).id_of(name) == name
+
+
+FOUND = Names(
+    ["far.server.wipe", "far.server.near"], {"far.server.wipe": Keys(["$top"])}, ["far.server.wipe"]
+)
+WIPE = "far__server__wipe"
+
+
+@pytest.mark.parametrize(
+    ("sent", "received"),
+    [
+        ({"name": WIPE, "arguments": {"a": 1}, "dry_run": True}, {"a": 1, "dry_run": True}),
+        ({"name": WIPE, "arguments": '{"a": 1}', "dry_run": True}, {"a": 1, "dry_run": True}),
+        ({"name": WIPE, "arguments": {"a": 1}, "a": 1}, {"a": 1}),
+        ({"name": WIPE, "arguments": {"a": 1}, "a": True}, "duplicate_key"),
+        ({"name": WIPE, "arguments": "{", "a": 1}, "truncated"),
+        ({"name": WIPE, "a": 1}, {"a": 1}),
+        ({"name": WIPE, "arguments": None, "a": 1}, {"a": 1}),
+        ({"name": WIPE, "arguments": [1], "a": 1}, {"arguments": [1], "a": 1}),
+        ({"tool": WIPE, "arguments": {"a": 1}}, {"a": 1}),
+        ({"name": WIPE, "arguments": {"top": 1, "$top": 2}}, "duplicate_key"),
+        ({"name": WIPE, "arguments": {"top": 1, "$top": 1}}, {"$top": 1}),
+    ],
+)
+def test_a_call_of_call_tool_loses_no_argument(sent: dict[str, Any], received: dict[str, Any] | str) -> None:
+    """What stands beside `arguments` is an argument too; two values for one name are refused, and none is chosen."""
+    for form in (sent, json.dumps(sent)):
+        id, arguments = FOUND.received("call_tool", form)
+        assert id == "far.server.wipe"
+        read = read_text(arguments) if isinstance(arguments, str) else Parsed(arguments)
+        assert (read.kind if isinstance(read, ParseFault) else read.payload) == received
+
+
+@pytest.mark.parametrize(
+    "sent", [{"tool": "nobody", "arguments": {}}, {"arguments": {"name": WIPE}}, {"name": 5}, "{"]
+)
+def test_a_call_of_call_tool_without_a_tool_stays(sent: dict[str, Any] | str) -> None:
+    """A call that names no tool is one of `call_tool`, which the model is asked to correct."""
+    assert FOUND.received("call_tool", sent) == ("call_tool", sent)

@@ -63,12 +63,9 @@ class Keys:
         """Return arguments with the model's names."""
         return {self._sent.get(name, name): value for name, value in arguments.items()}
 
-    def to_tool(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments with the tool's names; a field that was sent under both keeps both, for the boundary to refuse."""
-        return {
-            name if (own := self._own.get(name)) is None or own in arguments else own: value
-            for name, value in arguments.items()
-        }
+    def to_tool(self, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return the fields of arguments with the tool's names; a field that was sent under both stands there twice."""
+        return [(self._own.get(name, name), value) for name, value in arguments.items()]
 
     def in_text(self, text: str) -> str:
         """Return a text in which the fields that are quoted in backticks have the model's names."""

@@ -38,14 +38,14 @@ def test_fields_have_different_legal_names_and_lead_back(names: list[str]) -> No
     assert all(map(LEGAL.match, sent))
     assert len(set(sent)) == len(names)
     arguments = {name: index for index, name in enumerate(names)}
-    assert keys.to_tool(keys.to_model(arguments)) == arguments
+    assert dict(keys.to_tool(keys.to_model(arguments))) == arguments
 
 
 def test_a_field_by_its_own_name_stays() -> None:
     """A model that knows the tool's own names may use them; a field under both names is for the boundary to refuse."""
     keys = Keys(["$top"])
-    assert keys.to_tool({"$top": 1}) == {"$top": 1}
-    assert keys.to_tool({"$top": 1, "top": 2}) == {"$top": 1, "top": 2}
+    assert keys.to_tool({"$top": 1}) == [("$top", 1)]
+    assert keys.to_tool({"$top": 1, "top": 2}) == [("$top", 1), ("$top", 2)]
 
 
 def test_a_hint_has_the_model_s_names() -> None:
