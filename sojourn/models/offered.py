@@ -4,7 +4,6 @@ The definitions are the front of every request, and a prompt cache holds it only
 sorted by name, and nothing is withdrawn from them within a run: neither when a call has to be corrected, nor in the last turn.
 """
 
-import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from pydantic_ai.tools import ToolDefinition
 
 from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.values.text import clip
 from sojourn.models.names import CALL_TOOL, wire_name
 from sojourn.models.projection import Keys, Projection, ProviderLimits, project
@@ -40,9 +38,6 @@ FINAL_RESULT = "final_result"
 
 OWN_TOOLS = frozenset({ASK_USER, FINAL_RESULT, SEARCH_TOOLS, CALL_TOOL})
 """The names of tools that are Sojourn's own."""
-
-MAX_EXAMPLE = 500
-"""Longest example of an author that a description repeats, in characters."""
 
 _MAX_DEFINED = 4_000
 
@@ -167,20 +162,10 @@ def _definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
 
 
 def _description(spec: ToolSpec, projection: Projection, limit: int) -> str:
-    """Return what the tool does, with its rules and its example, as far as the limit allows."""
+    """Return what the tool does, with its rules, as far as the limit allows; without the author's example, which models copy."""
     text = spec.description or spec.title
     rules = f"\n{clip(projection.rules, limit // 2)}" if projection.rules else ""
-    example = _example(spec, projection)
-    if example and len(text) + len(rules) + len(example) <= limit:
-        return f"{text}{rules}{example}"
     return f"{clip(text, limit - len(rules))}{rules}"
-
-
-def _example(spec: ToolSpec, projection: Projection) -> str:
-    if not spec.payload.example or not changes_nothing(spec):  # of another tool a copy would be an effect
-        return ""
-    example = json.dumps(projection.keys.to_model(spec.payload.example), ensure_ascii=False)
-    return f"\nArguments such as {example}" if len(example) <= MAX_EXAMPLE else ""
 
 
 def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: ProviderLimits) -> set[str]:

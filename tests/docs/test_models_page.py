@@ -81,7 +81,7 @@ async def test_the_first_example(serve, standin, harbor):
     (tool,) = first.tools
     assert tool.name == FORECAST
     assert "Forecast the tides of a port." in tool.description
-    assert '{"port": "Lisbon", "days": 2}' in tool.description
+    assert "Lisbon" not in tool.description
     assert set(tool.schema["properties"]) == {"port", "days"}
     assert second.tool_results[0].text == "Lisbon: high water at 6:10 and 18:40 on 1 day(s)"
     assert first.model == "claude-sonnet-5-5"

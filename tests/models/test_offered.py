@@ -59,12 +59,12 @@ async def find(sku: str) -> str:
     return sku
 
 
-def test_tools_are_offered_with_their_schema_and_an_example():
-    """A tool's schema has no injected fields; only that of a tool that changes nothing has the author's example, which models copy."""
+def test_tools_are_offered_with_their_schema_and_without_an_example():
+    """A tool's schema has no injected fields, and no description has the author's example: asked for rain, a model got that of Lisbon."""
     _, third, first = offer(turn(tools=[place.spec, cancel.spec, find.spec]), LIMITS, asks=True).tools
     assert first.name == "shop__orders__place"
     assert first.description == "Place an order for one article."
-    assert third.description == 'Find an article.\nArguments such as {"sku": "ABC"}'
+    assert third.description == "Find an article."
     assert set(first.parameters_json_schema["properties"]) == {"sku"}
 
 
