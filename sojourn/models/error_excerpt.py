@@ -17,6 +17,13 @@ _FILTERS: Final = {
 }
 """Codes of content filters: of OpenAI and Azure, of OpenAI's images, of Alibaba, and Azure's inner one."""
 
+_FILTERED: Final = re.compile(
+    r"content[ _-]?(?:filter|management policy|polic(?:y|ies) violat)|violat\w* (?:of )?our (?:usage|content) polic"
+    r"|(?:block|reject|flag|filter)\w* (?:by|due to|for|as a result of) (?:\w+ ){0,3}?(?:safety|prohibited|usage polic|content (?:safety|polic|moderation))",
+    re.IGNORECASE,
+)
+"""What providers say of a prompt or an answer that a content filter holds back."""
+
 MAX_EXCERPT: Final = 600
 """Most characters of an excerpt: the first two thirds and the last third of a longer message, whose cause is often its last line."""
 
@@ -76,13 +83,13 @@ def error_message(error: BaseException) -> str:
 
 
 def is_content_filter(error: BaseException) -> bool:
-    """Whether the error's body, or its `error` object, has the code or the type of a content filter."""
+    """Whether an error is that of a content filter, by its code, its type or its message: Anthropic and Google have no code for it."""
     body = getattr(error, "body", None)
     for each in (body.get("error"), body) if is_object(body) else ():
         found = (each.get("code"), each.get("type")) if is_object(each) else ()
         if any(isinstance(code, str) and code.lower() in _FILTERS for code in found):
             return True
-    return False
+    return _FILTERED.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def _word(word: str) -> str:

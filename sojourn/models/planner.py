@@ -16,7 +16,6 @@ from temporalio.exceptions import ApplicationError
 from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.run.refused import without_refused
 from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
@@ -38,7 +37,6 @@ from sojourn.models.reading import Reading, server_notes
 from sojourn.models.requests import Requests
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
-from sojourn.models.set_aside import without_set_aside
 from sojourn.models.tool_offers import RefusedTools, ToolOffers
 from sojourn.models.tool_search import ToolSearch
 
@@ -189,7 +187,6 @@ class ModelPlanner:
             self.__dict__.update(own)
 
     async def _plan(self, turn: PlanInput) -> PlanResult:
-        turn = turn.model_copy(update={"messages": without_set_aside(without_refused(turn.messages))})
         expected = Expected(turn.run.answer) if turn.run.answer else self._expected
         offer = self._offer(turn, expected)
         parameters = await self._parameters(turn, expected, offer)

@@ -14,7 +14,7 @@ outlast an outage (see `sojourn.core.run.retry`); a failure that a person must r
 | `QuotaExceeded` | HTTP 402; credits, budget or the day's quota used up | no |
 | `ModelNotFound` | HTTP 404: no such model, or a wrong base URL | no |
 | `ContextWindowExceeded` | the conversation is longer than the model reads | no |
-| `ContentFiltered` | the provider's content filter | no |
+| `ContentFiltered` | the provider's content filter, by its code or its words; a prompt that Google blocks | no |
 | `ModelRejected` | HTTP 400, 422 and other 4xx | no |
 | `ModelMisconfigured` | the model is set up wrongly, such as without a key or its SDK, or with a base URL that is none | no |
 """

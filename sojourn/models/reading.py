@@ -16,7 +16,7 @@ from sojourn.models.conversation import Conversations
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import Offer
 from sojourn.models.result_text import reminders
-from sojourn.models.set_aside import SetAside, attempts_after
+from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 
 __all__ = ["Reading", "server_notes"]
 
@@ -47,16 +47,20 @@ class Reading:
         self._notes: list[str] = []
         self._is_shrunk = False
         self._offer = offer or Offer([])
-        self._transcript = turn.messages
         self._attempts: list[tuple[SetAside, ...]] | None = None
-        self._set_aside: tuple[SetAside, ...] = ()
-        self._read()
+        self._filtered = filtered(turn.messages)
+        self._set_aside = self._filtered
+        self._leave_out()
 
-    def _read(self) -> None:
-        turn = self._turn
+    def _leave_out(self) -> None:
+        """Read the transcript without what is set aside, by this turn or an earlier one."""
+        turn, messages = self._turn, without_set_aside(self._turn.messages)
+        for step in self._set_aside:
+            messages = step.applied(messages)
+        self._messages = messages
         self._conversation = self._conversations.read(
             turn.run.run_id,
-            turn.messages,
+            messages,
             [spec.id for spec in turn.tools],
             self._offer.keys,
             self._offer.deferred_ids,
@@ -85,14 +89,14 @@ class Reading:
     async def fit(self, parameters: ModelRequestParameters) -> None:
         """Compact the transcript where the request is near the window."""
         if self._compactor:
-            self.note(await self._compactor.fit(self._conversation, self._turn.messages, parameters))
+            self.note(await self._compactor.fit(self._conversation, self._messages, parameters))
 
     async def shrink(self, parameters: ModelRequestParameters) -> bool:
         """Compact the transcript of a request that was refused as too long, once; whether it is shorter now."""
         if self._compactor is None or self._is_shrunk:
             return False
         self._is_shrunk = True
-        note = await self._compactor.shrink(self._conversation, self._turn.messages, parameters)
+        note = await self._compactor.shrink(self._conversation, self._messages, parameters)
         self.note(note)
         return note is not None
 
@@ -100,15 +104,11 @@ class Reading:
         """Leave out the next thing for which the provider may have refused the request, and it alone; whether there was one."""
         if self._attempts is None:
             reads = {spec.id for spec in self._turn.tools if changes_nothing(spec)}
-            self._attempts = attempts_after(self._transcript, error, reads)
+            self._attempts = attempts_after(self._messages, error, reads)
         if not self._attempts:
             return False
-        self._set_aside = self._attempts.pop(0)
-        messages = [*self._transcript]
-        for each in self._set_aside:
-            messages = each.applied(messages)
-        self._turn = self._turn.model_copy(update={"messages": messages})
-        self._read()
+        self._set_aside = (*self._filtered, *self._attempts.pop(0))
+        self._leave_out()
         return True
 
     def told(self, used: Usage) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 
 from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.exceptions import ModelConnectionError
+from pydantic_ai.exceptions import ContentFilterError, ModelConnectionError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -54,13 +54,14 @@ async def response_of(
 
     Raises:
         ModelConnectionError: The stream ended before the answer was complete.
+        ContentFilterError: The provider blocked the prompt.
     """
     deltas = current_deltas()
     if deltas is None:
         response = await model_request(
             model, messages, model_settings=settings, model_request_parameters=parameters
         )
-        return with_distinct_ids(response)
+        return _accepted(response)
     async with model_request_stream(
         model, messages, model_settings=settings, model_request_parameters=parameters
     ) as stream:
@@ -70,6 +71,17 @@ async def response_of(
         response = stream.get()
     if was_cut_off(response):
         raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
+    return _accepted(response)
+
+
+def _accepted(response: ModelResponse) -> ModelResponse:
+    """Return the response, with distinct ids.
+
+    Raises:
+        ContentFilterError: It is the refusal of a prompt, which Google's API answers without an error status.
+    """
+    if not response.parts and "block_reason" in (response.provider_details or {}):
+        raise ContentFilterError("the prompt was blocked")
     return with_distinct_ids(response)
 
 

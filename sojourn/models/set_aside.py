@@ -4,15 +4,19 @@ A provider refuses a request whole, for one picture or one result in it. If a ru
 may be the cause. Each attempt leaves out its own part of the transcript alone, so that nothing is left out that the provider takes. The plan
 records what the accepted request was made without. From then on models read a short text in its place, and the transcript keeps it as it was.
 
-1. the model's own reasoning, if the refusal speaks of it: it is sent back as a courtesy, and never needed
-2. the files of users since the last message of the model
-3. the results of tools since then, one at a time, then together; those of tools that change something come last. What stays says how the call ended
-4. all older files of users: some providers take a picture once, and refuse it beside twenty others
-5. the arguments of the last calls, one at a time, if the refusal speaks of them
-6. the model's own reasoning, whatever the refusal says
-7. all of this together
+1. the messages of turns that failed because their provider refused them, since the model's last message
+2. the model's own reasoning, if the refusal speaks of it: it is sent back as a courtesy, and never needed
+3. the files of users since the last message of the model
+4. the results of tools since then, one at a time, then together; those of tools that change something come last. What stays says how the call ended
+5. all older files of users: some providers take a picture once, and refuse it beside twenty others
+6. the arguments of the last calls, one at a time, if the refusal speaks of them
+7. the model's own reasoning, whatever the refusal says
+8. the messages of older turns that failed so
+9. all of this together
 
-What remains is the text of a person. A turn whose text is refused fails, and `sojourn.core.run.refused` leaves it out of later turns.
+What remains is the text of a person. A turn whose text is refused fails, and makes its messages suspects of later turns. If a refusal names a
+setting, such as the temperature, no message and no result is suspected. What a content filter refused in a turn that failed is left
+out of later turns at once (see `sojourn.core.run.refused`).
 """
 
 import re
@@ -32,17 +36,21 @@ from sojourn.contracts.message import (
     ThinkingPart,
     ToolCallPart,
 )
-from sojourn.core.run.refused import left_out
+from sojourn.core.run.refused import left_out, suspects_in
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import clip, counted
 from sojourn.models.provider_metadata import without_origin
 
-__all__ = ["SetAside", "attempts_after", "without_set_aside"]
+__all__ = ["SetAside", "attempts_after", "filtered", "without_set_aside"]
 
 KIND = "set_aside"
 """The `type` of the part by which a message records it."""
 
 _MAX_WHY = 300
+
+_MAX_LISTED = 10
+
+_WHY_FILTERED = "the content filter of the provider refused the turn"
 
 _FILE_LEFT_OUT = "(A file was left out here, because the model's provider refused it.)"
 
@@ -56,14 +64,16 @@ _OF_CALLS = re.compile(r"tool_?calls?\b|tool_use|function_?call\b|arguments", re
 
 _OF_SETTINGS = re.compile(
     r"\b(?:temperature|top_[pk]|max_(?:completion_|output_)?tokens|(?:frequency|presence)_penalty|logit_bias"
-    r"|tool_choice|parallel_tool_calls|service_tier|stop_sequences|reasoning_effort|verbosity)\b"
+    r"|tool_choice|parallel_tool_calls|service_tier|stop_sequences|reasoning[._]effort|budget_tokens|response_format|verbosity"
+    r"|generation_?config|(?:top_)?logprobs|stream_options)\b",
+    re.IGNORECASE,
 )
 """Settings of a request: a refusal that names one is of no content."""
 
 _MOST_SINGLE = 8
 """Most attempts that each leave out one result, or the arguments of one call; of more, each leaves out several."""
 
-_Leaving = Literal["files", "results", "arguments", "thinking"]
+_Leaving = Literal["messages", "files", "results", "arguments", "thinking"]
 
 
 @dataclass(frozen=True)
@@ -89,10 +99,14 @@ class SetAside:
     def note(self) -> str:
         """The note for people who follow the run."""
         of_calls = f"{counted(len(self.calls), 'call')} in " if self.calls else ""
-        return (
-            f"set aside: the {self.what} {'of' if self.calls else 'in'} {of_calls}{counted(len(self.indices), 'message')}, "
-            f"because the provider refused the request: {clip(self.why, _MAX_WHY)}"
+        of_messages = counted(len(self.indices), "message")
+        listed = ", ".join(map(str, self.indices[:_MAX_LISTED]))
+        what = (
+            f"{of_messages} ({listed})"
+            if self.what == "messages"
+            else f"the {self.what} {'of' if self.calls else 'in'} {of_calls}{of_messages}"
         )
+        return f"set aside: {what}, because the provider refused the request: {clip(self.why, _MAX_WHY)}"
 
     def applied(self, messages: Sequence[Message]) -> list[Message]:
         """Return a transcript with short texts in place of what is set aside."""
@@ -128,8 +142,29 @@ def attempts_after(
     if reasoning and not _OF_SETTINGS.search(why):
         thinking = SetAside("thinking", tuple(reasoning), why)
         attempts.insert(0 if _OF_THINKING.search(why) else len(attempts), thinking)
+    if not _OF_SETTINGS.search(why):
+        suspects, known = suspects_in(messages), _set_aside_whole(messages)
+        earlier = [at for at in suspects.earlier if at not in known]
+        attempts = [*_messages(suspects.recent, why), *attempts, *_messages(earlier, why)]
     every = _widest(attempts)
     return [*((each,) for each in attempts), *([every] if len(every) > 1 else [])]
+
+
+def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
+    """Return the messages of turns that a content filter refused, unless they are recorded as set aside; at most one step."""
+    known = _set_aside_whole(messages)
+    indices = [at for at in suspects_in(messages).filtered if at not in known]
+    return tuple(_messages(indices, _WHY_FILTERED))
+
+
+def _set_aside_whole(messages: Sequence[Message]) -> set[int]:
+    """The messages that a transcript records as set aside whole."""
+    recorded = (each for message in messages for each in _recorded(message))
+    return {at for each in recorded if each.what == "messages" for at in each.indices}
+
+
+def _messages(indices: Sequence[int], why: str) -> list[SetAside]:
+    return [SetAside("messages", tuple(indices), why)] if indices else []
 
 
 def _files(indices: Sequence[int], why: str) -> list[SetAside]:
@@ -170,9 +205,9 @@ def _one_at_a_time(what: _Leaving, places: Sequence[tuple[int, str]], why: str) 
 
 
 def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
-    """The widest attempt of each kind; of files, the new and the old ones."""
-    files = tuple(each for each in attempts if each.what == "files")
-    others = {each.what: each for each in attempts if each.what not in ("files", "thinking")}
+    """The widest attempt of each kind; of messages and files, the new and the old ones."""
+    files = tuple(each for each in attempts if each.what in ("messages", "files"))
+    others = {each.what: each for each in attempts if each.what not in ("messages", "files", "thinking")}
     thinking = tuple(each for each in attempts if each.what == "thinking")
     return (*files, *others.values(), *thinking)
 
@@ -194,7 +229,11 @@ def _recorded(message: Message) -> Iterator[SetAside]:
             continue
         fields: dict[str, Any] = part.model_extra or {}
         what, indices, calls = fields.get("what"), fields.get("messages"), fields.get("calls", [])
-        if what in ("files", "results", "arguments", "thinking") and is_array(indices) and is_array(calls):
+        if (
+            what in ("messages", "files", "results", "arguments", "thinking")
+            and is_array(indices)
+            and is_array(calls)
+        ):
             yield SetAside(
                 what,
                 tuple(at for at in indices if isinstance(at, int)),
@@ -214,6 +253,8 @@ def _has_thinking(message: Message) -> bool:
 
 def _without(message: Message, what: _Leaving, calls: Collection[str]) -> Message:
     match what:
+        case "messages":
+            return left_out(message)
         case "results":
             return left_out(message, calls) if message.role == "tool" else message
         case "arguments":

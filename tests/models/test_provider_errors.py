@@ -90,6 +90,20 @@ PERMANENT = [
         "content filter of OpenAI refused the request (HTTP 400 Bad Request)",
     ),
     (http(None, 400, body={"code": "data_inspection_failed"}), "ContentFiltered", "content filter"),
+    *(
+        (http(None, 400, body={"error": {"message": words}}), "ContentFiltered", "change what is asked")
+        for words in (
+            "Output blocked by content filtering policy",
+            "The prompt was blocked by the content filter.",
+            "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+            "Your request was rejected as a result of our safety system.",
+            "Your prompt was flagged as potentially violating our usage policy.",
+        )
+    ),
+    *(
+        (http(None, 400, body={"error": {"message": words}}), "ModelRejected", words)
+        for words in ("Invalid value: 'content' is blocked", "tools[0] was rejected by the content type rule")
+    ),
     (
         http(raised.ModelRequestRejectedError, 400, body={"error": {"code": ["content_filter"]}}),
         "ModelRejected",

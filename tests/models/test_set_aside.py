@@ -13,20 +13,23 @@ from sojourn import (
     App,
     Message,
     ModelPlanner,
+    RunFailed,
     ToolError,
     ToolFailed,
     ToolRequest,
     ToolResult,
     Toolset,
 )
+from sojourn.cli.screen.messages import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
-from sojourn.core.run.refused import left_out
+from sojourn.core.run.refused import failure_notice, left_out
 from sojourn.core.values.wire import decode_messages, encode
-from sojourn.models.set_aside import SetAside, attempts_after, without_set_aside
+from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 from sojourn.testing.providers import Body, HttpError, Reply, Thinking, ToolCall, calls, says
 
 POISON = base64.b64encode(b"poison").decode()
 PICTURE = ImagePart(type="image", media_type="image/png", data=POISON)
+LEFT_OUT = "(A message was left out here, because the model's provider refused it.)"
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 
 
@@ -44,6 +47,9 @@ def refused(message: str = "Could not process image", kind: str = "ModelRejected
 
 
 OLD = [shows("one"), Message.assistant("seen")]
+ONE = Message.user("one")
+FAILED = failure_notice(ToolError.new("no", code="ModelRejected"))
+FILTERED = failure_notice(ToolError.new("no", code="ContentFiltered"))
 PAYS = [ToolRequest(name=name, tool_call_id=name) for name in ("a.b.pay", "a.b.fetch", "a.b.book")]
 PAID = Message.results([ToolResult(name=each.name, tool_call_id=each.name, result="x") for each in PAYS])
 THOUGHT = Message(
@@ -86,6 +92,10 @@ THOUGHT = Message(
             refused("messages[1].tool_calls[0]: could not parse"),
             ["results 2 c1", "arguments 1 c1", "thinking 1", "results 2 c1 + arguments 1 c1 + thinking 1"],
         ),
+        ([ONE, FAILED, ONE], refused("Could not parse the body"), ["messages 0"]),
+        ([ONE, FAILED, ONE], refused("Invalid value for 'temperature'"), []),
+        ([ONE, FAILED, ONE, Message.assistant("yes"), ONE], refused("odd"), ["messages 0"]),
+        ([ONE, FAILED, shows("one")], refused(), ["messages 0", "files 2", "messages 0 + files 2"]),
         ([shows("one")], refused("later", "ModelUnavailable"), []),
         ([Message.user("one")], refused(), []),
     ],
@@ -100,6 +110,17 @@ def test_what_may_be_the_cause_is_left_out_in_order(
 
 def told(step: SetAside) -> str:
     return " ".join([step.what, *map(str, step.indices), *step.calls])
+
+
+def test_what_a_content_filter_refused_is_left_out_at_once_and_recorded_once() -> None:
+    """The next turn reads a short text in its place; once a plan has recorded it, no later plan does."""
+    messages = [ONE, FILTERED, Message.user("two")]
+    [step] = filtered(messages)
+    assert (step.what, step.indices) == ("messages", (0,))
+    assert [each.text for each in step.applied(messages)][::2] == [LEFT_OUT, "two"]
+    recorded = [*messages, Message(role="assistant", parts=[step.part])]
+    assert filtered(recorded) == ()
+    assert without_set_aside(recorded)[0].text == LEFT_OUT
 
 
 def test_attempts_are_bounded() -> None:
@@ -216,8 +237,8 @@ async def test_a_refused_picture_is_set_aside_and_never_sent_again(serve, standi
     assert "image" in kinds
 
 
-async def test_a_refused_result_is_set_aside(serve, standin):
-    """A run goes on without a result that the provider's filter refuses."""
+async def test_a_refused_result_is_set_aside(serve, standin, protocol):
+    """A run goes on without a result that the provider's filter refuses, whatever words each provider has for it."""
     standin.script = lambda request: (
         HttpError(error="content_filter")
         if any("poison" in result.text for result in request.tool_results)
@@ -225,7 +246,7 @@ async def test_a_refused_result_is_set_aside(serve, standin):
         if request.tool_results
         else calls(ToolCall(name="test__tools__look"))
     )
-    client = await serve(make_app(standin.model("openai-chat")))
+    client = await serve(make_app(standin.model(protocol)))
     run = await client.start("test.agent", "look")
     out = await run.result()
     assert (out.text, out.reason) == ("Something was left out.", "answered")
@@ -311,3 +332,53 @@ async def test_refused_reasoning_is_left_out(serve, standin, protocol, refusal):
     read = json.dumps(standin.requests[-1].body)
     assert ("first words" in read, "second words" in read, "paid 5" in read) == (True, True, True)
     assert standin.refusals == []
+
+
+async def test_a_prompt_that_google_blocks_in_an_answer_is_a_refusal_too(serve, standin):
+    """Google answers a blocked prompt with HTTP 200 and no candidate; the run goes on without the result all the same."""
+    blocked = Body(content=json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}))
+    standin.script = lambda request: (
+        blocked
+        if any("poison" in result.text for result in request.tool_results)
+        else says("Something was left out.")
+        if request.tool_results
+        else calls(ToolCall(name="test__tools__look"))
+    )
+    client = await serve(make_app(standin.model("google")))
+    out = await (await client.start("test.agent", "look")).result()
+    assert out.text == "Something was left out."
+
+
+async def test_a_setting_that_is_refused_hides_no_message(serve, standin):
+    """Two turns fail for a setting; once it is accepted, the model reads what the person said in them."""
+    standin.script = [HttpError(error="bad_request"), HttpError(error="bad_request"), "ok"]
+    client = await serve(make_app(standin.model("openai-chat")))
+    session = client.session("test.agent", f"s-{uuid.uuid4().hex[:8]}")
+    for text in ("My order is A-7.", "It is a lamp."):
+        with pytest.raises(RunFailed):
+            await (await session.send(text)).result()
+    assert (await (await session.send("What was my order?")).result()).text == "ok"
+    read = json.dumps(standin.requests[-1].body)
+    assert ("My order is A-7." in read, "It is a lamp." in read, "left out" in read) == (True, True, False)
+
+
+async def test_a_message_that_a_provider_refuses_in_other_words_is_found_by_trial(serve, standin):
+    """The turn fails; the next one is made with the message, then without it, and records what the provider took it for."""
+    refusal = Body(content=json.dumps({"error": {"message": "Could not parse the body."}}), status=400)
+    standin.script = lambda request: refusal if "poison" in json.dumps(request.body) else says("fine")
+    client = await serve(make_app(standin.model("openai-chat")))
+    session = client.session("test.agent", f"s-{uuid.uuid4().hex[:8]}")
+    with pytest.raises(RunFailed):
+        await (await session.send("poison")).result()
+    out = await (await session.send("and now?")).result()
+    assert (out.text, len(standin.requests)) == ("fine", 3)
+    assert any(note.startswith("set aside: 1 message (0), because") for note in out.notes)
+    assert (await (await session.send("still?")).result()).text == "fine"
+    assert len(standin.requests) == 4
+    [line] = [
+        line
+        for message in await session.transcript()
+        for line in MessageLines().of(message)
+        if "set aside" in line
+    ]
+    assert line.startswith("(message 0 was set aside, because the model's provider refused it: ")

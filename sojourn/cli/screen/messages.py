@@ -13,9 +13,12 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
+from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import counted
 
 __all__ = ["MessageLines"]
+
+_MAX_PLACES = 10
 
 
 class MessageLines:
@@ -49,9 +52,7 @@ class MessageLines:
             case OtherPart(type="set_aside") if "message" in (part.model_extra or {}):
                 return [_set_aside_by_hand(part.model_extra or {})]
             case OtherPart(type="set_aside"):
-                fields = part.model_extra or {}
-                what, why = plain(fields.get("what") or "parts", 20), plain(fields.get("why") or "", 300)
-                return [f"({what} were set aside, because the model's provider refused them: {why})"]
+                return [_set_aside(part.model_extra or {})]
             case _:
                 return [f"({plain(part.type)})"]
 
@@ -66,6 +67,17 @@ class MessageLines:
                 f"(results in the first {counted(part.cleared, 'message')} are no longer read by the model)"
             )
         return lines or ["(compaction)"]
+
+
+def _set_aside(fields: dict[str, Any]) -> str:
+    what, places = plain(fields.get("what") or "parts", 20), fields.get("messages")
+    is_one = what == "messages" and is_array(places) and len(places) == 1
+    if what == "messages" and is_array(places):
+        listed = ", ".join(plain(each, 20) for each in places[:_MAX_PLACES])
+        what = f"message {listed}" if is_one else f"messages {listed}"
+    were, them = ("was", "it") if is_one else ("were", "them")
+    why = plain(fields.get("why") or "", 300)
+    return f"({what} {were} set aside, because the model's provider refused {them}: {why})"
 
 
 def _set_aside_by_hand(fields: dict[str, Any]) -> str:

@@ -1,23 +1,31 @@
-"""Messages that a model's provider refused: later turns of a conversation are planned without their content.
+"""Messages that a model's provider may have refused.
 
 A provider refuses a request whole, for one picture or sentence in it. Sent again with every later turn, that message would end the
-conversation for good. So the notice that tells of the failed turn is marked, and stays so in the transcript. Everything
-before the last message of the model was accepted with it: what came between that message and the notice was refused.
+conversation for good. So the notice that tells of the failed turn is marked, and stays so in the transcript. A marked notice makes
+the messages of its turn suspects, and no more: the provider may have refused a setting. `sojourn.models.set_aside` leaves them out of a
+request only after the provider has refused one with them, and records what was left out if it takes the other. Only what a content
+filter has refused is left out at once.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sojourn.contracts.message import Message, Part, TextPart, ToolResultPart
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["failure_notice", "left_out", "outcome_alone", "without_refused"]
+__all__ = ["Suspects", "failure_notice", "left_out", "outcome_alone", "suspects_in"]
 
-_REFUSALS = ("ContentFiltered", "ModelRejected")
-"""Codes of turns whose request a model's provider refused for what it said."""
+_FILTERED = "ContentFiltered"
+
+_REFUSALS = (_FILTERED, "ModelRejected")
+"""Codes of turns whose request a model's provider refused, perhaps for what a message says."""
 
 _MARK = "refused"
 """In the provider metadata of the notice."""
+
+_PROVEN = "filtered"
+"""In the provider metadata of a notice of what a content filter refused."""
 
 _MAX_CHARS = 2_000
 
@@ -28,35 +36,52 @@ _REFUSED = "the model's provider refused it"
 def failure_notice(failure: ToolError) -> Message:
     """The message that tells the planner of the next turn why the last one failed."""
     text = f"The last turn failed: {failure.message[:_MAX_CHARS]}"
-    if not _is_refusal(failure):
+    codes = _codes(failure)
+    if not codes.intersection(_REFUSALS):
         return Message.system(text)
-    return Message(role="system", parts=[TextPart(type="text", text=text, provider_metadata={_MARK: True})])
+    mark = {_MARK: True, **({_PROVEN: True} if _FILTERED in codes else {})}
+    return Message(role="system", parts=[TextPart(type="text", text=text, provider_metadata=mark)])
 
 
-def _is_refusal(failure: ToolError) -> bool:
+def _codes(failure: ToolError) -> set[str]:
+    codes: set[str] = set()
     error: ToolError | None = failure
     while error is not None:
-        if error.code in _REFUSALS:
-            return True
+        codes.add(error.code or "")
         error = error.cause
-    return False
+    return codes
 
 
-def without_refused(messages: Sequence[Message]) -> list[Message]:
-    """The transcript with a short text in place of each message and result that a model's provider refused."""
-    read = list(messages)
-    accepted = 0
-    for place, message in enumerate(messages):
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Messages of users and results that a provider may have refused, by their indices in the transcript."""
+
+    filtered: tuple[int, ...] = ()
+    """Those of turns that a content filter refused."""
+    recent: tuple[int, ...] = ()
+    """Those of other refused turns since the model's last message."""
+    earlier: tuple[int, ...] = ()
+    """Those of other refused turns before it."""
+
+
+def suspects_in(messages: Sequence[Message]) -> Suspects:
+    """Return the messages of the turns that a model's provider refused."""
+    last = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=-1)
+    start = 0
+    filtered, recent, earlier = list[int](), list[int](), list[int]()
+    for at, message in enumerate(messages):
         if message.role == "assistant":
-            accepted = place + 1
-        elif _is_marked(message):
-            read[accepted:place] = [left_out(each) for each in read[accepted:place]]
-    return read
+            start = at + 1
+        elif _is_marked(message, _MARK):
+            found = filtered if _is_marked(message, _PROVEN) else recent if at > last else earlier
+            found += [each for each in range(start, at) if messages[each].role in ("user", "tool")]
+            start = at + 1
+    return Suspects(tuple(filtered), tuple(recent), tuple(earlier))
 
 
-def _is_marked(message: Message) -> bool:
+def _is_marked(message: Message, mark: str) -> bool:
     return message.role == "system" and any(
-        part.provider_metadata is not None and part.provider_metadata.get(_MARK) is True
+        part.provider_metadata is not None and part.provider_metadata.get(mark) is True
         for part in message.parts
     )
 

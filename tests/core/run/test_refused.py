@@ -1,22 +1,16 @@
-"""Messages that a provider refused: their content is left out, and everything that it accepted stays."""
+"""Messages that a provider may have refused: which of a transcript are suspects, and what stands in their place."""
 
 import pytest
 
 from sojourn import Message, ToolError, ToolRequest, ToolResult
-from sojourn.core.run.refused import failure_notice, without_refused
+from sojourn.core.run.refused import Suspects, failure_notice, left_out, suspects_in
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 RESULT = Message.results([ToolResult(name="a.b.c", tool_call_id="c1", result="a picture")])
 REFUSED = failure_notice(ToolError.new("no", code="ModelRejected"))
+FILTERED = failure_notice(ToolError.new("no", code="ContentFiltered"))
 OTHER = failure_notice(ToolError.new("no", code="ModelUnavailable"))
-
-
-def texts(messages: list[Message]) -> list[str]:
-    """What each message says, shortened."""
-    return [
-        "left out" if "left out here" in message.model_dump_json() else message.text or message.role
-        for message in messages
-    ]
+ONE, TWO, YES = Message.user("one"), Message.user("two"), Message.assistant("yes")
 
 
 @pytest.mark.parametrize("code", ["ContentFiltered", "ModelRejected"])
@@ -27,39 +21,38 @@ def test_a_refusal_is_known_below_other_errors(code):
         ToolError(message="the turn", cause=ToolError(message="the planner", cause=cause))
     )
     assert notice.text == "The last turn failed: the turn"
-    read = without_refused([Message.user("bad"), notice])
-    assert texts(read) == ["left out", notice.text]
+    assert suspects_in([ONE, notice]) != Suspects()
 
 
-def test_another_failure_leaves_the_messages_as_they_are():
-    """A provider that was away has refused nothing."""
-    messages = [Message.user("one"), OTHER, Message.user("two")]
-    assert without_refused(messages) == messages
-
-
-def test_what_the_provider_accepted_stays():
-    """Only what came between the last message of the model and the notice was refused; later messages stay too."""
-    before = [Message.user("one"), Message.assistant("yes"), Message.user("two")]
-    messages = [*before, REFUSED, Message.user("three"), Message.assistant("ok"), Message.user("four")]
-    read = without_refused(messages)
-    assert texts(read) == ["one", "yes", "left out", REFUSED.text, "three", "ok", "four"]
-    assert messages[2].text == "two"
+@pytest.mark.parametrize(
+    ("messages", "suspects"),
+    [
+        ([ONE, OTHER, TWO], Suspects()),
+        ([ONE, YES, TWO, REFUSED, ONE, YES, TWO], Suspects(earlier=(2,))),
+        ([ONE, Message.calls([CALL]), RESULT, REFUSED, TWO], Suspects(recent=(2,))),
+        ([ONE, REFUSED, TWO, REFUSED, ONE], Suspects(recent=(0, 2))),
+        ([ONE, REFUSED, TWO, FILTERED, ONE], Suspects(filtered=(2,), recent=(0,))),
+        ([ONE, FILTERED, TWO, YES], Suspects(filtered=(0,))),
+        ([ONE, Message(role="user", parts=REFUSED.parts)], Suspects()),
+    ],
+    ids=[
+        "outage",
+        "earlier",
+        "a result",
+        "two turns",
+        "a filter's own",
+        "answered since",
+        "words like a notice",
+    ],
+)
+def test_the_messages_of_a_refused_turn_are_suspects(messages, suspects):
+    """A notice concerns its own turn alone, what the model has answered is none of it, and only a notice of the run counts."""
+    assert suspects_in(messages) == suspects
 
 
 def test_a_refused_result_still_answers_its_call():
-    """A transcript answers each call, with a short text in place of what was refused."""
-    read = without_refused([Message.user("one"), Message.calls([CALL]), RESULT, REFUSED])
-    assert texts(read) == ["one", "assistant", "left out", REFUSED.text]
-    assert [result.tool_call_id for result in read[2].tool_results] == ["c1"]
-
-
-def test_several_refused_turns_are_left_out_each():
-    """Each notice concerns what came before it."""
-    messages = [Message.user("one"), REFUSED, Message.user("two"), REFUSED, Message.user("three")]
-    assert texts(without_refused(messages)) == ["left out", REFUSED.text, "left out", REFUSED.text, "three"]
-
-
-def test_a_text_that_looks_like_a_notice_marks_nothing():
-    """Only a notice of the run is marked, and no message of somebody else."""
-    words = Message(role="user", parts=REFUSED.parts)
-    assert without_refused([Message.user("one"), words]) == [Message.user("one"), words]
+    """A transcript answers each call, with a short text in place of what was refused; other messages stay."""
+    [answer] = left_out(RESULT).tool_results
+    assert (answer.tool_call_id, "left out here" in str(answer.result)) == ("c1", True)
+    assert "left out here" in left_out(ONE).text
+    assert left_out(REFUSED) is REFUSED
