@@ -11,7 +11,7 @@ class ArgumentReading(Record):
     kind: str
     """`absent` (nothing, blanks or `null` in place of an object), `code_fence`, `trailing_comma`, `json_text` (JSON in a
     string), `left_out` (an optional field with `null` or a blank that its schema refuses), `whole_number` (`10.0` for
-    an integer), `default` (a required field whose schema has a default); an open set.
+    an integer), `exact_number` (a fraction with more digits than a float holds, read as its text), `default` (a required field whose schema has a default); an open set.
     """
     field: str = ""
     """JSON pointer to the field; empty for the arguments themselves."""
@@ -26,6 +26,7 @@ _TEXTS = {
     "absent": "absent, read as {}",
     "code_fence": "in a code fence",
     "default": "filled with the default of the schema",
+    "exact_number": "read as a text with all its digits",
     "json_text": "decoded from a text",
     "left_out": "left out (null or blank)",
     "trailing_comma": "with a trailing comma",

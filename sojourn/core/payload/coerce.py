@@ -12,15 +12,16 @@ from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.payload.parse import Parsed, parse_arguments
-from sojourn.core.values.json_fault import MAX_DIGITS, json_fault
+from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
+from sojourn.core.values.json_fault import MAX_DIGITS
 from sojourn.core.values.json_value import is_array, json_type
+from sojourn.core.values.pointer import ABSENT
+from sojourn.core.values.written_number import MAX_EXACT, WholeNumber
 
 __all__ = ["keeps_meaning", "lacks_zone", "letters", "meanings"]
 
 _CLOSE = 0.6
 _MAX_TEXT = 8_192
-_MAX_WHOLE = 2**53
 _SPELLING = 0.9
 """How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
 
@@ -105,13 +106,10 @@ def _read(text: str) -> Iterator[Any]:
         if isinstance(parsed, Parsed):
             yield parsed.payload
     elif len(text) <= MAX_DIGITS or text.startswith("["):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return
-        if json_fault(value) is None:
-            whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_WHOLE
-            yield int(value) if whole else value
+        value = decoded(text)
+        if value is not ABSENT:
+            whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT
+            yield int(value) if whole or isinstance(value, WholeNumber) else value
 
 
 def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:

@@ -304,6 +304,7 @@ _PARSE_MENDS = {
     "too_large": "Send less",
     "too_deep": "Send a flatter object",
     "empty": "Send a JSON object, `{}` if there is nothing to say",
+    "number": "Send the object again with a number that can be kept as it is written",
     "duplicate_key": "Send one JSON object that gives each name once",
 }
 

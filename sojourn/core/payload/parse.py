@@ -5,11 +5,11 @@ with no arguments would do something that nobody requested. Two repairs are made
 lossless and both reported: removing a code fence around the JSON, and a trailing comma.
 
 A name given twice in one object is a fault too: the two values contradict each
-other, and Python would silently keep the last.
+other, and Python would silently keep the last. So is a number whose digits no number
+of Python's holds: see `sojourn.core.values.written_number`.
 """
 
 import json
-import math
 import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -26,6 +26,7 @@ from sojourn.core.values.json_text import first_duplicate, name_given_twice
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.pointer import ABSENT
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES
+from sojourn.core.values.written_number import written_number
 
 __all__ = ["NotAnObject", "ParseFault", "Parsed", "decoded", "depth_of", "json_fault", "parse_arguments"]
 
@@ -144,10 +145,10 @@ def _integer(digits: str) -> int:
 
 
 def _float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise _RefusedError("number", f"{text[:40]} is beyond the range of numbers")
-    return number
+    try:
+        return written_number(text)
+    except ValueError as error:
+        raise _RefusedError("number", str(error)) from None
 
 
 def _constant(name: str) -> Any:

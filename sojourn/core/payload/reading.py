@@ -11,6 +11,7 @@ schema refuses is read, and only where that makes a refused value fit:
 | `json_text` | a string that holds the whole object | the object |
 | `left_out` | `null`, `""` or `"null"` in an optional field | the field is left out |
 | `whole_number` | `10.0` for an integer | `10` |
+| `exact_number` | a fraction with more digits than a float holds, where the schema takes a string too | its text |
 | `default` | nothing for a required field whose schema has a default | the default |
 
 Nothing is guessed: a value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
@@ -29,12 +30,13 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.derived_example import put
 from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments
 from sojourn.core.schema.budget import allowance
-from sojourn.core.schema.issues import MAX_ALLOWED
+from sojourn.core.schema.issues import MAX_ALLOWED, type_names
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.json_value import is_array, is_object, json_type
-from sojourn.core.values.pointer import ABSENT, expand, locate, to_tokens, value_at
+from sojourn.core.values.pointer import ABSENT, expand, locate, to_pointer, to_tokens, value_at
 from sojourn.core.values.text import closest_name
+from sojourn.core.values.written_number import LongNumber
 
 __all__ = ["Read", "is_settled", "read_payload", "read_text"]
 
@@ -48,7 +50,7 @@ MAX_ROUNDS = 8
 """Most rounds: a value may need two attempts, and a text may hold values that are read in turn."""
 
 _WHOLE = 2**63
-"""The floats below are read as integers; larger ones are no counts or ids that anybody wrote."""
+"""The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits."""
 
 _BLANKS = (None, "", "null")
 
@@ -93,11 +95,62 @@ def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
         validator: The validator of the schema.
         payload: A JSON object; it is not changed.
     """
-    fits = validator.is_valid(payload)
-    if fits and not _has_whole_floats(validator, payload):
-        return Read(payload, fits=True)
+    exact, digits = _with_digits(validator, payload)
+    fits = validator.is_valid(exact)
+    if fits and not _has_whole_floats(validator, exact):
+        return Read(exact, fits=True, readings=digits)
     with allowance():
-        return _Reading(validator, payload, fits=fits).result()
+        read = _Reading(validator, exact, fits=fits).result()
+    if not read.readings:
+        return Read(read.payload, read.fits, digits)
+    exact, more = _with_digits(validator, read.payload)  # numbers inside texts
+    return Read(exact, read.fits, (*digits, *read.readings, *more)[:MAX_RECORDED])
+
+
+def _with_digits(
+    validator: Validator, payload: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[ArgumentReading, ...]]:
+    """The payload with each fraction that a float does not hold as its text, if its schema takes that, else as the float."""
+    long = list(_long_numbers(payload))
+    if not long:
+        return payload, ()
+    made, takes_text = deepcopy(payload), dict[tuple[str, ...], bool]()
+    readings: list[ArgumentReading] = []
+    has_places = '"prefixItems"' in json.dumps(validator.schema)
+    for path, number in long:
+        tokens = tuple("0" if isinstance(each, int) and not has_places else str(each) for each in path)
+        if tokens not in takes_text:
+            takes_text[tokens] = _takes_text(validator, tokens, number.text)
+        name = str(path[-1])
+        put(
+            value_at(made, [str(each) for each in path[:-1]]),
+            name,
+            number.text if takes_text[tokens] else float(number),
+        )
+        if takes_text[tokens] and len(readings) < MAX_RECORDED:
+            readings.append(ArgumentReading(kind="exact_number", field=to_pointer(path)))
+    return made, tuple(readings)
+
+
+def _long_numbers(
+    value: Any, at: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], LongNumber]]:
+    """The paths and values of the fractions that a float does not hold."""
+    inner = value.items() if is_object(value) else enumerate(value) if is_array(value) else ()
+    for name, each in inner:
+        if isinstance(each, LongNumber):
+            yield (*at, name), each
+        elif is_object(each) or is_array(each):
+            yield from _long_numbers(each, (*at, name))
+
+
+def _takes_text(validator: Validator, tokens: tuple[str, ...], text: str) -> bool:
+    """Whether the schema of a number states that it may be a string, such as this one; a decimal's does."""
+    root = validator.schema
+    parts = (part for found in locate(root, tokens) for part in expand(root, found))
+    return any(
+        "string" in type_names(part.get("type")) and validator.is_valid(text, schema=part) for part in parts
+    )
 
 
 def _has_whole_floats(validator: Validator, payload: Any) -> bool:

@@ -1,12 +1,15 @@
 """Arguments in the forms that models commonly write are read without loss, and nothing else is."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import create_model
 
+from sojourn.authoring.shape import Shape
 from sojourn.core.payload.parse import Parsed, ParseFault
 from sojourn.core.payload.reading import MAX_RECORDED, is_settled, read_payload, read_text
 from sojourn.core.schema.validate import Validator
@@ -221,6 +224,46 @@ def test_a_long_list_is_read_in_few_rounds(value) -> None:
     assert {type(each) for each in read.payload["n"]} == {int}
     assert len(read.readings) == MAX_RECORDED
     assert read.readings[0].field == "/n/0"
+
+
+AMOUNT = Shape(create_model("Amount", amount=Decimal, rate=(float, 1.0)), place="here")
+
+
+def test_no_digit_changes(subtests: pytest.Subtests) -> None:
+    """A number is read with all digits that were written, also from a text, or it stays a fault; an amount gets no other cents."""
+    id_, amount = closed({"n": INTEGER}), closed(AMOUNT.spec.json_schema["properties"], "amount")
+    rows = [
+        (id_, '{"n": 9007199254740993.0}', {"n": 9007199254740993}, []),
+        (id_, '{"n": "9007199254740993.0"}', {"n": 9007199254740993}, ["json_text /n"]),
+        (id_, '{"n": 1e23}', {"n": 10**23}, []),
+        (id_, '{"n": 1e3}', {"n": 1000}, ["whole_number /n"]),
+        (id_, '{"n": "1e-400"}', None, []),
+        (id_, '{"n": "1.0000000000000000001"}', None, []),
+        (amount, '{"amount": 1234567890123456.78}', {"amount": "1234567890123456.78"}, ["exact_number /amount"]),
+        (amount, '{"amount": 12.50, "rate": 0.10000000000000001}', {"amount": 12.5, "rate": 0.1}, []),
+        (closed({"l": {"type": "array", "items": {"type": ["number", "string"]}}}), '{"l": "[0.12345678901234567891]"}', {"l": ["0.12345678901234567891"]}, ["json_text /l", "exact_number /l/0"]),
+        (closed({"x": {}}), '{"x": 0.12345678901234567891}', {"x": 0.12345678901234568}, []),
+    ]  # fmt: skip
+    for schema, raw, wanted, readings in rows:
+        with subtests.test(raw):
+            text = read_text(raw)
+            assert isinstance(text, Parsed)
+            read = read_payload(Validator(schema), text.payload)
+            assert [f"{each.kind} {each.field}" for each in read.readings] == readings
+            assert read.fits == (wanted is not None)
+            assert _written(read.payload) == (raw if wanted is None else _written(wanted))
+    read = read_payload(Validator(AMOUNT.spec.json_schema), read_text(rows[6][1]).payload)
+    assert AMOUNT.decode(json.loads(_written(read.payload))).amount == Decimal("1234567890123456.78")
+
+
+def test_thousands_of_long_fractions_are_read_at_once() -> None:
+    """Coordinates of a program that writes too many digits are the floats that they mean."""
+    text = read_text(json.dumps({"l": [0.5] * 20_000}).replace("0.5", "13.4050000000000002"))
+    read = read_payload(
+        Validator(closed({"l": {"type": "array", "items": {"type": "number"}}})), text.payload
+    )
+    assert (read.fits, read.readings) == (True, ())
+    assert set(map(type, read.payload["l"])) == {float}
 
 
 JSON = st.recursive(
