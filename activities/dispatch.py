@@ -168,7 +168,7 @@ class Dispatcher:
             task_queue=spec.task_queue,
             schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
             timeout=spec.timeout or self.limits.tool_timeout,
-            max_attempts=retry.most_attempts(spec.annotations),
+            max_attempts=retry.most_attempts(spec),
         )
 
     async def _intercepted(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:

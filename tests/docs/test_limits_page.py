@@ -327,6 +327,20 @@ async def test_a_loop_is_stopped_and_named(watched, quarry):
     assert "quarry.pumps.level → quarry.pumps.start → quarry.pumps.level" in stopped.limit.message
 
 
+async def test_a_tool_waits_for_the_model(serve, quarry, monkeypatch):
+    """A call of a tool that looks at a job is one call, however often the tool looks; none of it counts as a strike."""
+    monkeypatch.setattr(quarry, "LOOK_AGAIN", timedelta(milliseconds=50))
+    monkeypatch.setitem(quarry.pits, "pit-4", 30)
+    asked = PlanResult.calls(quarry.drained.call(pit="pit-4"))
+    planner = ScriptedPlanner([asked, PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("quarry.drainer", planner=planner, uses=[quarry.jobs])]))
+    run = await client.start("quarry.drainer", "go")
+    out = await run.result()
+    assert (out.reason, out.tool_calls) == ("answered", 1)
+    assert [result.result for result in await ends_of(run)] == ["pit-4 is dry"]
+    assert (await run.status()).safeguards is None
+
+
 def test_the_table_of_loops_is_that_of_the_code(rows):
     """The table's numbers of repetitions, with and without a failure, are those of the code."""
     one, more = rows("limits.md", "### Loops")

@@ -24,7 +24,7 @@ from sojourn.contracts.place import place_of
 from sojourn.contracts.refused import refused_by
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_spec import Annotations, ToolSpec
+from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.unknown_outcome import changes_nothing, leaves_unknown
 from sojourn.core.values.json_value import is_object
@@ -149,9 +149,9 @@ def delay_of(value: Any) -> timedelta | None:
     return value if isinstance(value, timedelta) and value >= timedelta(0) else None
 
 
-def most_attempts(annotations: Annotations) -> int:
-    """Most attempts at a call whose workers are lost; 1 where repeating the call is not safe."""
-    return 1 if annotations.idempotent is False else ACTIVITY_ATTEMPTS
+def most_attempts(spec: ToolSpec) -> int:
+    """Most attempts at a call, for any reason; 1 where repeating the call is not safe."""
+    return 1 if spec.annotations.idempotent is False else max(ACTIVITY_ATTEMPTS, spec.retry.max_attempts)
 
 
 def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = False) -> int:

@@ -4,7 +4,7 @@ Frozen state of one run and pure transitions, so that two runs share
 nothing, a replay counts the same, and any error can be tried without running a tool. The class
 of an error decides what counts as the same: a missing font is a missing font
 whichever tool reports it, but another file, another host or another day is progress, and two errors of no known
-class are similar only word for word, or for the same arguments.
+class are similar only for the same arguments, or word for word if the arguments are not known.
 """
 
 import hashlib
@@ -119,8 +119,11 @@ class ErrorEntry:
             return True
         if self.tool != other.tool:
             return False
-        if rules > 2 and self.arguments and self.arguments == other.arguments:
-            return True
+        if rules > 2 and self.arguments and other.arguments:
+            if self.arguments == other.arguments:
+                return True
+            if alike_by == "message":  # many tools answer "not found" to each id
+                return False
         if alike_by == "target" and not self.fingerprint:  # then the arguments are the target
             return not (self.arguments or other.arguments or other.fingerprint)
         return self.fingerprint == other.fingerprint
@@ -145,6 +148,11 @@ class ErrorPatterns:
     def should_stop(self) -> bool:
         """Whether to stop retrying: true from the third similar error on, or the sixth of one class, until `reset` (ME-4)."""
         return bool(self.strikes)
+
+    def is_due(self, at: datetime | None) -> bool:
+        """Whether the last call failed, and may be tried again at this time, as its hint said."""
+        retry_at = self.entries[-1].retry_at if self.entries and self.in_row else None
+        return retry_at is not None and at is not None and at >= retry_at
 
     def record(
         self,

@@ -5,9 +5,12 @@ version is kept; a patch is asked for and recorded only where their verdicts dif
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from pydantic_core import from_json
 
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import Safeguards
@@ -71,6 +74,7 @@ class SafeguardState:
             similar_errors: Similar errors in a row that stop the retrying; None for no limit.
         """
         first, second, third = self.first_patterns, self.patterns, self.third_patterns
+        calls_before = ToolCalls() if self.waited or third.is_due(at) else self.calls
         fails = any(result.error for result in executed)
         if fails or first.count or second.count or third.count or third.in_row:
             outcomes = [
@@ -81,10 +85,10 @@ class SafeguardState:
             first, second = first.record_step(outcomes, at), second.record_step(outcomes, at)
             third = third.record_step(outcomes, at, limit=similar_errors, waited=self.waited)
         past = [_past(call, result) for call, result in zip(calls, executed, strict=False)]
-        return SafeguardState(second, first, self.calls.record_step(past), self.rules, third)
+        return SafeguardState(second, first, calls_before.record_step(past), self.rules, third)
 
     def after_wait(self) -> "SafeguardState":
-        """The state after the planner has waited: an error like the last one, in the next step, is polling."""
+        """The state after the planner has waited: the same step, or an error like the last one, is polling then."""
         return changed(self, waited=True)
 
     def new_turn(self) -> "SafeguardState":
@@ -171,7 +175,14 @@ def _past(call: ToolRequest, result: ToolResult) -> PastCall:
 
 
 def _arguments(call: ToolRequest) -> object:
-    return call.raw if call.raw is not None else call.payload
+    """Return the arguments as they are compared: their values count, and neither blanks nor the order of names."""
+    given: object = call.payload
+    try:
+        if call.raw is not None:
+            given = from_json(call.raw)
+        return json.loads(json.dumps(given, sort_keys=True, default=str))
+    except (ValueError, RecursionError):
+        return given if call.raw is None else call.raw
 
 
 def _outcome(call: ToolRequest, result: ToolResult) -> CallOutcome:

@@ -2,8 +2,8 @@
 
 A model that debugs its own work can go round for ever without one call failing
 the same way twice. Only an exact repetition counts: the same names, the same arguments and
-the same results, since polling a job whose answer changes is progress. The unit is the step,
-all calls of one plan: equal calls within one plan are not a loop.
+the same results, since polling a job whose answer changes is progress; and no wait between them.
+The unit is the step, all calls of one plan: equal calls within one plan are not a loop.
 """
 
 import hashlib

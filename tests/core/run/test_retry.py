@@ -98,9 +98,15 @@ def test_a_time_out_may_have_taken_effect(annotations: dict[str, bool], is_repea
 def test_a_tool_that_is_not_idempotent_is_executed_once() -> None:
     """An `idempotent=False` tool has one attempt, after a lost worker and after a transient error."""
     spec = tool(idempotent=False)
-    assert most_attempts(spec.annotations) == 1
+    assert most_attempts(spec) == 1
     assert not isinstance(decide(spec, failure(ToolUnavailable()), 1), Repetition)
-    assert most_attempts(tool().annotations) == most_attempts(tool(idempotent=True).annotations) == 20
+    assert most_attempts(tool()) == most_attempts(tool(idempotent=True)) == 20
+
+
+def test_a_tool_may_be_tried_as_often_as_it_says() -> None:
+    """A tool's `Retry` of more attempts than an activity has by default is not cut."""
+    spec = tool(read_only=True).model_copy(update={"retry": Retry(max_attempts=100)})
+    assert most_attempts(spec) == 100
 
 
 @given(st.integers(1, 40), st.timedeltas(timedelta(0)), st.integers(1, 50))

@@ -159,6 +159,8 @@ HEALTHY = {
     "three hosts": [[bad(f"https://{each}.example.org/x: timed out")] for each in "abc"],
     "a host that is not shown, asked three things": [[bad("Request timeout")]] * 3,
     "three days": [[bad(f"2026-12-0{day} is taken")] for day in (1, 2, 3)],
+    "three ids that are not found": [[bad("Not found")]] * 3,
+    "five programs with one fault": [[bad("SyntaxError: invalid syntax")]] * 5,
     "three tools": [[bad("timed out", name=f"a.b.{each}")] for each in "abc"],
     "searches between pages that are gone": [[bad("HTTP 404"), good(name="a.b.search")]] * 9,
     "sleeps between": [[bad()], [good(name="a.b.sleep")]] * 9,
@@ -202,6 +204,7 @@ STUCK = {
     "the same host": [[bad()], [bad("db.example.org timed out")], [bad("http://db.example.org/: HTTP 503")]],
     "six files": [[bad(f"No such file or directory: '{folder}/a.py'")] for folder in "abcdef"],
     "six things of a host that is not shown": [[bad("Request timeout")]] * 6,
+    "six ids that are not found": [[bad("404 Client Error: Not Found")]] * 6,
     "the same fonts, with another tool between": [[bad("Cannot find font")], [good(name="a.b.d")]] * 3,
 }
 
@@ -227,6 +230,39 @@ def test_a_wait_between_two_tries_is_polling() -> None:
         patient = patient.settle([CALL], [busy], NOW + timedelta(seconds=30 * n))
         hasty = hasty.settle([CALL], [busy], NOW + timedelta(seconds=29 * n))
     assert (patient.finalize() is None, hasty.finalize() is None) == (True, False)
+
+
+def test_looks_after_a_wait_are_no_loop() -> None:
+    """The same step with the same result, after the planner waited or when `retry_after` had passed, repeats nothing; at once it does."""
+    running, busy = (
+        good({"state": "running"}),
+        bad("slow", reason="rate_limited", retry_after=timedelta(seconds=1)),
+    )
+    guards, patient = SafeguardState(), SafeguardState()
+    for n in range(30):
+        guards = guards.settle([CALL], [running], NOW).after_wait()
+        patient = patient.settle([CALL], [busy], NOW + timedelta(seconds=n))
+        assert (guards.finalize(), patient.finalize()) == (None, None)
+    for _ in range(8):
+        guards = guards.settle([CALL], [running], NOW)
+    assert guards.shown().loop == "a.b.c → a.b.c"
+    assert repeated([busy, *[running] * 8]).shown().loop is not None
+
+
+def test_blanks_and_the_order_of_names_do_not_distinguish_calls() -> None:
+    """The same arguments in another spelling are the same call, for loops and for strikes; other values are another."""
+    spelt = ['{"q": "a", "n": [1, 2]}', '{"n":[1,2],"q":"a"}', '\n{"q":"\\u0061",\t"n":[1 ,2]}']
+    same = [ToolRequest(name="a.b.c", raw=spelt[n % 3]) for n in range(7)]
+    same += [ToolRequest(name="a.b.c", payload={"q": "a", "n": [1, 2]})]
+    guards, failing = SafeguardState(), SafeguardState()
+    for n, each in enumerate(same):
+        assert guards.finalize() is None
+        guards = guards.settle([each], [good()], NOW)
+        failing = failing.settle([each], [bad(f"stuck at {n}")], NOW)
+        assert (failing.finalize() is None) is (n < 2)
+    assert guards.finalize() is not None
+    other = ToolRequest(name="a.b.c", raw='{"n":[2,1],"q":"a"}')
+    assert guards.settle([other], [good()], NOW).finalize() is None
 
 
 def test_the_policy_holds_the_number() -> None:
