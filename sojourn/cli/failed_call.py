@@ -1,4 +1,4 @@
-"""The command that makes the call again at which a run failed.
+"""The command that takes up a run that failed, or makes the call again at which it failed.
 
 A retry keeps the recorded results of calls, also their errors, so that it repeats such a failure without a request.
 """
@@ -10,13 +10,18 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
-    from sojourn.client.client import Client
+    from sojourn.client.access import Access
     from sojourn.contracts.event import Event, ToolEndEvent
 
-__all__ = ["FailedCall"]
+__all__ = ["FailedCall", "retry_line"]
 
 _MAX_ORIGINS = 5
 """How many retries of a retry are followed to the run that made the call."""
+
+
+def retry_line(run_id: str) -> str:
+    """Return how to take up a run that failed."""
+    return f"take it up again with: sojourn retry {shell_word(run_id)}{connection_options()}"
 
 
 class FailedCall:
@@ -36,10 +41,12 @@ class FailedCall:
         self._has_failed = False
 
     @classmethod
-    async def of(cls, client: "Client", run_id: str) -> Self:
+    async def of(cls, client: "Access", run_id: str) -> Self:
         """Read a run's events."""
+        from sojourn.client.run import Run
+
         call = cls(run_id)
-        async with aclosing(client.get_run(run_id).events(follow=False)) as events:
+        async with aclosing(Run(client, run_id).events(follow=False)) as events:
             async for event in events:
                 call.feed(event)
         return call
@@ -54,22 +61,24 @@ class FailedCall:
             self._begun[event.tool_call_id] = event.event_id
         elif event.type == "tool_end":
             self._failed, self._retried = (event if event.result.error else None), None
-        self._has_failed = event.type == "run_failed" or (self._has_failed and event.type == "run_stream_end")
+        self._has_failed = event.type in ("run_failed", "run_timed_out") or (
+            self._has_failed and event.type == "run_stream_end"
+        )
 
-    async def line(self, client: "Client") -> str | None:
-        """Return the line to print below the run if it failed at its last call, else None.
+    async def line(self, client: "Access") -> str | None:
+        """Return the line to print below the run if it failed, else None: how to retry it, or to make its last call again.
 
-        A retry that has made no call of its own fails at the call of the run that it retries.
+        A retry keeps the failure of a call. One that has made no call of its own fails at the call of the run that it retries.
         """
-        found = self
+        if not self._has_failed:
+            return None
+        found, again = self, retry_line(self._run_id)
         for _ in range(_MAX_ORIGINS):
-            if not found._has_failed:
-                return None
             if found._failed and (at := found._begun.get(found._failed.tool_call_id)):
                 line = f"sojourn fork {shell_word(found._run_id)} --at {at}{connection_options()}"
                 name = plain(found._failed.result.name)
                 return f"a retry keeps the failure of {name}; to make the call again: {line}"
             if found._retried is None:
-                return None
+                break
             found = await FailedCall.of(client, found._retried)
-        return None
+        return again

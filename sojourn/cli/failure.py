@@ -121,7 +121,8 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SojournError):
         code = _exit_code_of(error)
         name = _NAMES.get(code) if type(error) is CommandError else None
-        return Failure(code, name or type(error).__name__, str(error), _more_of(error))
+        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        return Failure(code, name or type(error).__name__, message, _more_of(error))
     if isinstance(error, BrokenPipeError):
         return Failure(FAILED)  # the reader of the pipe, such as `head`, has closed it
     if usage := getattr(error, "format_message", None):
@@ -151,6 +152,8 @@ def _more_of(error: SojournError) -> dict[str, Any]:
         return error.more
     run_id = getattr(error, "run_id", None)
     more: dict[str, Any] = {"run_id": run_id} if run_id else {}
+    if code := getattr(error, "code", None):
+        more["code"] = code
     return (
         more | {"await_id": error.await_id, "changes": error.changes}
         if isinstance(error, ApprovalVoid)

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 from sojourn.cli.client import by_or_user
+from sojourn.cli.failed_call import FailedCall
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
 from sojourn.cli.options import LAST_TURNS, connection_options
 from sojourn.cli.screen.calls import Detail
@@ -68,6 +69,7 @@ async def follow(
     """
     code = OK
     shown: set[tuple[str, str]] = set()
+    failed = FailedCall(run.id)
     with RunView(detail=detail) as view:
         looks_back = is_old and view.is_live and after is None and (await run.status()).conversation
         read = (
@@ -78,6 +80,7 @@ async def follow(
         async with telling_of_workers(run, view), aclosing(read) as events:
             async for event in events:
                 view.show(event)
+                failed.feed(event)
                 ended = code_of(event, run)
                 code = code if ended is None else ended
                 show_end(view, event, run)
@@ -100,6 +103,8 @@ async def follow(
                         print(f"\nthe run waits for an answer; follow it with: {line}")
                         return WAITING
                     view.resume()
+        if line := await failed.line(run.client):
+            view.say(line, "yellow")
     return code
 
 

@@ -251,5 +251,7 @@ class RunStatus(Record):
     """When the run ended; None while it is open."""
     failure: str | None = None
     """Why the run failed; None when it did not."""
+    failure_code: str | None = None
+    """The code of the failure, such as `PlannerError`; `Run.result()` raises it with its causes."""
     hints: list[str] = []
     """Hints for the operator, such as `no worker polls task queue sojourn`, or a pending attempt and its last error."""

@@ -189,7 +189,7 @@ def provider_title(provider: str) -> str:
 
 
 def foreign_host(model: Model) -> str | None:
-    """Return the host of a server that speaks the API of OpenAI or Anthropic and is not theirs; None for any other model.
+    """Return the host, and the port if its address has one, of a server that speaks the API of OpenAI or Anthropic and is not theirs; None for any other model.
 
     Args:
         model: The model; of a `FallbackModel` its first.
@@ -197,10 +197,11 @@ def foreign_host(model: Model) -> str | None:
     if isinstance(model, FallbackModel):
         return foreign_host(model.models[0])
     domains = _DOMAINS.get(_family(model.system))
-    host = urlsplit(model.base_url or "").hostname
+    address = urlsplit(model.base_url or "")
+    host = address.hostname
     if not domains or not host or any(f".{host}".endswith(f".{domain}") for domain in domains):
         return None
-    return host
+    return f"{host}:{address.port}" if address.port else host
 
 
 def _family(provider: str) -> str:

@@ -118,6 +118,7 @@ async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish,
     assert status.started_at < status.closed_at
     assert status.hints == []
     assert failure is None or failure in status.failure
+    assert bool(status.failure_code) is bool(status.failure)
 
 
 async def test_the_status_of_a_run_that_works(serve, status_when):

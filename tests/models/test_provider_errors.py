@@ -385,11 +385,11 @@ def test_each_provider_has_its_title(provider, title, repair):
 def test_a_foreign_server_is_named_by_its_host() -> None:
     """A server that speaks the API of OpenAI or Anthropic is not called by their names, unless it is theirs."""
     rows = [
-        ("openai-chat", "http://llm.example.org:8080/v1", "llm.example.org"),
+        ("openai-chat", "http://llm.example.org:8080/v1", "llm.example.org:8080"),
         ("openai-responses", "https://eu.api.openai.com/v1", None),
         ("openai-responses", "https://notopenai.com/v1", "notopenai.com"),
         ("anthropic", "https://api.anthropic.com", None),
-        ("anthropic", "http://127.0.0.1:9", "127.0.0.1"),
+        ("anthropic", "http://127.0.0.1:9", "127.0.0.1:9"),
     ]
     for protocol, url, host in rows:
         model, _ = model_of(protocol, url)

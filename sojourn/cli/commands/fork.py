@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sojourn.cli.client import by_or_user, with_client
-from sojourn.cli.failure import FAILED, OK, USAGE, CommandError
+from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import (
     By,
     Deltas,
@@ -171,7 +171,6 @@ def retry(
     sojourn retry RUN
     """
     from sojourn.cli.attach import attach
-    from sojourn.cli.failed_call import FailedCall
     from sojourn.client.run import OPEN
 
     async def start(client: "Client") -> int:
@@ -192,14 +191,7 @@ def retry(
         await _print_new("retried", run_id, new, detach=detach, as_json=as_json)
         if detach:
             return OK
-        code = await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
-        if (
-            code == FAILED
-            and not as_json
-            and (line := await (await FailedCall.of(client, new.id)).line(client))
-        ):
-            print(line, flush=True)
-        return code
+        return await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
 
     return with_client(start)
 

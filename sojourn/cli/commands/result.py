@@ -10,6 +10,7 @@ from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, WAITING, CommandError, Interrupted
 from sojourn.cli.options import Json, RunId, connected, connection_options
 from sojourn.cli.screen.text import shell_word
+from sojourn.errors import RunFailed
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -53,6 +54,7 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
         RunFailed: The run ended without an answer.
         RunNotFound: There is no such run.
     """
+    from sojourn.cli.failed_call import retry_line
     from sojourn.cli.follow import until_end
     from sojourn.cli.waits import open_waits
     from sojourn.core.values.visible import visible
@@ -65,7 +67,12 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
             from sojourn.cli.turns import waits_error
 
             raise waits_error(run, open_waits(await run.status()))
-    output = await run.result()
+    try:
+        output = await run.result()
+    except RunFailed as error:
+        if (await run.status()).status in ("failed", "timed_out"):
+            error.add_note(retry_line(run.id))
+        raise
     if as_json:
         print(output.model_dump_json())
     else:

@@ -104,7 +104,10 @@ def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
     """Return the progress of a call or a plan in flight; or its attempt, the error of the one before, and when it begins."""
     if event.type == "tool_retry":
         error = event.error.removeprefix(f"the planner of {event.agent_id} failed: ")
-        return f"attempt {event.attempt}{f' after: {plain(error, 200)}' if error else ''}{_due(event.due)}"
+        due = _due(event.due)
+        text = plain(error, 200)
+        after = f" after: {text.rstrip('.') if due else text}" if error else ""
+        return f"attempt {event.attempt}{after}{due}"
     share = ""
     if event.done is not None and event.total:
         share = f" {100 * event.done / event.total:.0f} %"

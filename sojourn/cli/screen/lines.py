@@ -33,6 +33,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.run import RunOutput
+from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fork_changes import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
@@ -197,7 +198,11 @@ def _completed(event: RunCompletedEvent | TurnCompletedEvent) -> list[Line]:
 def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent) -> list[Line]:
     kind = event.type.removeprefix("run_").replace("_", " ")
     if event.type == "run_failed" and event.error:
-        return chain_lines(f"✗ {kind}", event.error, "bold red", 1_000)
+        codes = dict.fromkeys(
+            link.code for link in event.error.chain() if link.code and link.code != LEFT_OUT
+        )
+        lines = chain_lines(f"✗ {kind}", event.error, "bold red", 1_000)
+        return [*lines, Line(f"  code: {plain(', '.join(codes))}", "dim")] if codes else lines
     return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
 
 

@@ -103,6 +103,7 @@ class Fold:
         """The version of the code that began the run; 0 for code that told none."""
         self._sleep: PlanOutcome | None = None
         self._failure: str | None = None
+        self._failure_code: str | None = None
         self._now: datetime | None = None
         self._began = datetime.min.replace(tzinfo=UTC)
         self._readers: dict[str, Callable[[HistoryRecord], Iterator[Event]]] = {
@@ -175,7 +176,9 @@ class Fold:
         run = self._fold
         if self._now is None:
             return RunStatus(run_id=run.run_id)
-        return status_of(run.state, run.run_id, self._now).model_copy(update={"failure": self._failure})
+        return status_of(run.state, run.run_id, self._now).model_copy(
+            update={"failure": self._failure, "failure_code": self._failure_code}
+        )
 
     def totals(self) -> ToolTelemetry:
         """The tokens and the cost so far, of the run's plans and of calls and child runs whose step has ended."""
@@ -556,6 +559,7 @@ class Fold:
         else:
             error = record.error
             self._failure = str(error) if error else ""
+            self._failure_code = error.code if error else None
             fields: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
             if record.kind == "run_failed":
                 fields["error"] = error

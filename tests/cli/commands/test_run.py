@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shlex
 import sys
 import uuid
@@ -115,9 +116,19 @@ async def test_json_ends_where_a_person_is_asked(served):
 
 
 async def test_a_failed_run_exits_1(served):
-    """A planner that returns no plan fails the run; the command prints the reason and exits with 1."""
-    done = await served.sojourn("run", "desk.clerk", "fail")
+    """A planner that returns no plan fails the run; `run`, `watch`, `show` and `result` print the reason, its code and how to retry."""
+    done = await served.sojourn("run", "desk.clerk", "fail", "--run-id", f"fail-{uuid.uuid4().hex[:8]}")
     assert (done.code, "PlanResult" in done.out) == (1, True)
+    run_id = re.findall(r"sojourn retry (\S+)", done.out)[-1]
+    watched, shown, result, told = [
+        await served.sojourn(*words, run_id)
+        for words in (["watch"], ["show"], ["result"], ["result", "--json"])
+    ]
+    for each in (done, watched, shown):
+        assert re.search(r"^ +code: \w+", each.out, re.MULTILINE), each.out
+        assert each.out.count(f"take it up again with: sojourn retry {run_id}") == 1
+    assert f"\ntake it up again with: sojourn retry {run_id}" in result.err
+    assert json.loads(told.err)["code"] in shown.out
 
 
 async def test_a_taken_run_id_exits_1_with_the_next_step(served):
