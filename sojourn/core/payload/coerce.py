@@ -28,6 +28,9 @@ _SPELLING = 0.9
 _SEPARATORS = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
 """What is between the parts of a word; `2-3` is not 23."""
 
+_SEVERAL = re.compile(r"[\s,;|\[{]")
+"""What a text may have between items, or before them."""
+
 _DAY = r"(?P<day>\d{4}-\d\d-\d\d)"
 _CLOCK = r"(?P<clock>\d\d:\d\d)(?P<seconds>:\d\d(?:\.\d{1,9})?)?"
 _ZONE = r"\s?(?P<zone>Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?)"
@@ -172,7 +175,7 @@ def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) ->
     before, after = letters(sent), letters(reading)
     match issue.constraint:
         case "invalid_field_type":
-            return True
+            return reads or _is_same_form(sent, reading)
         case "invalid_range":
             return reads
         case "invalid_format" if issue.format == "date":
@@ -185,6 +188,15 @@ def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) ->
             return likely or any(type(reading) is type(each) and reading == each for each in same)
         case _:
             return before == after
+
+
+def _is_same_form(sent: Any, reading: Any) -> bool:
+    """Whether a value of another type says what was sent: of a float, `3.10` is lost, and `a,b` may be one item or two."""
+    if isinstance(reading, str):
+        return not isinstance(sent, (float, WholeNumber))
+    if isinstance(sent, str) and reading == [sent]:
+        return _SEVERAL.search(sent) is None
+    return True
 
 
 def letters(value: Any) -> str:

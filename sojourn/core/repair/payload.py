@@ -61,6 +61,7 @@ def repair_payload(
     """
     answers, defaults = _named(answers or {}), defaults or {}
     chosen = [issue for issue in hint.issues if issue.constraint == ONLY_ONE and _is_given(answers, issue)]
+    invented = [to_tokens(each) for each in hint.invented]
     reads = spec is not None and spec.trusted and spec.annotations.read_only is True
     payload: dict[str, Any] = deepcopy(dict(sent))
     issues, example = issues_in_hint(hint, sent), hint.example_input
@@ -80,6 +81,8 @@ def repair_payload(
             value = (
                 _determined(spec, name, tokens, defaults)
                 if was is ABSENT
+                else ABSENT
+                if any(tokens[: len(each)] == each for each in invented)
                 else _same_value(issue, was, example, reads=reads)
             )
         if value is _LEFT_OUT and is_object(parent):

@@ -18,6 +18,7 @@ from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES, FORMATS
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_fault import ParseFault
+from sojourn.core.values.written_number import WholeNumber
 from sojourn.models.names import Names
 from sojourn.models.result_text import result_text
 
@@ -83,6 +84,14 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
         # A free text would take its placeholder, so the field is left out.
         (MOVE, {}, ["/source", "/target"], {}),
         (MOVE, {"source": "a.txt"}, ["/target"], {"source": "a.txt"}),
+        # A text has the digits of an integer; of any other number, how it was written is lost.
+        ({"v": TEXT}, {"v": 310}, [], None),
+        ({"v": TEXT}, {"v": 3.1}, ["/v"], {}),
+        ({"v": TEXT}, {"v": WholeNumber(10**23)}, ["/v"], {}),
+        # One item in place of a list is that item, unless it may be several.
+        ({"l": {"type": "array", "items": TEXT}}, {"l": "prod"}, [], None),
+        ({"l": {"type": "array", "items": TEXT}}, {"l": "a,b"}, ["/l/0"], {}),
+        ({"l": {"type": "array", "items": TEXT}}, {"l": "[a"}, ["/l/0"], {}),
         # A zone is asked for; another way to write it is no question.
         (MOMENT, {"at": "2026-12-01T10:00:00"}, ["/at"], {"at": "2026-12-01T10:00:00<zone>"}),
         (MOMENT, {"at": "2026-12-01 10:00"}, ["/at"], {"at": "2026-12-01T10:00<zone>"}),

@@ -13,6 +13,7 @@ from sojourn import FieldIssue, RetryHint, Toolset
 from sojourn.core.payload.hints import hint_for_issues
 from sojourn.core.repair.payload import issues_in_hint, repair_payload
 from sojourn.core.schema.validate import Validator
+from sojourn.core.values.written_number import WholeNumber
 
 tools = Toolset("test.sites")
 
@@ -90,6 +91,8 @@ GUESSED = [
     (site(mode="offlne"), site(mode="offline"), ["mode"]),
     (site(colour="red"), site(), ["colour"]),
     ({"sit_id": "s-9", "mode": "online"}, site(), ["sit_id", "site_id"]),
+    (site(site_id=3.1), site(site_id="3.1"), ["site_id"]),  # it may have been 3.10
+    (site(tags="a,b"), site(tags=["a,b"]), ["tags"]),
 ]
 MADE_UP = [
     ({"mode": "online"}, ["site_id"]),
@@ -157,6 +160,14 @@ def test_a_likely_guess_is_made_only_for_a_tool_that_reads(sent, payload, missin
         unchanged, left = repaired(tool, sent)
         assert left == missing
         assert unchanged == sent
+
+
+def test_a_value_that_the_hint_names_as_invented_is_not_used() -> None:
+    """A history keeps of `1e23` only the integer; the hint, made where it was written, says that its text is not known."""
+    sent = site(site_id=WholeNumber(10**23))
+    _, hint = hint_for_issues(wipe.spec, sent, wipe.validator.issues(sent), wipe.validator)
+    read = RetryHint.model_validate_json(hint.model_dump_json())
+    assert repair_payload(read, read.prior_input or {}, spec=wipe.spec).missing == ["site_id"]
 
 
 def test_no_value_is_invented() -> None:
