@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from sojourn import mcp
 from sojourn.mcp.errors import MALFORMED, Exchange
 from sojourn.mcp.http import _Events
-from sojourn.mcp.message_as_sent import mended_event, read_line
+from sojourn.mcp.message_as_sent import for_request, mended_event, read_line
+from tests.accepting import accepting
 from tests.mcp.test_hostile import RogueHttp
 
 HEAD = '{"jsonrpc": "2.0", "id": @ID@, '
@@ -125,6 +127,70 @@ async def test_each_answer_over_http_is_read_or_answered_at_once(events, opened,
             read[odd] = told(await run(toolset, "good", number=number))
         assert server.sessions == 1
     assert read == {odd: expected for odd, (_, expected) in ANSWERS.items()}
+
+
+class OddSse:
+    """A server over the older transport, whose answers come as events on the one stream of its session."""
+
+    def __init__(self) -> None:
+        self.stream: asyncio.StreamWriter | None = None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            self.stream = writer
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+            writer.write(b"event: endpoint\ndata: /messages\n\n")
+            await reader.read()  # until the client ends the stream
+            return
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        message = json.loads(await reader.readexactly(length))
+        writer.write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        if self.stream is not None and "id" in message:
+            self.stream.write(b"event: message\r\ndata: " + self.answer(message) + b"\r\n\r\n")
+
+    def answer(self, message: dict[str, Any]) -> bytes:
+        if message["method"] == "tools/call":
+            odd = [*ANSWERS.values()][message["params"]["arguments"]["number"]][0]
+            return odd.replace("@ID@", str(message["id"])).encode()
+        rogue = RogueHttp("")
+        headers = {"mcp-session-id": "s-1"}
+        return rogue.reply("POST", headers, message)[2] or HEAD.replace(
+            "@ID@", str(message["id"])
+        ).encode() + (b'"error": {"code": -32601, "message": "no"}}')
+
+
+async def test_each_answer_over_the_older_sse_is_read_or_answered_at_once(opened, run):
+    """Over the older SSE too, where the SDK drops what it cannot parse; the session goes on."""
+    server, read = OddSse(), {}
+    async with accepting(server.serve) as port, asyncio.timeout(30):
+        toolset = await opened(mcp.Sse(f"http://127.0.0.1:{port}/sse"))
+        for number, odd in enumerate(ANSWERS):
+            read[odd] = told(await run(toolset, "good", number=number))
+        await toolset.close()
+    assert read == {odd: expected for odd, (_, expected) in ANSWERS.items()}
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "result"),
+    [
+        ('{"jsonrpc": "2.0", "id": null, "error": {"code": -1, "message": "boom"}}', -1, None),
+        ('{"error": "boom"}', -32_603, None),
+        ('{"jsonrpc": "2.0", "id": 99, "result": {"a": NaN}}', None, "{'a': nan}"),
+        ('[{"jsonrpc": "2.0", "id": 9, "result": {}}, {"id": 7, "result": {"a": 1}}]', None, "{'a': 1}"),
+        ('{"jsonrpc": "2.0", "method": "notifications/message"}', MALFORMED, None),
+    ],
+    ids=["no id", "no envelope", "another id", "a batch", "no answer"],
+)
+def test_a_body_in_json_is_the_answer_to_its_request(
+    body: str, error: int | None, result: str | None
+) -> None:
+    """The answer in the body of a response to a request gets the request's id, since the SDK waits for that."""
+    read = json.loads(for_request(body.encode(), 7))
+    assert read["id"] == 7
+    assert (read.get("error") or {}).get("code") == error
+    assert (str(read["result"]) if "result" in read else None) == result
 
 
 @pytest.mark.parametrize(
