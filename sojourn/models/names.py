@@ -51,6 +51,9 @@ _DIGITS = 10
 
 _DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
 
+_MAX_WRAPPED = 3
+"""How often a call is unwrapped that stands in a call of `call_tool`, which may stand in another one."""
+
 _TARGETS = ("name", "tool", "tool_name")
 """The fields of `call_tool` in which models write the name of the tool."""
 
@@ -138,8 +141,9 @@ class Names:
             name: As the model wrote it, which may be any text.
             arguments: As the model wrote them, which may be no JSON.
         """
-        if name == CALL_TOOL and self._deferred:
-            name, arguments = self._unwrapped(name, arguments)
+        for _ in range(_MAX_WRAPPED if self._deferred else 0):
+            if name == CALL_TOOL:
+                name, arguments = self._unwrapped(name, arguments)
         id = self.id_of(name)
         keys = self._keys.get(id)
         return id, _changed(arguments, lambda given: one_object(keys.to_tool(given))) if keys else arguments

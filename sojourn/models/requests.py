@@ -4,8 +4,10 @@ A correction is an answer to each call of the response. A response without calls
 stands at the end of the request that it answered: what is blank, or thinking alone, several providers refuse when it is sent back.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -29,6 +31,11 @@ from sojourn.models.reading import Reading
 from sojourn.models.tool_offers import RefusedTools
 
 __all__ = ["Requests"]
+
+_NO_THINKING = {"type": "disabled"}
+
+_WANTS_THINKING = re.compile(r"expected `?thinking|must start with a thinking block", re.IGNORECASE)
+"""Anthropic's refusal of a conversation whose last message lacks the reasoning, such as one that was left out, while it is asked to reason."""
 
 MORE_ROOM = 2
 """How many times the output limit the response may have that follows one which was cut off."""
@@ -95,6 +102,8 @@ class Requests:
         if error.type == "ModelRejected" and self.settings != self._settings:
             self.settings = self._settings  # the model may generate no more than that
             return True
+        if error.type == "ModelRejected" and _WANTS_THINKING.search(error.message) and self._stop_thinking():
+            return True
         if self._has_own:
             return False
         if error.type == "ModelRejected" and self._reading.drop_pictures():
@@ -105,6 +114,13 @@ class Requests:
             self.messages = self._reading.messages()
             return True
         return False
+
+    def _stop_thinking(self) -> bool:
+        """Ask for no reasoning in this plan; whether the settings asked for it."""
+        if self._settings.get("anthropic_thinking") == _NO_THINKING:
+            return False
+        self._settings, self.settings = _without_thinking(self._settings), _without_thinking(self.settings)
+        return True
 
     def add(self, messages: Sequence[ModelMessage]) -> None:
         """Send further messages of this plan alone."""
@@ -148,6 +164,12 @@ class Requests:
         settings = self._settings.copy()
         settings["max_tokens"] = raised
         return settings
+
+
+def _without_thinking(settings: ModelSettings) -> ModelSettings:
+    changed: dict[str, Any] = {**settings, "anthropic_thinking": _NO_THINKING}
+    changed.pop("thinking", None)
+    return ModelSettings(**changed)
 
 
 def _is_cut_off(result: ToolResult) -> bool:

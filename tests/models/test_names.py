@@ -126,6 +126,7 @@ WIPE = "far__server__wipe"
         ({"name": WIPE, "arguments": None, "a": 1}, {"a": 1}),
         ({"name": WIPE, "arguments": [1], "a": 1}, {"arguments": [1], "a": 1}),
         ({"tool": WIPE, "arguments": {"a": 1}}, {"a": 1}),
+        ({"name": "call_tool", "arguments": {"name": WIPE, "arguments": {"a": 1}}}, {"a": 1}),
         ({"name": WIPE, "arguments": {"top": 1, "$top": 2}}, "duplicate_key"),
         ({"name": WIPE, "arguments": {"top": 1, "$top": 1}}, {"$top": 1}),
     ],

@@ -13,6 +13,8 @@ from sojourn import (
     App,
     Message,
     ModelPlanner,
+    PlanInput,
+    RunContext,
     RunFailed,
     ToolError,
     ToolFailed,
@@ -382,3 +384,27 @@ async def test_a_message_that_a_provider_refuses_in_other_words_is_found_by_tria
         if "set aside" in line
     ]
     assert line.startswith("(message 0 was set aside, because the model's provider refused it: ")
+
+
+async def test_without_its_reasoning_a_model_is_asked_for_none(standin):
+    """Anthropic wants the reasoning of the last message back while it is to reason: so this plan is made without."""
+    signature = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    expected = "Expected `thinking` or `redacted_thinking`, but found `tool_use`"
+
+    def script(request):
+        is_asked = request.body.get("thinking", {}).get("type") == "enabled"
+        why = signature if "badsig" in json.dumps(request.body) else expected if is_asked else ""
+        return Body(status=400, content=json.dumps({"error": {"message": why}})) if why else says("Done.")
+
+    standin.script = script
+    settings = {"max_tokens": 4_000, "anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}}
+    thinking = ThinkingPart(
+        type="thinking", text="hm", signature="badsig", provider_metadata={"provider": "anthropic"}
+    )
+    thought = Message(role="assistant", parts=[thinking, *Message.calls([CALL]).parts])
+    run = RunContext(run_id="r", agent_id="test.agent")
+    turn = PlanInput(run=run, messages=[Message.user("go"), thought, result()], tools=[])
+    plan = await ModelPlanner(standin.model("anthropic"), settings=settings).plan_start(turn)
+    assert plan.final_response.text == "Done."
+    assert [part.type for part in plan.final_response.parts] == ["set_aside", "text"]
+    assert len(standin.requests) == 3
