@@ -89,6 +89,7 @@ def offer(
     limits: ProviderLimits,
     *,
     asks: bool,
+    is_typed: bool = False,
     refused: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Offer:
     """Return the tools of a request: those that the run offers, as far as the provider takes them, and `ask_user`.
@@ -97,16 +98,22 @@ def offer(
         turn: The planner's input; its schemas have no injected fields.
         limits: The limits of the providers that may be asked.
         asks: Whether the planner allows its model to ask.
+        is_typed: Whether the request defines `final_result` too.
         refused: Schemas that a provider has refused, by the name of the tool, which is not offered with this schema.
     """
     every: dict[str, ToolDefinition] = {spec.id: definition(spec, limits) for spec in turn.tools}
     made = {id: tool for id, tool in every.items() if refused.get(tool.name) != tool.parameters_json_schema}
     specs = [spec for spec in turn.tools if spec.id in made]
-    direct = _direct(specs, {spec.id: _size(spec, made[spec.id]) for spec in specs}, limits)
+    sizes: dict[str, int] = {spec.id: _size(spec, made[spec.id]) for spec in specs}
+    most = limits.tools - is_typed
+    can_search = most >= len({SEARCH_TOOLS, CALL_TOOL})
+    direct = _direct(specs, sizes, limits) if can_search else {spec.id for spec in _preferred(specs)[:most]}
     tools = sorted((made[id] for id in direct), key=lambda tool: tool.name)
-    deferred = sorted((spec for spec in specs if spec.id not in direct), key=lambda spec: spec.id)
+    deferred = sorted(
+        (spec for spec in specs if spec.id not in direct and can_search), key=lambda spec: spec.id
+    )
     tools += search_definitions(deferred) if deferred else []
-    tools += [_ASK] if asks and turn.run.interrupts_allowed else []
+    tools += [_ASK] if asks and turn.run.interrupts_allowed and len(tools) < most else []
     keys: dict[str, Keys] = {spec.id: project(spec.payload.json_schema).keys for spec in turn.tools}
     return Offer(tools, deferred, keys)
 
@@ -174,14 +181,19 @@ def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: Provide
     if len(specs) <= most and sum(sizes.values()) <= limits.definitions:
         return {spec.id for spec in specs}
     most, room = most - len({SEARCH_TOOLS, CALL_TOOL}), limits.definitions
-    toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
-    count = Counter(toolset.values())
     direct: set[str] = set()
-    for spec in sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id)):
+    for spec in _preferred(specs):
         if len(direct) < most and sizes[spec.id] <= room:
             direct.add(spec.id)
             room -= sizes[spec.id]
     return direct
+
+
+def _preferred(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """The tools in the order in which a request defines them as long as there is room."""
+    toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
+    count = Counter(toolset.values())
+    return sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id))
 
 
 def _size(spec: ToolSpec, tool: ToolDefinition) -> int:

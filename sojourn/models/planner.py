@@ -293,7 +293,7 @@ class ModelPlanner:
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
     def _offer(self, turn: PlanInput, expected: Expected | None) -> Offer:
-        made = self._offers.offer(turn, asks=self._asks)
+        made = self._offers.offer(turn, asks=self._asks, is_typed=expected is not None)
         if expected is None:
             return made
         return replace(made, keys={**made.keys, FINAL_RESULT: expected.projection.keys})

@@ -23,6 +23,10 @@ __all__ = ["MAX_REFUSED", "RefusedTools", "ToolOffers"]
 MIN_TOOLS = 8
 """Fewest tools that `max_tools` may be."""
 
+_LEAST_SEARCHED = 2
+
+_BY_SEARCH = "the model finds the others by search"
+
 MAX_REFUSED = 10
 """Most tools that are withheld from one request because a provider refuses them."""
 
@@ -46,6 +50,9 @@ _MOST = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """How many tools a provider takes, as in OpenAI's `Invalid 'tools': array too long. Expected an array with maximum length 128`."""
+
+_OF_COUNT = re.compile(r"array|too many|items|number of tools|\d (?:tools|functions)\b", re.IGNORECASE)
+"""What a refusal also says that means the number of tools; a small number may be that of something else."""
 
 _MAX_READ = 20_000
 
@@ -82,12 +89,12 @@ class ToolOffers:
         """How many tools a provider has said that it takes."""
         self._noted: Kept[frozenset[str]] = Kept(_MAX_RUNS, _MAX_RUNS)
 
-    def offer(self, turn: PlanInput, *, asks: bool) -> Offer:
+    def offer(self, turn: PlanInput, *, asks: bool, is_typed: bool = False) -> Offer:
         """Return the tools of a request: in the last turn those of the turn before."""
         run_id = turn.run.run_id
         if turn.finalize:
             return last_offer(turn, self._offers.get(run_id))
-        made = offer(turn, self._limits, asks=asks, refused=self._refused)
+        made = offer(turn, self._limits, asks=asks, is_typed=is_typed, refused=self._refused)
         self._offers.keep(run_id, made, 1)
         return made
 
@@ -98,8 +105,12 @@ class ToolOffers:
             error: The error of the request, as pydantic-ai raised it.
         """
         texts = [error_message(each)[:_MAX_READ] for each in _rejections(error)]
-        said = [int(found[1]) for text in texts if (found := _MOST.search(text))]
-        most = min((number for number in said if number >= MIN_TOOLS), default=self._limits.tools)
+        said = [
+            int(found[1])
+            for text in texts
+            if (found := _MOST.search(text)) and (int(found[1]) >= MIN_TOOLS or _OF_COUNT.search(text))
+        ]
+        most = min((number for number in said if number > 0), default=self._limits.tools)
         if most >= self._limits.tools:
             return False
         _log.warning("tools_limited", tools=most)
@@ -125,9 +136,8 @@ class ToolOffers:
             return []
         found = self._withheld(turn)
         if self._most and len(turn.tools) > self._most:
-            found[""] = (
-                f"the model's provider takes at most {self._most} tools; the model finds the others by search"
-            )
+            others = "the others are not offered" if self._most < _LEAST_SEARCHED else _BY_SEARCH
+            found[""] = f"the model's provider takes at most {self._most} tools; {others}"
         noted = self._noted.get(turn.run.run_id) or frozenset()
         new = {tool: text for tool, text in found.items() if tool not in noted}
         if new:
@@ -210,7 +220,11 @@ def _note(tools: Sequence[str], text: str) -> str:
         return text
     listed = ", ".join(sorted(tools)[:MAX_REFUSED])
     named = f"the tool {listed}, which is" if len(tools) == 1 else f"the tools {listed}, which are"
-    return f"withheld: the model's provider refuses {named} not offered to it: {text}"
+    their = "its schema, description or name" if len(tools) == 1 else "their schemas, descriptions or names"
+    return (
+        f"withheld: the model's provider refuses {named} not offered to it: {text}. Change {their} as these words say; "
+        "`sojourn catalog MODULE:APP` shows what there is now."
+    )
 
 
 def _providers(source: str | Model) -> Iterable[str]:

@@ -371,6 +371,7 @@ async def test_a_refused_tool_is_withheld(
         "withheld: the model's provider refuses the tool far.server.tool_1, which is not offered to it: "
     )
     assert message[:20] in note
+    assert "Change its schema, description or name as these words say" in note
     assert [(log["event"], log["tools"]) for log in logs if log["event"] == "tool_withheld"] == [
         ("tool_withheld", ["far__server__tool_1"])
     ]
@@ -440,6 +441,37 @@ async def test_a_provider_that_takes_fewer_tools_gets_fewer(standin: ProviderSer
     assert (plan.final_response.text, plan.notes) == ("Done.", [limited])
     await model.plan_start(turn(many(40)))
     assert [len(request.tools) for request in standin.requests] == [41, 19, 19]  # with `final_result` 20
+
+
+@pytest.mark.parametrize("most", range(1, 8))
+async def test_a_provider_that_takes_very_few_tools_gets_no_more(standin: ProviderServer, most: int) -> None:
+    """Any number works: the question goes first, then the search, and the own tools come before those of servers."""
+    said = f"Invalid 'tools': array too long. Expected an array with maximum length {most}."
+
+    standin.script = lambda request: refusal(said) if len(request.tools) > most else says("Done.")
+    model = ModelPlanner(standin.model("openai-chat"))
+    plan = await model.plan_start(turn(many(9)))
+    assert plan.final_response.text == "Done."
+    names = [tool.name for tool in standin.requests[-1].tools]
+    assert 0 < len(names) <= most
+    assert ("search_tools" in names) == (most >= 2)
+    by_search = "the model finds the others by search" if most >= 2 else "the others are not offered"
+    assert plan.notes == [f"the model's provider takes at most {most} tools; {by_search}"]
+    typed = ModelPlanner(standin.model("openai-chat"), result=int)
+    standin.script = lambda request: (
+        refusal(said)
+        if len(request.tools) > most
+        else calls(ToolCall(name="final_result", arguments='{"answer": 3}'))
+    )
+    assert (await typed.plan_start(turn(many(9)))).result == 3
+
+
+async def test_a_small_number_of_something_else_limits_no_tools(standin: ProviderServer) -> None:
+    """Only words about how many tools there are lower their number to very few."""
+    standin.script = [refusal("Tool calls are limited: at most 1 of them may be parallel.")]
+    with pytest.raises(ApplicationError):
+        await planner(standin, "openai-chat").plan_start(turn(many(3)))
+    assert len(standin.requests) == 1
 
 
 @pytest.mark.parametrize("max_tools", [0, 7, "20", -1])
