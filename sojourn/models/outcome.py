@@ -4,6 +4,7 @@
 |---|---|
 | calls, with or without text | the calls; arguments that are not JSON go to the boundary as they were written |
 | calls, cut off at the output limit, by a content filter or by a full context window | the calls but the last, which is answered with the reason and not executed |
+| calls in the last turn of a run | a correction; the second time the text beside them, with a note, else the run ends without an answer |
 | `ask_user` | a question; the other calls are answered as not executed |
 | the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
 | `call_tool` without a tool's name | a correction; the second time a call of a tool that does not exist |
@@ -51,6 +52,9 @@ _TYPED_CORRECTIONS = 2
 _CUT_OFF = "the answer was cut off at the model's output limit"
 _FILTERED = "the answer was cut off by the provider's content filter"
 _REFUSED = "the model refused to answer"
+_CALLED_TOO_LATE = (
+    "the model called a tool in place of an answer, in the last turn, in which none can be called"
+)
 
 _MAX_READ = 20_000
 """Characters of a text in which a call written as text is looked for."""
@@ -109,7 +113,13 @@ class Correction:
 
 
 def plan_of(
-    reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool, may_call: bool = False
+    reply: Reply,
+    names: Names,
+    *,
+    expected: Expected | None,
+    may_ask: bool,
+    may_call: bool = False,
+    is_last: bool = False,
 ) -> PlanResult | Correction:
     """Return the plan for a response, or its correction, by the table above.
 
@@ -119,6 +129,7 @@ def plan_of(
         expected: The typed answer that is required; None for a text.
         may_ask: Whether `ask_user` was offered.
         may_call: Whether tools were offered.
+        is_last: Whether it is the run's last turn, in which the model can only answer.
 
     Raises:
         ApplicationError: `OutputLimit` or `ContentFiltered`, which no correction repairs.
@@ -127,6 +138,8 @@ def plan_of(
     by_name = {call.name: call for call in reversed(calls)}
     if expected and FINAL_RESULT in by_name:
         return _typed(reply, by_name[FINAL_RESULT], expected, names)
+    if calls and is_last:
+        return _too_late(reply, expected)
     if may_ask and ASK_USER in by_name:
         return _question(reply, by_name[ASK_USER], names)
     if CALL_TOOL in by_name and names.has_deferred and _why_cut(reply) is None:
@@ -170,6 +183,17 @@ def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
         "arguments of that tool as one object."
     )
     return Correction("MalformedAnswer", text, _answered(reply, call, text), otherwise=_calls(reply))
+
+
+def _too_late(reply: Reply, expected: Expected | None) -> Correction:
+    """The correction of calls in the last turn; the second time the text beside them is the answer, if there is one."""
+    how = f"Give your answer by calling `{FINAL_RESULT}`" if expected else "Answer in words"
+    text = f"Not executed: no tool can be called any more, since the run ends with this answer. {how}, with what you know."
+    plan = None
+    if reply.message.text.strip() and expected is None:
+        plan = PlanResult(final_response=Message.assistant(reply.message.text), notes=[_CALLED_TOO_LATE])
+    answers = {call.tool_call_id: text for call in reply.message.tool_calls}
+    return Correction("EmptyAnswer", text, answers, why=_CALLED_TOO_LATE, otherwise=plan)
 
 
 def _why_cut(reply: Reply) -> str | None:

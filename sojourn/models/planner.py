@@ -223,6 +223,7 @@ class ModelPlanner:
                 expected=expected,
                 may_ask=requests.offers(ASK_USER),
                 may_call=requests.may_call,
+                is_last=turn.finalize is not None,
             )
             if isinstance(outcome, Correction):
                 corrections.append(outcome)

@@ -40,6 +40,21 @@ def outcome(
     return plan_of(given, NAMES, expected=expected, may_ask=True, may_call=may_call)
 
 
+@pytest.mark.parametrize("text", ["", "It is 3."])
+def test_a_call_in_the_last_turn_is_corrected(text: str) -> None:
+    """No tool is called any more, a question is none either, and the text beside the call is the answer in the end."""
+    calls = [call("c1", "test.tools.add", a=1), call("c2", "ask_user", question="How?")]
+    message = Message(role="assistant", parts=[*Message.assistant(text).parts, *Message.calls(calls).parts])
+    given = Reply(message, None)
+    correction = plan_of(given, NAMES, expected=None, may_ask=True, is_last=True)
+    assert isinstance(correction, Correction)
+    assert correction.answers.keys() == {"c1", "c2"}
+    assert "Answer in words" in correction.text
+    assert "the model called a tool in place of an answer" in correction.why
+    answer = correction.otherwise and correction.otherwise.final_response
+    assert (answer.text if answer else "") == text
+
+
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [("ask_user", {"question": " "}), ("final_result", {"n": "two"})],

@@ -527,6 +527,20 @@ async def test_an_empty_question_is_corrected(decided, standin, status_when):
 # Limits, and agents as tools.
 
 
+@pytest.mark.parametrize("protocol", ["openai-chat"])
+async def test_a_model_that_calls_in_the_last_turn_is_asked_once_more(decided, standin):
+    """It is told that no tool can be called any more; if it calls again, a person reads why there is no answer."""
+    no_calls = RunPolicy(max_tool_calls=0)
+    client = await decided(calls(add(1, 2)), calls(add(1, 2)), "It is 3.", policy=no_calls)
+    _, out = await run_of(client)
+    assert (out.text, out.reason) == ("It is 3.", "max_tool_calls")
+    standin.script = [calls(add(1, 2))] * 3
+    _, out = await run_of(client)
+    assert "the model called a tool in place of an answer" in out.text
+    assert "final_response" not in out.text
+    assert out.reason == "max_tool_calls"
+
+
 async def test_the_last_turn_only_answers(decided, standin):
     """When the run's calls are used up, a call is answered as not executed, and the model's text ends the run."""
     client = await decided(calls(add(1, 2)), "It is 3.", policy=RunPolicy(max_tool_calls=0))

@@ -209,7 +209,8 @@ def too_long_input(call: ToolRequest, server: str) -> ToolResult:
 
 def unanswered(why: str, limit: str) -> Message:
     """The answer of a run whose final turn failed too."""
-    return Message.assistant(f"{limit} The run ended without an answer: {why}")
+    separator = "\n\n" if "\n" in limit else " "
+    return Message.assistant(f"{limit}{separator}The run ended without an answer: {why}")
 
 
 def _unavailable(call: ToolRequest, message: str) -> ToolResult:

@@ -63,6 +63,8 @@ def test_a_failed_final_turn_ends_with_an_answer() -> None:
     assert message.text == (
         "The run has used all of its tool calls. The run ended without an answer: the planner failed"
     )
+    listed = outcomes.unanswered("the planner failed", "Too many errors:\n- /a: Permission denied")
+    assert listed.text.endswith("Permission denied\n\nThe run ended without an answer: the planner failed")
 
 
 def test_a_call_that_must_not_be_repeated_says_why_and_what_to_do() -> None:
