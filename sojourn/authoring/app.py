@@ -328,6 +328,12 @@ class App:
         remote = [toolset for toolset in toolsets if isinstance(toolset, RemoteToolset)]
         return {toolset.id: left_out for toolset in remote if (left_out := left_out_of(toolset))}
 
+    def unknown_toolsets(self, agent_id: str) -> list[str]:
+        """The remote toolsets of an agent whose tools this process does not know: workers connect to their servers."""
+        agent = self._agents.get(agent_id)
+        remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
+        return [toolset.id for toolset in remote if not toolset.tools]
+
     def _tools_in(self, toolset: Toolset | AgentToolset | RemoteToolset) -> Iterable[AnyTool]:
         if isinstance(toolset, Toolset):
             return [self._bound[tool.id] for tool in toolset.tools.values()]

@@ -1,6 +1,7 @@
 """Checks of the app: whether it loads, what it declares, whether its MCP servers answer and its models can be made."""
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 
@@ -41,6 +42,10 @@ def check_app(app: App, name: str) -> Check:
     )
 
 
+_ANSWERED = re.compile(r"answers with an error|does not list its tools")
+_AT_SERVER = "mend it at the server; runs continue without its tools"
+
+
 async def check_toolsets(app: App) -> list[Check]:
     """Connect to the app's MCP servers: one check for each that is unavailable or whose tools are left out, else one for all.
 
@@ -53,13 +58,18 @@ async def check_toolsets(app: App) -> list[Check]:
     finally:
         await app.close()
     mend = "start it, or correct its transport; runs continue without its tools"
-    wrong = [Check("MCP servers", False, reason, mend) for reason in unavailable]
+    wrong = [
+        Check("MCP servers", False, reason, _AT_SERVER if _ANSWERED.search(reason) else mend)
+        for reason in unavailable
+    ]
     wrong += [
         Check(
             "MCP servers",
             False,
             f"toolset {toolset_id}: {plain(name, 100)} is left out: {why}",
-            f"mend it at the server, or leave it out yourself: exclude=[{plain(name, 100)!r}]",
+            "mend it at the server"
+            if name.startswith("(")  # it has no name of its own
+            else f"mend it at the server, or leave it out yourself: exclude=[{plain(name, 100)!r}]",
         )
         for toolset_id, reasons in left_out.items()
         for name, why in reasons.items()

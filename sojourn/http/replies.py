@@ -64,6 +64,7 @@ class WholeAgent(AgentCard):
         policy={},
         catalog=[],
         left_out={},
+        unknown_toolsets=[],
     )
 
     policy: dict[str, Any]
@@ -72,6 +73,8 @@ class WholeAgent(AgentCard):
     """An entry for each tool, with the schemas of its payload and its result."""
     left_out: dict[str, dict[str, str]] = {}
     """Tools of MCP servers that cannot be used: the reasons by the server's names, by toolset."""
+    unknown_toolsets: list[str] = []
+    """MCP toolsets whose tools this process does not know, since only workers connect to their servers: `sojourn catalog` lists them."""
 
 
 class Agents(_Reply):

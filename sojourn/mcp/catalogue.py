@@ -1,6 +1,7 @@
 """Catalogue: the tools of a server by its last listing, replaced as a whole or not at all."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ class Catalogue:
         self._leaving_out = {}
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
-                listed, is_cut = await _list_tools(session)
+                listed, again, is_cut = await _list_tools(session)
         except (SojournError, TimeoutError) as error:
             text = str(error) or "it does not answer in time"
             if isinstance(error, ToolUnavailable):
@@ -100,6 +101,12 @@ class Catalogue:
         else:
             if is_cut:
                 self.leave_out(LISTING, f"only the first {len(listed)} tools are taken")
+            for name in again:
+                if self._is_wanted(name):
+                    self.leave_out(
+                        f"(another {name})",
+                        f"the list has the name {name} more than once, and the first is used",
+                    )
             tools = await run_in_thread(lambda: self._tools_of(listed))
             if (
                 READ_RESOURCE_TOOL not in tools
@@ -176,8 +183,8 @@ class Catalogue:
         return why
 
 
-async def _list_tools(session: "Session") -> "tuple[list[Tool], bool]":
-    """Return the tools that a server lists, each name once, and whether the list was cut at `MAX_TOOLS` or `MAX_PAGES`.
+async def _list_tools(session: "Session") -> "tuple[list[Tool], list[str], bool]":
+    """Return the tools that a server lists, each name once; the names that a page has again; whether the list was cut at `MAX_TOOLS` or `MAX_PAGES`.
 
     An empty cursor ends a list by the protocols before 2026-07-28. Since then a page may be behind it, and if the server refuses
     to send it, the list ends too.
@@ -186,6 +193,7 @@ async def _list_tools(session: "Session") -> "tuple[list[Tool], bool]":
         SojournError: A page could not be read.
     """
     found: dict[str, Tool] = {}
+    again: dict[str, None] = {}
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
@@ -193,14 +201,16 @@ async def _list_tools(session: "Session") -> "tuple[list[Tool], bool]":
             page = await session.page(cursor)
         except ErrorResponse:
             if cursor == "":
-                return list(found.values()), False
+                return list(found.values()), list(again), False
             raise
+        names = Counter(tool.name for tool in page.tools)
+        again |= {name: None for name, count in names.items() if count > 1}
         for tool in page.tools:
             if len(found) == MAX_TOOLS and tool.name not in found:
-                return list(found.values()), True
+                return list(found.values()), list(again), True
             found.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None or cursor in seen or (cursor == "" and not session.is_modern):
-            return list(found.values()), False
+            return list(found.values()), list(again), False
         seen.add(cursor)
-    return list(found.values()), True
+    return list(found.values()), list(again), True

@@ -23,7 +23,15 @@ from pydantic import TypeAdapter, ValidationError
 import sojourn
 from sojourn.contracts.input_required import ToolInput
 from sojourn.errors import ToolUnavailable
-from sojourn.mcp.errors import EXCHANGE, UNAUTHORIZED, Exchange, ServerUnusable, SessionRefused, translate
+from sojourn.mcp.errors import (
+    EXCHANGE,
+    UNAUTHORIZED,
+    ErrorResponse,
+    Exchange,
+    ServerUnusable,
+    SessionRefused,
+    translate,
+)
 from sojourn.mcp.limits import MAX_TEXT_BESIDE, READ_RESOURCE
 from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
 from sojourn.mcp.transports import Transport
@@ -239,7 +247,11 @@ class Session:
         fault = translate(error, exchange, self._transport.secrets)
         if not isinstance(fault, ToolUnavailable):
             text = (
-                str(fault) if isinstance(fault, ServerUnusable) else f"its MCP server cannot be used: {fault}"
+                str(fault)
+                if isinstance(fault, ServerUnusable)
+                else f"its MCP server answers with an error: {fault}"
+                if isinstance(fault, ErrorResponse)
+                else f"its MCP server cannot be used: {fault}"
             )
             fault = ToolUnavailable(text, retry_after=getattr(fault, "retry_after", None))
         fault.outcome_unknown = False  # no call was sent

@@ -118,13 +118,15 @@ class ToolListFilter(_Stream):
         if version is None or not is_array(result.get("tools")) or _fault(version, result) is None:
             return
         kept: list[Any] = []
-        for tool in cast("list[Any]", result["tools"]):
+        for place, tool in enumerate(cast("list[Any]", result["tools"]), 1):
             forms = [tool, *([readable(tool), readable(tool, notes=False)] if is_object(tool) else [])]
             faults = [_fault(version, {**result, "tools": [form]}) for form in forms]
             if None in faults:
                 kept.append(forms[faults.index(None)])
             else:
-                self._on_drop(str(tool.get("name") if is_object(tool) else None), faults[-1] or "")
+                name: Any = tool.get("name") if is_object(tool) else None
+                why = "it has no name" if name is None else faults[-1] or ""
+                self._on_drop(f"(tool {place} of the list)" if name is None else str(name), why)
         result["tools"] = kept
 
     def __aiter__(self) -> Self:
@@ -160,7 +162,9 @@ def _fault(version: str, result: dict[str, Any]) -> str | None:
         validate_server_result("tools/list", version, result)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return f"{'.'.join(str(part) for part in first['loc'][-3:])}: {first['msg']}"
+        # Each tool is validated alone, so its index is no place in the server's list.
+        where = [str(part) for part in first["loc"] if part != "tools" and not isinstance(part, int)]
+        return f"{'.'.join(where[-3:])}: {first['msg']}"
     return None
 
 

@@ -12,7 +12,8 @@ import mcp_types as types
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import Bounds, ToolRequest, mcp
+from sojourn import Agent, App, Bounds, ToolRequest, mcp
+from sojourn.checks.application import check_toolsets
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.payload import boundary
 from sojourn.errors import DefinitionError, ToolUnavailable
@@ -73,16 +74,23 @@ async def test_a_spec_holds_what_the_server_says(opened, http):
 
 
 async def test_what_cannot_be_a_tool_is_left_out_and_logged(opened, raw, until):
-    """A tool without a name is left out, with one warning for any number of listings; `left_out` has the reason."""
+    """A tool without a name, or with that of another, is left out, with one warning for any number of listings; `left_out` has the reason."""
     with capture_logs() as logs:
-        toolset = await opened(raw(tools=[GOOD, {"inputSchema": {"type": "object"}}, {**GOOD, "name": 7}]))
+        toolset = await opened(
+            raw(tools=[GOOD, {"inputSchema": {"type": "object"}}, {**GOOD, "name": 7}, GOOD])
+        )
         before = toolset.tools
         toolset.refresh()
         await until(lambda: toolset.tools is not before)
-    assert [log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"] == ["None", "7"]
+    assert [log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"] == [
+        "(tool 2 of the list)",
+        "7",
+        "(another good)",
+    ]
     assert toolset.tools.keys() == {"good"}
-    assert toolset.left_out.keys() == {"None", "7"}
-    assert "name" in toolset.left_out["7"]
+    assert toolset.left_out["(tool 2 of the list)"] == "it has no name"
+    assert toolset.left_out["7"].startswith("name: ")
+    assert "more than once" in toolset.left_out["(another good)"]
 
 
 async def test_what_is_excluded_is_not_left_out(opened, raw):
@@ -101,7 +109,7 @@ async def test_a_broken_entry_does_not_break_the_list(opened, rogue):
     for name in unused:
         assert toolset[name].spec.payload.json_schema == {"type": "object"}
         assert "The server itself checks them" in toolset[name].spec.description
-    assert toolset.left_out.keys() == {"None", "7"}
+    assert {"7"} < toolset.left_out.keys()
     assert toolset.unavailable is None
 
 
@@ -464,3 +472,32 @@ def test_declaring_a_toolset_loads_no_protocol():
     """The SDK takes most of a second to load, so `import sojourn` and commands do not load it."""
     code = "import sys; from sojourn import mcp; mcp.Http('http://x'); sys.exit('mcp' in sys.modules or 'httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_the_check_of_toolsets_says_who_mends_what(raw, tmp_path):
+    """A server that answers with an error is not told to start; a tool without a name of its own cannot be excluded by one."""
+
+    async def plan(turn):
+        return None
+
+    async def checked(transport):
+        toolset = mcp.McpToolset("test.mcp", transport=transport)
+        app = App(agents=[Agent("test.agent", planner=plan, uses=[toolset])])
+        assert app.unknown_toolsets("test.agent") == ["test.mcp"]
+        return [(each.found, each.mend) for each in await check_toolsets(app)]
+
+    (tmp_path / "refusing.py").write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    error = {'code': -32000, 'message': 'the licence has ended'}\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': asked.get('id'), 'error': error}), flush=True)\n"
+    )
+    [(found, mend)] = await checked(mcp.Stdio(sys.executable, str(tmp_path / "refusing.py")))
+    assert "answers with an error: the licence has ended" in found
+    assert mend.startswith("mend it at the server;")
+    named, unnamed = {**GOOD, "name": 7}, {"inputSchema": {"type": "object"}}
+    mends = [mend for _, mend in await checked(raw(tools=[GOOD, unnamed, named, GOOD]))]
+    assert ["exclude=" in mend for mend in mends] == [False, True, False]
+    [(found, mend)] = await checked(mcp.Stdio("no-such-program-anywhere"))
+    assert mend.startswith("start it, or correct its transport")

@@ -131,7 +131,7 @@ def _show(app: "App") -> None:
                 line.append(f"  {marks}", style="dim")
             branch = tree.add(line)
             if spec.description:
-                branch.add(Text(plain(spec.description, 200), style="dim"))
+                branch.add(Text(plain(" ".join(spec.description.split()), 200), style="dim"))
         if not specs:
             tree.add(Text("no tools", style="dim"))
         console.print(tree)
@@ -139,11 +139,12 @@ def _show(app: "App") -> None:
 
 def _fields(spec: "ToolSpec") -> str:
     """Return the fields of the payload; an optional one ends with a question mark."""
+    from sojourn.core.values.pointer import expand
+
     schema = spec.payload.json_schema
     required = schema.get("required", [])
-    return plain(
-        ", ".join(name if name in required else f"{name}?" for name in schema.get("properties", {})), 80
-    )
+    names = dict.fromkeys(name for part in expand(schema, schema) for name in part.get("properties", {}))
+    return plain(", ".join(name if name in required else f"{name}?" for name in names), 80)
 
 
 def _marks(spec: "ToolSpec", approval: str | None) -> str:

@@ -28,7 +28,13 @@ async def get_agent(agent_id: AgentId, asking: Asking, service: Serving) -> Resp
     card = _card(service.app, agent_id).model_dump()
     left_out = {toolset_id: dict(reasons) for toolset_id, reasons in service.app.left_out(agent_id).items()}
     return json_of(
-        WholeAgent(**card, policy=policy, catalog=service.app.catalog(agent_id), left_out=left_out)
+        WholeAgent(
+            **card,
+            policy=policy,
+            catalog=service.app.catalog(agent_id),
+            left_out=left_out,
+            unknown_toolsets=service.app.unknown_toolsets(agent_id),
+        )
     )
 
 
