@@ -24,9 +24,10 @@ from typing import Any, Final
 
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.payload.parse import ParseFault
+from sojourn.core.payload.parse import Parsed, ParseFault
 from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_object
+from sojourn.core.values.written_number import dumps
 from sojourn.models.projection import Keys
 
 __all__ = ["CALL_TOOL", "NO_KEYS", "Arguments", "Names", "one_object", "wire_name"]
@@ -132,6 +133,9 @@ class Names:
             arguments = _changed(arguments, keys.to_model)
         if id not in self._deferred:
             return self.name_of(id), arguments
+        read = read_text(arguments) if isinstance(arguments, str) else None
+        if isinstance(read, Parsed):
+            return CALL_TOOL, dumps({"name": self.name_of(id), "arguments": read.payload})
         return CALL_TOOL, {"name": self.name_of(id), "arguments": arguments}
 
     def received(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
@@ -175,7 +179,9 @@ class Names:
         if not isinstance(tool, str) or (field != "name" and self._ids.get(tool) is None):
             return name, arguments
         del given[field]
-        return tool, _inner(given)
+        inner = _inner(given)
+        is_text = isinstance(arguments, str) and not isinstance(inner, str)
+        return tool, dumps(inner) if is_text else inner
 
     @cached_property
     def _known(self) -> re.Pattern[str]:
@@ -190,7 +196,7 @@ def one_object(pairs: Iterable[tuple[str, Any]]) -> Arguments:
     """
     made: dict[str, str] = {}
     read, is_one = dict[str, Any](), True
-    written = [(name, json.dumps(value), value) for name, value in pairs]
+    written = [(name, dumps(value), value) for name, value in pairs]
     for name, text, value in written:
         is_one = is_one and made.setdefault(name, text) == text
         read[name] = value
@@ -220,7 +226,7 @@ def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]
     changed = change(read.payload)
     if isinstance(changed, str):
         return changed
-    return arguments if changed == read.payload else json.dumps(changed)
+    return arguments if changed == read.payload else dumps(changed)
 
 
 def _inverse(name: str) -> str | None:

@@ -146,3 +146,14 @@ def test_a_call_of_call_tool_loses_no_argument(sent: dict[str, Any], received: d
 def test_a_call_of_call_tool_without_a_tool_stays(sent: dict[str, Any] | str) -> None:
     """A call that names no tool is one of `call_tool`, which the model is asked to correct."""
     assert FOUND.received("call_tool", sent) == ("call_tool", sent)
+
+
+def test_no_digit_of_a_number_changes_with_a_name() -> None:
+    """A number keeps its digits where a field has another name for the model, and in a call of `call_tool`, there and back."""
+    written = '{"top": 1234567890123456.78, "a": [9007199254740993.0]}'
+    own = '{"$top": 1234567890123456.78, "a": [9007199254740993]}'
+    assert FOUND.received(WIPE, written) == ("far.server.wipe", own)
+    wrapped = f'{{"name": "{WIPE}", "arguments": {written}}}'
+    assert FOUND.received("call_tool", wrapped) == ("far.server.wipe", own)
+    back = wrapped.replace("93.0", "93")
+    assert FOUND.sent("far.server.wipe", own) == ("call_tool", back)

@@ -4,11 +4,14 @@ A float has 53 bits: `9007199254740993.0` would become `...992.0`, and a payment
 cents. So such a number is read exactly, or not at all.
 """
 
+import json
 import math
 from decimal import Decimal
-from typing import Self
+from typing import Any, Self
 
-__all__ = ["MAX_EXACT", "LongNumber", "WholeNumber", "written_number"]
+from sojourn.core.values.json_value import is_array, is_object
+
+__all__ = ["MAX_EXACT", "LongNumber", "WholeNumber", "dumps", "written_number"]
 
 MAX_EXACT = 2**53
 """Up to here a float holds each whole number."""
@@ -65,3 +68,12 @@ def written_number(text: str) -> int | float:
     if whole != written:
         raise ValueError(f"{text[:40]} has more digits than a number holds, and would become {number!r}")
     return number if abs(whole) < MAX_EXACT or abs(whole) >= _MAX_WHOLE else WholeNumber(whole)
+
+
+def dumps(value: Any) -> str:
+    """The JSON text of a value that was parsed, in which each number has the digits that were written."""
+    if is_object(value):
+        return f"{{{', '.join(f'{json.dumps(name)}: {dumps(each)}' for name, each in value.items())}}}"
+    if is_array(value):
+        return f"[{', '.join(map(dumps, value))}]"
+    return value.text if isinstance(value, LongNumber) else json.dumps(value)
