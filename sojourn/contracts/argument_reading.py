@@ -10,7 +10,7 @@ class ArgumentReading(Record):
 
     kind: str
     """`absent` (nothing, blanks or `null` in place of an object), `code_fence`, `trailing_comma`, `json_text` (JSON in a
-    string), `left_out` (an optional field with `null` or a blank that its schema refuses), `whole_number` (`10.0` for
+    string), `left_out` (an optional field with `null` or a blank that its schema refuses, unless that may mean null), `whole_number` (`10.0` for
     an integer), `exact_number` (a fraction with more digits than a float holds, read as its text), `default` (a required field whose schema has a default); an open set.
     """
     field: str = ""

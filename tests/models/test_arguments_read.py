@@ -106,7 +106,7 @@ READ: list[tuple[str, str, Any, list[str]]] = [
     (f"{NATIVE}find", '{"q": "2", "n": ""}', {"q": "2"}, ["left_out /n"]),
     (f"{NATIVE}find", '{"q": "[1]", "n": 10.0}', {"q": "[1]", "n": 10}, ["whole_number /n"]),
     (f"{NATIVE}book", '{"at": "2026-12-01T10:00:00"}', {"at": "2026-12-01T10:00:00"}, []),
-    (f"{NATIVE}book", '{"at": "2026-12-01 10:00", "day": "null"}', {"at": "2026-12-01 10:00"}, ["left_out /day"]),
+    (f"{NATIVE}book", '{"at": "2026-12-01 10:00", "day": "null"}', {"at": "2026-12-01 10:00", "day": None}, ["json_text /day"]),
     (f"{AGENT}ask", '{"text": "x", "words": 10.0, "tone": null}', {"text": "x", "words": 10}, ["left_out /tone", "whole_number /words"]),
     (
         f"{SERVED}find",

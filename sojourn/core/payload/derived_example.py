@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.payload.blanks import is_blank, null_differs
 from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
 from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
 from sojourn.core.schema.sample import NoSampleError, sample_field
@@ -120,7 +121,7 @@ class _Repair:
             self._remove(tokens)
             return
         readings = list(self._readings(issue, sent))
-        guesses = self._reads and not (is_optional and (_is_blank(sent) or not sent))
+        guesses = self._reads and not (is_optional and (is_blank(sent) or not sent))
         same = [
             each
             for each in readings
@@ -173,10 +174,11 @@ class _Repair:
         return False
 
     def _leave_out(self, tokens: Tokens) -> None:
-        """Remove an optional value that does not fit, or an unknown one. A blank one was no choice."""
+        """Remove an optional value that does not fit, or an unknown one. A blank one was no choice, unless it may mean null."""
         value = value_at(self.payload, tokens)
         self._remove(tokens)
-        if not (_is_blank(value) or self._reads):
+        says_nothing = is_blank(value) and not null_differs(self._validator, tokens)
+        if not (says_nothing or self._reads):
             self.left_out.add(tokens)
 
     def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
@@ -213,11 +215,6 @@ class _Repair:
 
 def _is_within(tokens: Tokens, place: Tokens) -> bool:
     return tokens[: len(place)] == place
-
-
-def _is_blank(value: Any) -> bool:
-    """Whether a value says nothing: absent, null or a blank text; 0, false and an empty list are choices."""
-    return value is ABSENT or value is None or (isinstance(value, str) and not value.strip())
 
 
 def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:

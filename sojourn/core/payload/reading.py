@@ -9,12 +9,13 @@ schema refuses is read, and only where that makes a refused value fit:
 | `absent` | nothing, blanks or `null` in place of the object | `{}` |
 | `json_text` | JSON in a string, where the schema takes no string | the value |
 | `json_text` | a string that holds the whole object | the object |
+| `json_text` | `"null"`, where the schema takes null, but not this string | null |
 | `left_out` | `null`, `""` or `"null"` in an optional field | the field is left out |
 | `whole_number` | `10.0` for an integer | `10` |
 | `exact_number` | a fraction with more digits than a float holds, where the schema takes a string too | its text |
 | `default` | nothing for a required field whose schema has a default | the default |
 
-Nothing is guessed: a value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
+Nothing is guessed: where a field may be null, and is not null by default, `""` may mean either, and stays a fault. A value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
 fault in its place, or makes one elsewhere, is undone. Whoever decides about a call (policy engine, approval,
 interceptor, tool) gets the arguments as read, and so does the model, in its transcript.
 """
@@ -27,6 +28,7 @@ from typing import Any
 
 from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.payload.blanks import BLANKS, null_differs, takes_null
 from sojourn.core.payload.derived_example import put
 from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments
 from sojourn.core.schema.budget import allowance
@@ -51,8 +53,6 @@ MAX_ROUNDS = 8
 
 _WHOLE = 2**63
 """The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits."""
-
-_BLANKS = (None, "", "null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +296,15 @@ class _Reading:
             value = decoded(was)
             if value is not ABSENT and _is_among(value, fault, expected):
                 yield "json_text", int(value) if _is_whole(value) and "integer" in expected else value
-        if any(was is each or was == each for each in _BLANKS) and self._is_declared(tokens):
+        if was == "null" and takes_null(self._validator, tokens):
+            yield "json_text", None
+        elif self._is_unused(tokens, was):
             yield "left_out", ABSENT
+
+    def _is_unused(self, tokens: tuple[str, ...], was: Any) -> bool:
+        """Whether a blank says that its field is not used; where the field may be null, it may mean that instead."""
+        is_blank = any(was is each or was == each for each in BLANKS)
+        return is_blank and self._is_declared(tokens) and not null_differs(self._validator, tokens)
 
     def _default(self, tokens: tuple[str, ...]) -> Any:
         """The default of an absent field; `ABSENT` where its schemas state none, or several, or its name seems misspelt."""

@@ -161,6 +161,15 @@ def test_an_optional_bad_value_is_left_out() -> None:
     assert (blank.example_input, blank.invented) == ({"q": "x"}, [])
 
 
+def test_a_blank_that_may_mean_null_is_a_choice() -> None:
+    """Where a field may be null, its absence is another value: the repaired call of a change does not choose it."""
+    owner = {"anyOf": [{**TEXT, "pattern": "^u-[0-9]$"}, {"type": "null"}]}
+    hints = [
+        refused({"owner": {**owner, "default": each}}, {"owner": " "}, required=[]) for each in ("u-1", None)
+    ]
+    assert [(each.invented, each.example_input) for each in hints] == [(["/owner"], {}), ([], {})]
+
+
 def test_zero_false_and_an_empty_list_are_choices(subtests: pytest.Subtests) -> None:
     """An optional value that does not fit never vanishes from a call that changes something, however little it says."""
     ids = {"type": "array", "items": TEXT, "minItems": 1}

@@ -34,6 +34,12 @@ def closed(properties: dict[str, Any], *required: str, **rules: Any) -> dict[str
 
 
 USER = closed({"age": INTEGER, "name": TEXT})
+NULLABLE: dict[str, tuple[dict[str, Any], Any]] = {
+    "owner": ({**TEXT, "pattern": "^u-[0-9]+$"}, "u-1"),
+    "until": ({**TEXT, "format": "date"}, "2026-01-01"),
+    "level": (INTEGER, 5),
+    "kind": (CHOICE, "day"),
+}
 TAGGED = {
     "anyOf": [
         closed({"kind": {"const": "a"}, "n": INTEGER}, "kind"),
@@ -97,6 +103,20 @@ READ: list[tuple[str, dict[str, Any], Any, Any, list[str]]] = [
         ["left_out /n", "left_out /since", "left_out /page", "left_out /mail"],
     ),
     ("null as a word", closed({"n": INTEGER, "tags": TEXTS}), {"n": "null", "tags": "null"}, {}, ["left_out /n", "left_out /tags"]),
+    (
+        "null as a word, where null is a value",
+        closed({name: {"anyOf": [part, NULL], "default": default} for name, (part, default) in NULLABLE.items()}),
+        dict.fromkeys(NULLABLE, "null"),
+        dict.fromkeys(NULLABLE),
+        [f"json_text /{name}" for name in NULLABLE],
+    ),
+    (
+        "a blank, where an absent field is null",
+        closed({name: {"anyOf": [part, NULL], "default": None} for name, (part, _) in NULLABLE.items()}),
+        dict.fromkeys(NULLABLE, ""),
+        {},
+        [f"left_out /{name}" for name in NULLABLE],
+    ),
     (
         "whole floats",
         closed({"n": INTEGER, "all": INTEGERS, "maybe": {"type": ["integer", "null"]}, "user": USER, "f": {"type": "number"}}),
@@ -167,6 +187,8 @@ STAYS: list[tuple[str, dict[str, Any], Any]] = [
     ("an entry of a map", {"type": "object", "additionalProperties": TEXT}, {"a": None}),
     ("an item of a list", closed({"q": TEXTS}), {"q": [None]}),
     ("an unknown field", closed({"q": TEXT}), {"other": None}),
+    ("a blank, where null is a value and absent is another", closed({"a": {"anyOf": [INTEGER, NULL], "default": 5}}), {"a": ""}),
+    ("a blank, where null is a value and absent is unknown", closed({"a": {"anyOf": [CHOICE, NULL]}}), {"a": ""}),
     ("zero", closed({"n": {**INTEGER, "minimum": 1}}), {"n": 0}),
     ("a field that another needs", closed({"a": INTEGER, "b": INTEGER}, dependentRequired={"b": ["a"]}), {"a": None, "b": 1}),
     ("the last field of an object with one", closed({"a": INTEGER}, minProperties=1), {"a": None}),
