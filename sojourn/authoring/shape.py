@@ -4,16 +4,18 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import InitErrorDetails, PydanticCustomError, to_json, to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
+from sojourn.core.payload.merged_names import has_maps, merged_name
 from sojourn.core.schema import enforceable
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.pointer import expand
+from sojourn.core.values.text import echo
 from sojourn.core.values.wire import non_finite
 from sojourn.errors import DefinitionError
 
@@ -21,6 +23,8 @@ __all__ = ["Shape", "as_payload", "check_example", "odd_field", "odd_type", "typ
 
 _FITS = "use str, int, float, bool, list[...], dict[str, ...], an Enum, a dataclass, a TypedDict or a pydantic model"
 """What a type without a JSON Schema can be replaced by."""
+
+_SAME_NAME: Final = "its name {name} is the same as another one of its names, so that one value would be lost"
 
 
 class Shape:
@@ -59,6 +63,7 @@ class Shape:
                 "model, a dataclass or a TypedDict"
             )
         self.source = source
+        self._may_merge = not output and has_maps(closed)
         self._aliases = _aliases(source)
         self.spec = TypeSpec(
             name=name or _recorded_name(source),
@@ -71,13 +76,22 @@ class Shape:
         """Decode a JSON value into a typed value.
 
         Raises:
-            pydantic.ValidationError: The type's own validators refuse the value.
+            pydantic.ValidationError: The type's own validators refuse the value, or two names in it would be one key.
         """
         try:
-            return self._adapter.validate_python(value)
+            made = self._adapter.validate_python(value)
         except ValidationError:
             # A strict type accepts the text of a date or an id only from JSON.
-            return self._adapter.validate_json(to_json(value))
+            made = self._adapter.validate_json(to_json(value))
+        if self._may_merge and (merged := merged_name(value, made)) is not None:
+            raise self._merged(*merged)
+        return made
+
+    def _merged(self, place: tuple[str | int, ...], name: str) -> ValidationError:
+        why = PydanticCustomError("same_name", _SAME_NAME, {"name": echo(name)})
+        return ValidationError.from_exception_data(
+            type_name(self.source), [InitErrorDetails(type=why, loc=place, input=None)]
+        )
 
     def takes(self, value: Any) -> bool:
         """Whether the type decodes a JSON value, by its own validators too, which no schema states."""

@@ -3,8 +3,8 @@
 `{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a call sees both.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from sojourn.core.values.json_value import is_array, is_object
 
@@ -36,16 +36,19 @@ def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged 
         made: What a type made of it.
         at: The path of the value.
     """
+    pairs: Iterable[tuple[tuple[str | int, Any], Any]]
     if is_array(sent):
-        pairs = zip(enumerate(sent), made, strict=False) if isinstance(made, (list, tuple)) else ()
+        items = cast("Sequence[Any]", made) if isinstance(made, (list, tuple)) else ()
+        pairs = zip(enumerate(sent), items, strict=False)
     elif not is_object(sent):
         return None
     elif isinstance(made, Mapping):
-        if (lost := _lost(sent, list(made))) is not None:
+        entries = cast("Mapping[Any, Any]", made)
+        if (lost := _lost(sent, list(entries))) is not None:
             return at, lost
-        pairs = zip(sent.items(), made.values(), strict=False)
+        pairs = zip(sent.items(), entries.values(), strict=False)
     else:
-        pairs = (((name, sent[name]), getattr(made, field, None)) for field, name in _fields(sent, made))
+        pairs = [((name, sent[name]), getattr(made, field, None)) for field, name in _fields(sent, made)]
     found = (merged_name(inner, value, (*at, name)) for (name, inner), value in pairs)
     return next((each for each in found if each is not None), None)
 
@@ -64,7 +67,9 @@ def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
 
 def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
     """The fields of a model or data class, each with the name by which it was sent."""
-    fields: dict[str, Any] = getattr(type(made), "__pydantic_fields__", None) or getattr(type(made), "__dataclass_fields__", {})
+    fields: dict[str, Any] = getattr(made, "__pydantic_fields__", None) or getattr(
+        made, "__dataclass_fields__", {}
+    )
     found: list[tuple[str, str]] = []
     for field, info in fields.items():
         names = (getattr(info, "validation_alias", None), getattr(info, "alias", None), field)
