@@ -53,7 +53,12 @@ class FieldIssue(Record):
 
 
 class RetryHint(Record):
-    """What a planner needs to repair a call (SR-89, SR-124)."""
+    """What a planner needs to repair a call.
+
+    `example_input` is a payload that fits, `invented` names the values in it that nobody gave (and those that were sent and
+    are left out), and `template` is the example for a model, with placeholders for them. `mended()` is the example as a
+    call if nothing is invented, and `question()` asks a person.
+    """
 
     reason: str
     """A value of `RetryReason`; an open set."""

@@ -17,7 +17,7 @@ from pydantic_ai.tools import ToolDefinition
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.core.values.json_value import is_object
-from sojourn.core.values.text import clip
+from sojourn.core.values.text import clip, counted
 from sojourn.models.names import CALL_TOOL, wire_name
 from sojourn.models.projection import project
 
@@ -143,11 +143,11 @@ class ToolSearch:
         return [response, ModelRequest(answers)]
 
     def _answer(self, query: str) -> str:
-        found = found_tools(query, self._deferred)
+        found, more = found_tools(query, self._deferred)
         if len(self.notes) < MAX_NOTES:
             listed = ", ".join(spec.id for spec in found) or "nothing"
             self.notes.append(f"the model searched for tools: {clip(query, _MAX_NOTED)!r} found {listed}")
-        return _text_of(found, self._deferred)
+        return _text_of(found, self._deferred, more)
 
     def without_searches(self, response: ModelResponse) -> ModelResponse:
         """Return a response without the searches beside other calls, which are made first: the model can search afterwards."""
@@ -162,8 +162,8 @@ class ToolSearch:
         return replace(response, parts=parts)
 
 
-def found_tools(query: str, deferred: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """Return the tools that fit a query best, as many as an answer has room for.
+def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec], int]:
+    """Return the tools that fit a query best, as many as an answer has room for, and how many others fit.
 
     Args:
         query: Words, or a tool's name.
@@ -171,21 +171,22 @@ def found_tools(query: str, deferred: Sequence[ToolSpec]) -> list[ToolSpec]:
     """
     words = set(_words(query[:_MAX_QUERY]))
     scored = [(-_score(spec, query, words), spec.id, spec) for spec in deferred]
-    best = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2])[:MAX_FOUND] if score]
+    fitting = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2]) if score]
     left, found = MAX_ANSWER, list[ToolSpec]()
-    for spec in best:
+    for spec in fitting[:MAX_FOUND]:
         left -= len(_shown(spec))
         if found and left < 0:
             break
         found.append(spec)
-    return found
+    return found, len(fitting) - len(found)
 
 
-def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec]) -> str:
+def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec], more: int) -> str:
     """The tools that were found, with their schemas, as a model reads them."""
     if not found:
         return f"No further tool fits. There are tools of {_toolsets(deferred)}; search with other words."
-    return "\n\n".join(map(_shown, found))
+    rest = [f"(And {counted(more, 'tool')} that fit less; search with other words for them.)"] if more else []
+    return "\n\n".join([*map(_shown, found), *rest])
 
 
 def _score(spec: ToolSpec, query: str, words: set[str]) -> int:
