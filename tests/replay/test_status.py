@@ -124,10 +124,10 @@ def is_of_task(event: HistoryEvent) -> bool:
 def compared(status: RunStatus) -> dict[str, Any]:
     """A status as a dict, without two fields that differ.
 
-    `failure` is known only when the end is recorded. The time left differs by some milliseconds: the workflow
+    `failure` and its code are known only when the end is recorded. The time left differs by some milliseconds: the workflow
     measures it by its own clock, the fold by the times of the events.
     """
-    fields = status.model_dump(mode="json", exclude={"failure"})
+    fields = status.model_dump(mode="json", exclude={"failure", "failure_code"})
     fields["caps"].pop("time")
     return fields
 
