@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.cli.commands.catalog import _fields
+from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+
 APP = '''
 from pydantic import Field
 from sojourn import Agent, App, PlanResult, Toolset
@@ -13,7 +16,10 @@ tools = Toolset("cli.tools")
 
 @tools.tool(tags=["math"], read_only=True, local=True)
 def add(a: int = Field(description="The first."), b: int = 0) -> int:
-    """Add [bold]two[/bold] numbers."""
+    """Add [bold]two[/bold] numbers.
+
+    Both.
+    """
     return a + b
 
 @tools.tool(inject=["token"], artifacts={"chart": list[int]})
@@ -38,10 +44,18 @@ async def test_the_tree_shows_agents_and_parameters_of_tools(folder, command):
     done = await command("catalog", "cli_app:app")
     assert done.code == 0, done.err
     assert "cli.tools.add(a, b?)  read-only · local" in done.out
-    assert "Add [bold]two[/bold] numbers." in done.out
+    assert "Add [bold]two[/bold] numbers. Both." in done.out
     assert "cli.tools.about()" in done.out
     assert done.out.index("cli.tools.about") < done.out.index("cli.tools.add")
     assert "no tools" in done.out
+
+
+def test_the_fields_of_alternatives_at_the_root_are_shown() -> None:
+    """A server's schema may declare its fields in a oneOf alone."""
+    schema = {"oneOf": [{"properties": {"top": {}}, "required": ["top"]}, {"properties": {"id": {}}}]}
+    types = [TypeSpec(name=name, json_schema=schema) for name in ("Args", "R")]
+    spec = ToolSpec(id="a.b.c", title="", description="", payload=types[0], result=types[1])
+    assert _fields(spec) == "top?, id?"
 
 
 async def test_json_holds_the_schemas(folder, command):
