@@ -4,8 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from sojourn.authoring.runnable import Runnable
+from sojourn.core.values.text import closest_name
 
-__all__ = ["RemoteToolset", "instructions_of", "left_out_of", "why_left_out"]
+__all__ = ["LISTING", "RemoteToolset", "instructions_of", "left_out_of", "why_left_out"]
+
+LISTING = "tools/list"
+"""Stands for the list itself among what is left out; MCP's name of the request."""
 
 
 @runtime_checkable
@@ -50,4 +54,10 @@ def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:
     for name, why in left_out_of(toolset).items():
         if tool_id in (f"{toolset.id}.{name}", id_of(name) if id_of else ""):
             return f"it is left out: {why}"
-    return None
+    why = left_out_of(toolset).get(LISTING)
+    if not why:
+        return None
+    ids = {name: str(tool.spec.id) for name, tool in toolset.tools.items()}
+    close = closest_name(tool_id.removeprefix(f"{toolset.id}."), list(ids))
+    similar = f"; a similar one in it is {ids[close]}" if close else ""
+    return f"it is not in the list of its server's tools: {why}{similar}"

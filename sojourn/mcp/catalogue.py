@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from sojourn.authoring.remote import LISTING
 from sojourn.core.values.text import plain
 from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import Connection
@@ -29,15 +30,12 @@ if TYPE_CHECKING:
 
     from sojourn.mcp.session import Session
 
-__all__ = ["LISTING", "Catalogue"]
+__all__ = ["Catalogue"]
 
 _log = structlog.get_logger("sojourn.mcp")
 
 _MAX_WARNINGS = 1_000
 """Most different warnings about a server's tools."""
-
-LISTING = "tools/list"
-"""Stands for the list itself among what is left out; MCP's name of the request."""
 
 _MAX_NAME = 100
 _MAX_REASON = 300
