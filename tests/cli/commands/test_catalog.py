@@ -16,10 +16,7 @@ tools = Toolset("cli.tools")
 
 @tools.tool(tags=["math"], read_only=True, local=True)
 def add(a: int = Field(description="The first."), b: int = 0) -> int:
-    """Add [bold]two[/bold] numbers.
-
-    Both.
-    """
+    """Add [bold]two[/bold] numbers."""
     return a + b
 
 @tools.tool(inject=["token"], artifacts={"chart": list[int]})
@@ -44,7 +41,7 @@ async def test_the_tree_shows_agents_and_parameters_of_tools(folder, command):
     done = await command("catalog", "cli_app:app")
     assert done.code == 0, done.err
     assert "cli.tools.add(a, b?)  read-only · local" in done.out
-    assert "Add [bold]two[/bold] numbers. Both." in done.out
+    assert "Add [bold]two[/bold] numbers." in done.out
     assert "cli.tools.about()" in done.out
     assert done.out.index("cli.tools.about") < done.out.index("cli.tools.add")
     assert "no tools" in done.out
