@@ -32,7 +32,10 @@ VALUES = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
+    # A whole number of 2**53 or more has its digits, as an integer, also where it was written with a point.
+    | st.floats(allow_nan=False, allow_infinity=False).filter(
+        lambda number: not 2**53 <= abs(number) < 10**300
+    )
     | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
