@@ -199,6 +199,8 @@ class _Reading:
 
     def result(self) -> Read:
         before = faults = self._faults()
+        if len(faults) >= MAX_FAULTS and self._has_too_many():
+            return Read(self._sent, fits=self._fits)
         for _ in range(MAX_ROUNDS):
             if not self._round(faults):
                 break
@@ -210,6 +212,11 @@ class _Reading:
         fits = self._fits or not faults or self._validator.is_valid(self._payload)
         readings = [ArgumentReading(kind=edit.kind, field=field) for field, edit in self._edits.items()]
         return Read(self._payload, fits, tuple(readings[:MAX_RECORDED]))
+
+    def _has_too_many(self) -> bool:
+        """Whether more values are faulty than all rounds read, so that none of them need be read."""
+        most = MAX_FAULTS * MAX_ROUNDS
+        return len(self._validator.issues(self._payload, most=most + 1, exact_integers=True)) > most
 
     def _faults(self) -> list[FieldIssue]:
         return self._validator.issues(self._payload, most=MAX_FAULTS, exact_integers=True)

@@ -11,7 +11,14 @@ from pydantic import create_model
 
 from sojourn.authoring.shape import Shape
 from sojourn.core.payload.parse import Parsed, ParseFault
-from sojourn.core.payload.reading import MAX_RECORDED, is_settled, read_payload, read_text
+from sojourn.core.payload.reading import (
+    MAX_FAULTS,
+    MAX_RECORDED,
+    MAX_ROUNDS,
+    is_settled,
+    read_payload,
+    read_text,
+)
 from sojourn.core.schema.validate import Validator
 
 TEXT = {"type": "string"}
@@ -249,6 +256,24 @@ def test_a_long_list_is_read_in_few_rounds(value) -> None:
 
 
 AMOUNT = Shape(create_model("Amount", amount=Decimal, rate=(float, 1.0)), place="here")
+
+
+def test_more_faults_than_are_read_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list with more faulty values than all rounds read, none is read, and no round is made."""
+    validator = Validator(
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    )
+    sent = {"a": [str(number) for number in range(MAX_FAULTS * MAX_ROUNDS + 1)]}
+    looked = list[int]()
+    issues = Validator.issues
+
+    def counted(self: Validator, payload: Any, **options: Any) -> Any:
+        looked.append(len(payload["a"]))
+        return issues(self, payload, **options)
+
+    monkeypatch.setattr(Validator, "issues", counted)
+    read = read_payload(validator, sent)
+    assert (read.payload, read.fits, read.readings, len(looked)) == (sent, False, (), 2)
 
 
 def test_no_digit_changes(subtests: pytest.Subtests) -> None:
