@@ -178,6 +178,8 @@ def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) ->
             return reads or _is_same_form(sent, reading)
         case "invalid_range":
             return reads
+        case "invalid_length":
+            return isinstance(sent, str) and isinstance(reading, str) and sent.strip() == reading.strip()
         case "invalid_format" if issue.format == "date":
             return before.startswith(after)
         case "invalid_format" if issue.format in ("date-time", "time"):

@@ -175,7 +175,7 @@ class _Repair:
 
     def _leave_out(self, tokens: Tokens) -> None:
         """Remove an optional value that does not fit, or an unknown one. A blank one was no choice, unless it may mean null."""
-        value = value_at(self.payload, tokens)
+        value = self._sent.get(tokens, value_at(self.payload, tokens))
         self._remove(tokens)
         says_nothing = is_blank(value) and not null_differs(self._validator, tokens)
         if not (says_nothing or self._reads):

@@ -88,6 +88,9 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
         ({"v": TEXT}, {"v": 310}, [], None),
         ({"v": TEXT}, {"v": 3.1}, ["/v"], {}),
         ({"v": TEXT}, {"v": WholeNumber(10**23)}, ["/v"], {}),
+        # Of a text that is too long nothing but blanks is cut off.
+        ({"c": {**TEXT, "maxLength": 1}}, {"c": "C "}, [], None),
+        ({"c": {**TEXT, "maxLength": 1}}, {"c": "C++"}, ["/c"], {"c": "<c>"}),
         # One item in place of a list is that item, unless it may be several.
         ({"l": {"type": "array", "items": TEXT}}, {"l": "prod"}, [], None),
         ({"l": {"type": "array", "items": TEXT}}, {"l": "a,b"}, ["/l/0"], {}),
@@ -174,14 +177,16 @@ def test_zero_false_and_an_empty_list_are_choices(subtests: pytest.Subtests) -> 
     """An optional value that does not fit never vanishes from a call that changes something, however little it says."""
     ids = {"type": "array", "items": TEXT, "minItems": 1}
     days = {"type": "integer", "minimum": 1, "default": 30}
+    page = {**TEXT, "minLength": 2}
     for field, schema, sent in [
         ("ids", ids, []),
         ("days", days, 0),
         ("days", days, False),
         ("more", None, []),
+        ("page", None, [""]),
     ]:
         with subtests.test(str((field, sent))):
-            properties = {"ids": ids, "days": days}
+            properties = {"ids": ids, "days": days, "page": page}
             hint = refused(properties, {field: sent}, required=[])
             assert (hint.invented, hint.mended()) == ([f"/{field}"], None)
             assert schema is None or hint.template == {field: f"<{field}>"}
