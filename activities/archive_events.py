@@ -8,6 +8,7 @@ from sojourn.archive import load_part, store_part
 from sojourn.authoring.app import App
 from sojourn.contracts.event import Event
 from sojourn.contracts.tasks import Archived, ArchiveTask
+from sojourn.contracts.wire_names import ARCHIVE_EVENTS
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import executions_before, records_of
 
@@ -24,7 +25,7 @@ class ArchiveEventsActivity:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    @activity.defn(name="ArchiveEventsActivity")
+    @activity.defn(name=ARCHIVE_EVENTS)
     async def archive_events(self, task: ArchiveTask) -> Archived:
         """Store the events of the executions before the present one, and return their claim; none on a worker without storage.
 

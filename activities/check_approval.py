@@ -10,6 +10,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.tasks import ApprovalTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import CHECK_APPROVAL
 
 from .asked_again import voided
 from .wrong_worker import pass_on
@@ -23,7 +24,7 @@ class CheckApprovalActivity:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    @activity.defn(name="CheckApprovalActivity")
+    @activity.defn(name=CHECK_APPROVAL)
     async def check_approval(self, task: ApprovalTask) -> ToolResult:
         """An empty result where the approval holds, else the result of the call, perhaps with the confirmation to open.
 

@@ -4,6 +4,7 @@ from temporalio import activity
 
 from sojourn.authoring.app import App
 from sojourn.contracts.notice import Notice
+from sojourn.contracts.wire_names import DELIVER_NOTICE
 from sojourn.serving.still_wanted import still_wanted
 
 from .heartbeat import beating
@@ -18,7 +19,7 @@ class DeliverNoticeActivity:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    @activity.defn(name="DeliverNoticeActivity")
+    @activity.defn(name=DELIVER_NOTICE)
     async def deliver_notice(self, notice: Notice) -> None:
         """Call the function for notices of this kind; an app that has none any more drops the notice.
 

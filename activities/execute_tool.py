@@ -14,6 +14,7 @@ from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import EXECUTE_TOOL
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
@@ -48,7 +49,7 @@ class ExecuteToolActivity:
         self._first_time = first_time or FirstTime()
         self._threads = threads or SyncThreads()
 
-    @activity.defn(name="ExecuteToolActivity")
+    @activity.defn(name=EXECUTE_TOOL)
     async def execute_tool(self, task: ToolTask) -> ToolResult:
         """Answer one call.
 

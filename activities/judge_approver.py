@@ -14,6 +14,7 @@ from sojourn.authoring.app import App
 from sojourn.authoring.options import is_async
 from sojourn.contracts.tasks import ApproverTask, ApproverVerdict
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.wire_names import JUDGE_APPROVER
 from sojourn.logs.exceptions import described
 
 from .overtime import await_with_grace, is_cancellation
@@ -32,7 +33,7 @@ class JudgeApproverActivity:
         self._app = app
         self._threads = threads or SyncThreads()
 
-    @activity.defn(name="JudgeApproverActivity")
+    @activity.defn(name=JUDGE_APPROVER)
     async def judge_approver(self, task: ApproverTask) -> ApproverVerdict:
         """Whether the principal may decide."""
         if self._app.agent(task.agent_id) is None:

@@ -18,6 +18,7 @@ from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.wire_names import PLAN
 from sojourn.core.run.limits import caps_left, limits_of, stricter_limits
 from sojourn.core.run.session_limits import turn_policy
 from sojourn.core.run.totals import RunTotals
@@ -54,7 +55,7 @@ class PlanActivity:
         self._first_time = first_time or FirstTime()
         self.transcripts = transcripts or Transcripts(storage=partial(storage_of, app))
 
-    @activity.defn(name="PlanActivity")
+    @activity.defn(name=PLAN)
     async def plan(self, task: PlanTask) -> PlanOutcome:
         """Run the planner on the new messages and judge its plan.
 

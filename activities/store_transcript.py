@@ -7,6 +7,7 @@ from temporalio import activity
 
 from sojourn.authoring.app import App
 from sojourn.contracts.tasks import Stored, StoreTask
+from sojourn.contracts.wire_names import STORE_TRANSCRIPT
 from sojourn.segments import store_segment
 
 from .heartbeat import beating
@@ -23,7 +24,7 @@ class StoreTranscriptActivity:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    @activity.defn(name="StoreTranscriptActivity")
+    @activity.defn(name=STORE_TRANSCRIPT)
     async def store_transcript(self, task: StoreTask) -> Stored:
         """Store messages, and return their claim, none on a worker without storage; and whether events are archived.
 

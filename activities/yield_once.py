@@ -2,9 +2,11 @@
 
 from temporalio import activity
 
+from sojourn.contracts.wire_names import YIELD
+
 __all__ = ["yield_once"]
 
 
-@activity.defn(name="YieldActivity")
+@activity.defn(name=YIELD)
 async def yield_once() -> None:
     """Return at once."""

@@ -10,6 +10,8 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.contracts.wire_names import SEARCH_ATTRIBUTES
+
 __all__ = [
     "AGENT",
     "AWAITING",
@@ -20,7 +22,6 @@ __all__ = [
     "PAUSED",
     "SESSION",
     "TENANT",
-    "TYPES",
     "UNREGISTERED",
     "VISIBLE_TO",
     "attributes_of",
@@ -53,15 +54,7 @@ IDLE = "(idle)"
 PAUSED = "(paused)"
 """The value of `AWAITING` while a run is paused."""
 
-TYPES = {
-    **dict.fromkeys(
-        ("SojournAgent", "SojournSession", "SojournAwaiting", "SojournForkOf", "SojournTenant"), "Keyword"
-    ),
-    "SojournVisibleTo": "KeywordList",
-}
-"""The type of each search attribute, by name."""
-
-NAMES = tuple(TYPES)
+NAMES = tuple(SEARCH_ATTRIBUTES)
 """The names of all search attributes."""
 
 UNREGISTERED = "sojourn_unregistered"
@@ -70,7 +63,7 @@ UNREGISTERED = "sojourn_unregistered"
 HOW_TO_REGISTER = (
     "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "
     "or: temporal operator search-attribute create "
-    + " ".join(f"--name {name} --type {kind}" for name, kind in TYPES.items())
+    + " ".join(f"--name {name} --type {kind}" for name, kind in SEARCH_ATTRIBUTES.items())
 )
 """The text of errors and logs where a namespace lacks the search attributes."""
 
@@ -125,7 +118,7 @@ async def register(client: Client) -> str | None:
             await service.add_search_attributes(
                 AddSearchAttributesRequest(
                     namespace=client.namespace,
-                    search_attributes={name: kinds[TYPES[name]] for name in missing},
+                    search_attributes={name: kinds[SEARCH_ATTRIBUTES[name]] for name in missing},
                 )
             )
     except RPCError as error:

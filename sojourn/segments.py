@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.converter import StorageDriver, StorageDriverStoreContext, StorageDriverWorkflowInfo
 
 from sojourn.contracts.message import Message
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.core.run.transcript import Claim
 from sojourn.core.values.inflate import inflate
 from sojourn.core.values.wire import decode_messages, encode
@@ -80,7 +81,7 @@ def decompressed(text: str, most: int) -> bytes:
 def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
     """The context in which a driver stores what is a run's."""
     return StorageDriverStoreContext(
-        target=StorageDriverWorkflowInfo(namespace=client.namespace, id=run_id, type="AgentRun")
+        target=StorageDriverWorkflowInfo(namespace=client.namespace, id=run_id, type=AGENT_RUN)
     )
 
 

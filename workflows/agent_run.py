@@ -24,6 +24,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask, Stored, StoreTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, PLAN, STORE_TRANSCRIPT
 from sojourn.converter.failures import chain_of, closing, failure_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.sent import Refused
@@ -33,7 +34,6 @@ from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
 from sojourn.core.run.continuation import Continuation, read_continuation, transcript_fault, written
-from sojourn.core.run.introduction import IN_DOUBT
 from sojourn.core.run.memory import for_task
 from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
@@ -87,7 +87,7 @@ MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next one ends the run."""
 
 
-@workflow.defn(name="AgentRun")
+@workflow.defn(name=AGENT_RUN)
 class AgentRun(RunQueries, MessageHandlers):
     """One run of an agent; its workflow id is the run id."""
 
@@ -258,7 +258,7 @@ class AgentRun(RunQueries, MessageHandlers):
             return
         try:
             stored = await workflow.execute_activity(
-                "StoreTranscriptActivity",
+                STORE_TRANSCRIPT,
                 StoreTask(agent_id=self._state.opening.agent_id, after=after, until=until),
                 result_type=_STORED,
                 start_to_close_timeout=STORE_LIMIT,
@@ -371,7 +371,7 @@ class AgentRun(RunQueries, MessageHandlers):
         while True:
             try:
                 result: PlanOutcome | Unread = await workflow.execute_activity(
-                    "PlanActivity",
+                    PLAN,
                     task,
                     result_type=_PLAN,
                     start_to_close_timeout=PLAN_LIMIT,
@@ -528,8 +528,8 @@ class AgentRun(RunQueries, MessageHandlers):
     @staticmethod
     def _judged(safeguards: SafeguardState) -> SafeguardState:
         """The safeguards by the current rules; by earlier ones where those decide otherwise and the history was made with them."""
-        for rules, (change, since) in PATCHES.items():
-            if safeguards.differs_by(rules) and not patched(change, since=since):
+        for rules, change in PATCHES.items():
+            if safeguards.differs_by(rules) and not patched(change):
                 safeguards = safeguards.by(rules)
         return safeguards
 

@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError
 
 from sojourn.contracts.dispatch import HEARTBEAT
 from sojourn.contracts.tasks import Archived, ArchiveTask
+from sojourn.contracts.wire_names import ARCHIVE_EVENTS
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
@@ -64,7 +65,7 @@ class Archive:
         )
         try:
             archived = await workflow.execute_activity(
-                "ArchiveEventsActivity",
+                ARCHIVE_EVENTS,
                 task,
                 result_type=_ARCHIVED,
                 start_to_close_timeout=STORE_LIMIT,

@@ -18,6 +18,7 @@ from temporalio.common import RetryPolicy
 
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import YIELD
 from sojourn.core.run import outcomes
 
 from .versions import patched
@@ -92,16 +93,14 @@ async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:
     while patched(_KNOWN):
         if patched(_BY_ACTIVITY):
             await workflow.execute_activity(
-                "YieldActivity",
+                YIELD,
                 start_to_close_timeout=_YIELD_LIMIT,
                 retry_policy=_YIELD_RETRY,
                 cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
                 summary="go on",
             )
         else:
-            await workflow.execute_local_activity(
-                "YieldActivity", start_to_close_timeout=_YIELD_LIMIT, summary="go on"
-            )
+            await workflow.execute_local_activity(YIELD, start_to_close_timeout=_YIELD_LIMIT, summary="go on")
         if is_ready():
             return
         await workflow.wait_condition(is_ready)

@@ -14,8 +14,8 @@ from temporalio.exceptions import FailureError
 
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
-from sojourn.core.awaits.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
-from sojourn.core.run.spent import SPENT
+from sojourn.contracts.wire_names import CHILD_SPENT, PAUSE, RESUME
+from sojourn.core.awaits.steering import NUMBER, Paused, Resumed
 
 from .versions import patched
 
@@ -89,4 +89,4 @@ async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:
         return
     handle = workflow.get_external_workflow_handle(parent.workflow_id)
     with contextlib.suppress(FailureError):  # the parent run has ended
-        await handle.signal(SPENT, {"run_id": workflow.info().workflow_id, "spent": spent})
+        await handle.signal(CHILD_SPENT, {"run_id": workflow.info().workflow_id, "spent": spent})

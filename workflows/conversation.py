@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError, FailureError
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.wire_names import TURN_ENDED
 from sojourn.converter.failures import chain_of
-from sojourn.core.run.introduction import TURN_ENDED
 from sojourn.core.run.session_limits import idle_end
 from sojourn.core.values.timers import IDLE, LONGEST
 

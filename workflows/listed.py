@@ -8,8 +8,8 @@ from typing import Any, cast
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from sojourn.core.run.introduction import STARTED_AT
-from sojourn.core.run.visibility import VISIBLE_TO as MEMO
+from sojourn.contracts import wire_names
+from sojourn.contracts.wire_names import STARTED_AT
 from sojourn.search_attributes import AGENT, TENANT, UNREGISTERED, VISIBLE_TO
 
 _COLUMN = re.compile("(Bool|Datetime|Double|Int|Keyword|KeywordList|Text)[0-9]{2}")
@@ -55,7 +55,7 @@ class Listed:
         """
         if self.may_set(VISIBLE_TO):
             workflow.upsert_search_attributes([VISIBLE_TO.value_set(list(viewers))])  # pyright: ignore[reportUnknownMemberType]
-        workflow.upsert_memo({MEMO: list(viewers)})
+        workflow.upsert_memo({wire_names.VISIBLE_TO: list(viewers)})
 
     def kept(self) -> TypedSearchAttributes | None:
         """The search attributes for the next execution, without those that the namespace lacks; None for all.

@@ -17,6 +17,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, TIMEOUT_MARGIN, Dispatch
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import PLAN
 from sojourn.core.values.sizes import MAX_LOCAL_BYTES
 from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import size_of
@@ -99,7 +100,7 @@ class LocalPlans:
         try:
             with self._room.local():
                 plan: PlanOutcome | Unread = await workflow.execute_local_activity(
-                    "PlanActivity",
+                    PLAN,
                     turn,
                     result_type=_PLAN,
                     start_to_close_timeout=LOCAL_PLAN_LIMIT + TIMEOUT_MARGIN,

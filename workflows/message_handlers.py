@@ -14,14 +14,24 @@ from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
 from sojourn.contracts.ids import place_in
-from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION, VOID
-from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.contracts.wire_names import (
+    CHILD_SPENT,
+    CLOSE,
+    INTERRUPT,
+    PAUSE,
+    PROVIDE_CLARIFICATION,
+    PROVIDE_CONFIRMATION,
+    PROVIDE_TOOL_RESULTS,
+    REMEMBER,
+    RESUME,
+    SEND,
+    SET_ASIDE,
+    STOP_ASKING,
+)
+from sojourn.core.awaits.confirmation import VOID
+from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.sent import NOT_VISIBLE, Refused
 from sojourn.core.awaits.steering import (
-    PAUSE,
-    RESUME,
-    STOP_ASKING,
     Paused,
     Resumed,
     idle_fault,
@@ -33,11 +43,7 @@ from sojourn.core.awaits.steering import (
 from sojourn.core.awaits.update_id import message_id_of
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.inbox import (
-    CLOSE,
-    INTERRUPT,
     NO_CONVERSATION,
-    REMEMBER,
-    SEND,
     Accepted,
     Closing,
     Inbox,
@@ -48,8 +54,8 @@ from sojourn.core.run.inbox import (
     read_remember,
     read_send,
 )
-from sojourn.core.run.set_aside import SET_ASIDE, SetAsideRequest, read_set_aside
-from sojourn.core.run.spent import SPENT, read_child_spent
+from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
+from sojourn.core.run.spent import read_child_spent
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo
 
@@ -93,35 +99,35 @@ class MessageHandlers(ABC):
 
     # Answers.
 
-    @workflow.update(name=CLARIFICATION, description="Answer a question.")
+    @workflow.update(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_update(self, *values: Any) -> str:
         """Take an answer that the validator has accepted; returns the await's id."""
-        return await self._answered(CLARIFICATION, values)
+        return await self._answered(PROVIDE_CLARIFICATION, values)
 
     @answer_by_update.validator
     def _check_answer(self, *values: Any) -> None:
-        self._check_sent(CLARIFICATION, values)
+        self._check_sent(PROVIDE_CLARIFICATION, values)
 
-    @workflow.signal(name=CLARIFICATION, description="Answer a question.")
+    @workflow.signal(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
         """Take an answer sent by Temporal's CLI or UI."""
-        self._signalled(CLARIFICATION, values)
+        self._signalled(PROVIDE_CLARIFICATION, values)
 
     @workflow.update(
-        name=CONFIRMATION,
+        name=PROVIDE_CONFIRMATION,
         description="Approve or deny a call.",
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide_by_update(self, *values: Any) -> str:
         """Take a decision that the validator has accepted, and report an approval that is void; returns the await's id."""
-        return await self._answered(CONFIRMATION, values)
+        return await self._answered(PROVIDE_CONFIRMATION, values)
 
     @decide_by_update.validator
     def _check_decision(self, *values: Any) -> None:
-        self._check_sent(CONFIRMATION, values)
+        self._check_sent(PROVIDE_CONFIRMATION, values)
 
     @workflow.signal(
-        name=CONFIRMATION,
+        name=PROVIDE_CONFIRMATION,
         description="Approve or deny a call.",
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
@@ -130,26 +136,28 @@ class MessageHandlers(ABC):
         received = self._received(values)
         refused = received if isinstance(received, Refused) else None
         if not isinstance(received, Refused):
-            refused = await self.awaits.judge_sender(CONFIRMATION, received, "signal")
-        self._take_signalled(CONFIRMATION, values, refused or received)
+            refused = await self.awaits.judge_sender(PROVIDE_CONFIRMATION, received, "signal")
+        self._take_signalled(PROVIDE_CONFIRMATION, values, refused or received)
 
     @workflow.update(
-        name=TOOL_RESULTS,
+        name=PROVIDE_TOOL_RESULTS,
         description="Send results of calls that are executed outside.",
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def supply_by_update(self, *values: Any) -> str:
         """Take results, and report those that do not fit their tools; returns the await's id."""
-        return await self._answered(TOOL_RESULTS, values)
+        return await self._answered(PROVIDE_TOOL_RESULTS, values)
 
     @supply_by_update.validator
     def _check_results(self, *values: Any) -> None:
-        self._check_sent(TOOL_RESULTS, values)
+        self._check_sent(PROVIDE_TOOL_RESULTS, values)
 
-    @workflow.signal(name=TOOL_RESULTS, description="Send results of calls that are executed outside.")
+    @workflow.signal(
+        name=PROVIDE_TOOL_RESULTS, description="Send results of calls that are executed outside."
+    )
     async def supply_by_signal(self, *values: Any) -> None:
         """Take results sent by Temporal's CLI or UI."""
-        self._signalled(TOOL_RESULTS, values)
+        self._signalled(PROVIDE_TOOL_RESULTS, values)
 
     # Steering.
 
@@ -375,7 +383,9 @@ class MessageHandlers(ABC):
 
     # Child runs.
 
-    @workflow.signal(name=SPENT, description="What a child run has spent that is about to end as canceled.")
+    @workflow.signal(
+        name=CHILD_SPENT, description="What a child run has spent that is about to end as canceled."
+    )
     async def child_spent(self, *values: Any) -> None:
         """Record what a child run has spent, until it ends; ignored from a run that is not an open child run."""
         received = self._received(values)
@@ -408,7 +418,7 @@ class MessageHandlers(ABC):
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
-        if kind == CONFIRMATION:
+        if kind == PROVIDE_CONFIRMATION:
             self._check(await self.awaits.judge_sender(kind, as_before(values), "accepted"))
         answer = self.awaits.receive(kind, as_before(values), "accepted")
         self._check(answer)
@@ -416,7 +426,7 @@ class MessageHandlers(ABC):
         self._remember(_message_id())
         if isinstance(answer, Supplied) and (wrong := await self.awaits.checked(answer)):
             raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
-        if kind == CONFIRMATION and (void := await self.awaits.void_approval(answer.await_id)):
+        if kind == PROVIDE_CONFIRMATION and (void := await self.awaits.void_approval(answer.await_id)):
             why, again = void
             changes = again.changes if again else []
             then = f"; look at {again.id}, and decide on it" if again else ""

@@ -8,6 +8,7 @@ from temporalio.common import RetryPolicy
 
 from sojourn.contracts.dispatch import HEARTBEAT
 from sojourn.contracts.notice import Notice
+from sojourn.contracts.wire_names import DELIVER_NOTICE, NOTICE_DELIVERY
 
 from .unread import read_one
 
@@ -23,7 +24,7 @@ LONGEST_INTERVAL = timedelta(minutes=10)
 """Longest time between two attempts."""
 
 
-@workflow.defn(name="NoticeDelivery")
+@workflow.defn(name=NOTICE_DELIVERY)
 class NoticeDelivery:
     """The delivery of one notice; its argument is a `Notice`."""
 
@@ -31,7 +32,7 @@ class NoticeDelivery:
     async def run(self, *values: Any) -> None:
         """Deliver; the argument is read here, since anybody with a Temporal client may have written it."""
         await workflow.execute_activity(
-            "DeliverNoticeActivity",
+            DELIVER_NOTICE,
             read_one(Notice, "unread-notice", values),
             start_to_close_timeout=ATTEMPT_LIMIT,
             heartbeat_timeout=HEARTBEAT,

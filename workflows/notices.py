@@ -13,6 +13,7 @@ from sojourn.contracts.awaits import Await
 from sojourn.contracts.notice import Notice, NoticeKind
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.wire_names import NOTICE_DELIVERY
 from sojourn.core.run.notices import end_notice, read_kinds, turn_notice, wait_notice
 from sojourn.core.values.frozen import changed
 
@@ -20,7 +21,7 @@ from .current_state import CurrentState
 
 __all__ = ["DELIVERY", "Notices"]
 
-DELIVERY = "NoticeDelivery"
+DELIVERY = NOTICE_DELIVERY
 """The workflow that delivers one notice; its workflow id is the notice's id."""
 
 

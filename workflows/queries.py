@@ -11,7 +11,7 @@ from temporalio.common import RawValue
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.command_line import APPROVAL
+from sojourn.contracts.wire_names import APPROVAL
 from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.run.status import status_of
 from sojourn.core.run.transcript import Segments, slice_of

@@ -104,7 +104,7 @@ class Room:
 
     def _is_long_for_its_input(self, length: _Length) -> bool:
         """Whether the history has as many events as are in proportion to the execution's input."""
-        return length.events >= self._continue_events or not patched("continues-in-proportion", since=3)
+        return length.events >= self._continue_events or not patched("continues-in-proportion")
 
     @contextmanager
     def local(self) -> Generator[None]:

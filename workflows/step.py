@@ -28,6 +28,7 @@ from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against, is_void, void
@@ -333,7 +334,7 @@ class Step:
         if known := self._next(call):
             return known.result
         by_worker = dispatch.kind in ("activity", "local")
-        if not self._awaits.is_to_be_checked(await_id) or not (by_worker or patched(_EVERY_CALL, since=4)):
+        if not self._awaits.is_to_be_checked(await_id) or not (by_worker or patched(_EVERY_CALL)):
             self._awaits.judge(await_id, None)
             self._keep(call, Past())
             return None
@@ -354,11 +355,7 @@ class Step:
         or needed none.
         """
         confirm, now = dispatch.confirm, workflow.now()
-        if (
-            confirm is None
-            or self._checked_at.get(call.tool_call_id) == now
-            or not patched(_EVERY_CALL, since=4)
-        ):
+        if confirm is None or self._checked_at.get(call.tool_call_id) == now or not patched(_EVERY_CALL):
             return None
         found = await check_approval(confirm.id, task, self._awaits.room, is_last=True)
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
@@ -366,7 +363,7 @@ class Step:
     def _asks(self, confirm: AwaitConfirmation) -> bool:
         waits = self._awaits.waits
         if waits.asks(confirm) and not waits.asks(confirm, by_name=True):
-            return patched("released-as-seen", since=4)
+            return patched("released-as-seen")
         return waits.asks(confirm) and (not waits.names(confirm) or patched("released-as-shown"))
 
     def _asked_again(
@@ -377,7 +374,7 @@ class Step:
         Nobody is asked if a person has released the tool as it is now: then the call runs.
         """
         stop_if_canceled()
-        unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown", since=4)
+        unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown")
         again = asked_about_again(asked, first, unknown=unknown)
         if self._asks(again) and not self._is_told(call):
             self._void(first)
@@ -589,7 +586,7 @@ class Step:
             with self._children.registered(link.run_id):
                 with await self._load.of(child):
                     handle = await workflow.start_child_workflow(
-                        "AgentRun",
+                        AGENT_RUN,
                         child,
                         id=link.run_id,
                         result_type=RunOutput,

@@ -17,6 +17,7 @@ from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, WRON
 from sojourn.contracts.tasks import ApprovalTask, ApproverTask, ApproverVerdict, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import CHECK_APPROVAL, EXECUTE_TOOL, JUDGE_APPROVER
 from sojourn.converter.failures import chain_of, failure_of
 from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.run import outcomes
@@ -52,7 +53,7 @@ async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> Tool
 
 async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
     result: ToolResult | Unread = await workflow.execute_activity(
-        "ExecuteToolActivity",
+        EXECUTE_TOOL,
         task,
         activity_id=call.tool_call_id,
         result_type=_RESULT,
@@ -74,7 +75,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
     """
     try:
         result: ToolResult = await workflow.execute_local_activity(
-            "ExecuteToolActivity",
+            EXECUTE_TOOL,
             task,
             activity_id=call.tool_call_id,
             result_type=ToolResult,
@@ -153,7 +154,7 @@ async def judge_approver(task: ApproverTask) -> str | None:
     """Why the author's function lets a principal not decide; None where it lets it. A function that cannot be asked says no."""
     try:
         verdict: ApproverVerdict = await workflow.execute_activity(
-            "JudgeApproverActivity",
+            JUDGE_APPROVER,
             task,
             result_type=ApproverVerdict,
             start_to_close_timeout=JUDGE_LIMIT,
@@ -173,13 +174,11 @@ async def _check(await_id: str, shown: ApprovalTask, room: Room, *, attempts: in
         "retry_policy": RetryPolicy(maximum_attempts=attempts, maximum_interval=CHECK_LIMIT),
         "summary": shown.name,
     }
-    if patched("approvals-checked-by-activity", since=2):
+    if patched("approvals-checked-by-activity"):
         shown = shown.model_copy(update={"await_id": await_id})
-        return await workflow.execute_activity("CheckApprovalActivity", shown, **options)
+        return await workflow.execute_activity(CHECK_APPROVAL, shown, **options)
     with room.local():
-        return await workflow.execute_local_activity(
-            "CheckApprovalActivity", shown, activity_id=await_id, **options
-        )
+        return await workflow.execute_local_activity(CHECK_APPROVAL, shown, activity_id=await_id, **options)
 
 
 def _lost_under(error: ApplicationError) -> int:

@@ -11,21 +11,22 @@ from typing import Any
 
 from temporalio import workflow
 
+from sojourn.contracts.wire_names import PATCHES
+
 __all__ = ["VERSION", "patched", "tells_doubt"]
 
 VERSION = 4
 """The present version. Changes after it are patches, until a release raises it."""
 
 
-def patched(change: str, since: int = 1) -> bool:
+def patched(change: str) -> bool:
     """Whether the execution follows a change: its version has the change, or its history a marker.
 
     Args:
-        change: The id of the change, as Temporal's patches have.
-        since: The version that has the change.
+        change: The id of the change, one of `PATCHES`.
     """
     run: Any = workflow.instance()
-    return run.current.version >= since or workflow.patched(change)
+    return run.current.version >= PATCHES[change] or workflow.patched(change)
 
 
 def tells_doubt(doubts: Mapping[str, Any]) -> bool:
@@ -34,4 +35,4 @@ def tells_doubt(doubts: Mapping[str, Any]) -> bool:
     Args:
         doubts: What is open about its calls, by call.
     """
-    return bool(doubts) and patched("error-tells-doubt", since=4)
+    return bool(doubts) and patched("error-tells-doubt")

@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 
 from sojourn import search_attributes
 from sojourn.contracts.run import RunInput
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.core.run.introduction import introduce
 from sojourn.core.run.visibility import viewers_of
 
@@ -62,11 +63,11 @@ async def begin(
         run.agent_id, run.session_id, origin, run.tenant, viewers_of(run)
     ):
         try:
-            return await start("AgentRun", listed, search_attributes=attributes, **options)
+            return await start(AGENT_RUN, listed, search_attributes=attributes, **options)
         except RPCError as error:
             if not search_attributes.is_unknown(error):
                 raise
-    return await start("AgentRun", unlisted, **options)
+    return await start(AGENT_RUN, unlisted, **options)
 
 
 async def _start_with(

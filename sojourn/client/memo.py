@@ -4,7 +4,7 @@ from datetime import datetime
 
 from temporalio.client import WorkflowExecution
 
-from sojourn.core.run.introduction import MESSAGE, STARTED_AT
+from sojourn.contracts.wire_names import MESSAGE, STARTED_AT
 
 __all__ = ["message_of", "started_at_of"]
 

@@ -37,29 +37,27 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.wire_names import (
+    CLOSE,
+    IN_DOUBT,
+    INTERRUPT,
+    PAUSE,
+    PROVIDE_CLARIFICATION,
+    PROVIDE_CONFIRMATION,
+    PROVIDE_TOOL_RESULTS,
+    REMEMBER,
+    RESUME,
+    SEND,
+    SET_ASIDE,
+    STOP_ASKING,
+)
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
-from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION
-from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
 from sojourn.core.awaits.sent import Refused
-from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.core.awaits.update_id import update_id_of
 from sojourn.core.payload.unknown_outcome import in_doubt
-from sojourn.core.run.inbox import (
-    CLOSE,
-    INTERRUPT,
-    MAX_ID_CHARS,
-    REMEMBER,
-    SEND,
-    Accepted,
-    Inbox,
-    is_message_id,
-    read_send,
-)
-from sojourn.core.run.introduction import IN_DOUBT
-from sojourn.core.run.set_aside import SET_ASIDE
+from sojourn.core.run.inbox import MAX_ID_CHARS, Accepted, Inbox, is_message_id, read_send
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -416,7 +414,7 @@ class Run:
                 raise TypeError("run.answer takes the answer, or the wait and the answer")
         asked = _id_of(wait)
         sent: Fields = {"id": asked, "answer": answer, **_sender(by, principal)}
-        return await self._settle(CLARIFICATION, sent, message_id, asked)
+        return await self._settle(PROVIDE_CLARIFICATION, sent, message_id, asked)
 
     async def decline(
         self,
@@ -428,7 +426,7 @@ class Run:
     ) -> str:
         """Decline to answer a question; the planner, or the tool that asks, gets the reason. Takes its sender, and raises, as `answer`."""
         sent = {"id": _id_of(await_id), "declined": True, "reason": reason, **_sender(by, principal)}
-        return await self._send(CLARIFICATION, sent)
+        return await self._send(PROVIDE_CLARIFICATION, sent)
 
     async def approve(
         self,
@@ -504,7 +502,7 @@ class Run:
             return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
         # Looked up once, without a wait's id: the decision must not apply to a call that opens later.
-        return await self._settle(CONFIRMATION, named if seen else await named(), message_id, seen)
+        return await self._settle(PROVIDE_CONFIRMATION, named if seen else await named(), message_id, seen)
 
     async def _settle(
         self,
@@ -593,7 +591,7 @@ class Run:
         """
         given = [dict(result) for result in results]
         sent = {"id": await_id or "", "results": given, **_sender(by, principal)}
-        return await self._send(TOOL_RESULTS, sent)
+        return await self._send(PROVIDE_TOOL_RESULTS, sent)
 
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:
         """Pause: start nothing new until `resume`; calls in progress finish. Child runs pause too.

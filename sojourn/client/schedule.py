@@ -26,6 +26,7 @@ from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.schedule import ScheduledMessage, ScheduledRun, ScheduleStatus
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.run.inbox import Inbox, read_send
@@ -237,7 +238,7 @@ def _action(
         )
     introduction = introduce(sends)
     return ScheduleActionStartWorkflow(
-        "AgentRun",
+        AGENT_RUN,
         sends.model_copy(update={"listed": len(attributes) > 0}),
         id=schedule_id,
         task_queue=task_queue,

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from temporalio.client import WorkflowExecution
 
-from sojourn.core.run.introduction import TENANT as TENANT_MEMO
-from sojourn.core.run.visibility import VISIBLE_TO as VIEWERS_MEMO
+from sojourn.contracts import wire_names
 from sojourn.errors import RunUnreadable
 from sojourn.search_attributes import TENANT, VISIBLE_TO
 
@@ -22,7 +21,7 @@ async def tenant_of(found: WorkflowExecution) -> str:
     if listed is not None:
         return listed
     try:
-        return await found.memo_value(TENANT_MEMO, "", type_hint=str)
+        return await found.memo_value(wire_names.TENANT, "", type_hint=str)
     except Exception as error:  # anybody may start a run with any memo, and a codec may raise anything
         raise RunUnreadable(f"the tenant of run {found.id} cannot be read here", run_id=found.id) from error
 
@@ -37,6 +36,6 @@ async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
     if listed:
         return listed
     try:
-        return await found.memo_value(VIEWERS_MEMO, list[str](), type_hint=list[str])
+        return await found.memo_value(wire_names.VISIBLE_TO, list[str](), type_hint=list[str])
     except Exception as error:  # as above
         raise RunUnreadable(f"who may see run {found.id} cannot be read here", run_id=found.id) from error

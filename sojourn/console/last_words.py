@@ -14,8 +14,8 @@ from temporalio.service import RPCError
 from sojourn.client.access import Access
 from sojourn.console.views.text import one_line
 from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.wire_names import SEND
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.run.inbox import SEND
 from sojourn.events.history import HistoryReader
 
 __all__ = ["LastWords", "Words"]

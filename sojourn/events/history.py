@@ -28,31 +28,40 @@ from sojourn.contracts.tasks import (
 )
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import (
+    AGENT_RUN,
+    ARCHIVE_EVENTS,
+    CHECK_APPROVAL,
+    EXECUTE_TOOL,
+    IN_DOUBT,
+    JUDGE_APPROVER,
+    PLAN,
+    TURN_ENDED,
+)
 from sojourn.converter.failures import TERMINATED, TIMED_OUT, is_in_doubt
 from sojourn.converter.marked import CodecFailedError, UnreadableError
 from sojourn.core.awaits.update_id import message_id_of
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.payload.unknown_outcome import in_doubt
 from sojourn.core.run.continuation import Continuation, read_continuation
-from sojourn.core.run.introduction import IN_DOUBT, TURN_ENDED
 from sojourn.core.run.spent import read_spent
 from sojourn.core.values.unread import OrUnread
 
 __all__ = ["HistoryReader", "sender_of"]
 
-_CALL = "ExecuteToolActivity"
-_CHECK = "CheckApprovalActivity"
-_JUDGE = "JudgeApproverActivity"
+_CALL = EXECUTE_TOOL
+_CHECK = CHECK_APPROVAL
+_JUDGE = JUDGE_APPROVER
 _INPUTS: dict[str, Any] = {
-    "PlanActivity": PlanTask,
-    "ExecuteToolActivity": ToolTask,
+    PLAN: PlanTask,
+    EXECUTE_TOOL: ToolTask,
     _CHECK: ApprovalTask,
     _JUDGE: ApproverTask,
 }
 _RESULTS: dict[str, Any] = {
-    "PlanActivity": OrUnread(PlanOutcome),
-    "ExecuteToolActivity": OrUnread(ToolResult),
-    "ArchiveEventsActivity": OrUnread(Archived),
+    PLAN: OrUnread(PlanOutcome),
+    EXECUTE_TOOL: OrUnread(ToolResult),
+    ARCHIVE_EVENTS: OrUnread(Archived),
     _CHECK: ToolResult,
     _JUDGE: ApproverVerdict,
 }
@@ -200,7 +209,7 @@ class HistoryReader:
             return None
         data: dict[str, Any] = await self._value(marker.details["data"], dict[str, Any]) or {}
         key, name = str(data.get("activity_id", "")), str(data.get("activity_type", ""))
-        if name == "PlanActivity":
+        if name == PLAN:
             # A local plan that failed is made again by an ordinary activity, which the history shows.
             value = await self._value(marker.details["result"], _RESULTS[name])
             return self._made(event, "local_planned", name=name, of=event.event_id, value=value)
@@ -217,7 +226,7 @@ class HistoryReader:
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             asked = event.start_child_workflow_execution_initiated_event_attributes
-            if asked.workflow_type.name != "AgentRun":
+            if asked.workflow_type.name != AGENT_RUN:
                 return None  # the delivery of a notice
             value = await self._value(asked.input, RunInput)
             return self._made(event, "child_initiated", name=asked.workflow_id, value=value)

@@ -22,6 +22,7 @@ from sojourn.contracts.event import (
     ToolStartEvent,
     ToolUpdateEvent,
 )
+from sojourn.contracts.wire_names import ARCHIVE_EVENTS, PLAN, STORE_TRANSCRIPT
 from sojourn.core.values.text import plain
 from sojourn.events.history import HistoryReader
 from sojourn.events.live_text import COMMON
@@ -87,7 +88,7 @@ async def retrying(
 
 def is_plan(pending: PendingActivityInfo) -> bool:
     """Whether an activity is a plan; else it is a call."""
-    return pending.activity_type.name == "PlanActivity"
+    return pending.activity_type.name == PLAN
 
 
 class PendingActivities:
@@ -230,9 +231,9 @@ def _number(value: Any) -> float | None:
 def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
     if is_plan(pending):
         return "plan"
-    if pending.activity_type.name == "StoreTranscriptActivity":
+    if pending.activity_type.name == STORE_TRANSCRIPT:
         return "storing the transcript"
-    if pending.activity_type.name == "ArchiveEventsActivity":
+    if pending.activity_type.name == ARCHIVE_EVENTS:
         return "archiving events"
     tool = tools.get(pending.activity_id)
     return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"

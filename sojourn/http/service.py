@@ -29,6 +29,7 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.run.visibility import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
@@ -58,7 +59,7 @@ COUNTING = 1.0
 CALL = "confirm-"
 """With what the id of a call begins that waits for an approval."""
 
-RUN = "AgentRun"
+RUN = AGENT_RUN
 """The type of the workflows that are runs."""
 
 

@@ -14,6 +14,7 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.serving.kept import let_go
 
 __all__ = ["LOOKED_AT_EVERY", "PresentRuns"]
@@ -39,7 +40,7 @@ class PresentRuns(Interceptor):
         class Noted(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
                 info = workflow.info()
-                if info.workflow_type != "AgentRun":
+                if info.workflow_type != AGENT_RUN:
                     return await super().execute_workflow(input)
                 runs[info.run_id] = info.workflow_id, weakref.ref(workflow.instance())
                 try:

@@ -30,6 +30,7 @@ from temporalio.worker import (
 from temporalio.worker import Interceptor as WorkerInterceptor
 
 from sojourn.contracts.run import RunInput
+from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.telemetry import names
 from sojourn.telemetry.activities import ActivityTelemetry
 from sojourn.telemetry.observation import Observation
@@ -131,7 +132,7 @@ class _WorkflowTelemetry(WorkflowInboundInterceptor):
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
         parent = context_in(input.headers)
         self.above = self.below = with_context({}, parent)
-        if workflow.info().workflow_type != "AgentRun":
+        if workflow.info().workflow_type != AGENT_RUN:
             return await super().execute_workflow(input)
         self.observation = observation = Observation(self._recorder, parent)
         run: Any = workflow.instance()

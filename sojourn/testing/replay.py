@@ -22,6 +22,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import PLAN
 from sojourn.converter.data_converter import data_converter
 from sojourn.events.exported import histories_in
 from sojourn.testing.decision import difference
@@ -131,7 +132,7 @@ async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> Pl
     environment, now = ActivityEnvironment(), datetime.now(UTC)
     environment.info = dataclasses.replace(
         environment.info,
-        activity_type="PlanActivity",
+        activity_type=PLAN,
         workflow_id=history.workflow_id,
         workflow_run_id=history.run_id,
         scheduled_time=now,

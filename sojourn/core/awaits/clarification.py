@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.form import mismatch_of, values_of
@@ -16,15 +17,12 @@ from sojourn.core.values.sizes import MAX_ANSWER_CHARS
 from sojourn.core.values.visible import fence, visible
 
 __all__ = [
-    "CLARIFICATION",
     "Clarified",
     "read_clarification",
     "sample_clarification",
     "shown_clarification",
     "wanted",
 ]
-
-CLARIFICATION = "provide_clarification"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def _fault_of(answer: Any, channel: Channel) -> str | None:
 def shown_clarification(run_id: str, wait: AwaitClarification) -> str:
     """A question in Markdown for Temporal's screens, with the command that answers it."""
     text = lines(_question(wait))
-    command = fenced_signal(run_id, CLARIFICATION, sample_clarification(wait))
+    command = fenced_signal(run_id, PROVIDE_CLARIFICATION, sample_clarification(wait))
     return "\n\n".join(["**Waiting for an answer:**", fence(text), command])
 
 

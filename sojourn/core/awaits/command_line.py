@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from sojourn.contracts.awaits import Await
+from sojourn.contracts.wire_names import APPROVAL
 from sojourn.core.awaits.disclosure import Disclosure
 from sojourn.core.values.visible import fence, visible
 
-__all__ = ["APPROVAL", "expiry", "fenced_query", "fenced_signal", "indented", "lines", "signal_line"]
-
-APPROVAL = "approval"
-"""The query that returns a call that waits for approval in full."""
+__all__ = ["expiry", "fenced_query", "fenced_signal", "indented", "lines", "signal_line"]
 
 
 def fenced_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:

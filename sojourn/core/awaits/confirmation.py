@@ -13,6 +13,7 @@ from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import PROVIDE_CONFIRMATION
 from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
 from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, needed_roles, why_not
 from sojourn.core.awaits.disclosure import disclose
@@ -22,7 +23,6 @@ from sojourn.core.values.text import echo
 from sojourn.core.values.visible import fence, visible
 
 __all__ = [
-    "CONFIRMATION",
     "DECISION",
     "NO_EDIT",
     "VOID",
@@ -39,8 +39,6 @@ __all__ = [
     "void",
     "whole_call",
 ]
-
-CONFIRMATION = "provide_confirmation"
 
 VOID = "ApprovalVoid"
 """The type of the error by which an approval is reported as void."""
@@ -141,7 +139,7 @@ def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
     if unknown is None:
         return None
     known = ", ".join(f"`{name}`" for name in DECISION)
-    return Refused(f"{CONFIRMATION} does not know {echo(unknown)}; it takes {known}; {NO_EDIT}")
+    return Refused(f"{PROVIDE_CONFIRMATION} does not know {echo(unknown)}; it takes {known}; {NO_EDIT}")
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
@@ -169,9 +167,9 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
             "Then, to approve it:",
         ]
         answer["payload_digest"] = _UNSEEN
-    parts += [fenced_signal(run_id, CONFIRMATION, answer)]
+    parts += [fenced_signal(run_id, PROVIDE_CONFIRMATION, answer)]
     return "\n\n".join(
-        [*parts, "Or, so that it does not run:", fenced_signal(run_id, CONFIRMATION, _denial(wait))]
+        [*parts, "Or, so that it does not run:", fenced_signal(run_id, PROVIDE_CONFIRMATION, _denial(wait))]
     )
 
 

@@ -10,6 +10,7 @@ from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.principals import answerer_of
@@ -19,9 +20,7 @@ from sojourn.core.values.sizes import MAX_RESULT_BYTES
 from sojourn.core.values.text import echo
 from sojourn.core.values.visible import fence, visible
 
-__all__ = ["TOOL_RESULTS", "Supplied", "not_supplied", "read_results", "sample_results", "shown_results"]
-
-TOOL_RESULTS = "provide_tool_results"
+__all__ = ["Supplied", "not_supplied", "read_results", "sample_results", "shown_results"]
 
 _MAX_SHOWN = 10
 """Calls shown; further ones are counted."""
@@ -127,7 +126,7 @@ def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
         calls += [f"{visible(item.tool_call_id)}: {visible(item.tool)}", *indented(disclose(item.payload))]
     more = f"... and {len(wait.items) - _MAX_SHOWN} more." if len(wait.items) > _MAX_SHOWN else ""
     text = lines([*calls, more, expiry(wait)])
-    command = fenced_signal(run_id, TOOL_RESULTS, sample_results(wait))
+    command = fenced_signal(run_id, PROVIDE_TOOL_RESULTS, sample_results(wait))
     return "\n\n".join(["**Waiting for results from outside:**", fence(text), command])
 
 

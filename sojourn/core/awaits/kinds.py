@@ -17,15 +17,14 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import (
-    CLARIFICATION,
     Clarified,
     read_clarification,
     sample_clarification,
     shown_clarification,
 )
 from sojourn.core.awaits.confirmation import (
-    CONFIRMATION,
     Decided,
     decided_against,
     read_confirmation,
@@ -33,7 +32,6 @@ from sojourn.core.awaits.confirmation import (
     shown_confirmation,
 )
 from sojourn.core.awaits.external_tools import (
-    TOOL_RESULTS,
     Supplied,
     not_supplied,
     read_results,
@@ -84,7 +82,7 @@ class WaitKind:
 
 KINDS: Mapping[type[Await], WaitKind] = {
     AwaitClarification: WaitKind(
-        name=CLARIFICATION,
+        name=PROVIDE_CLARIFICATION,
         form='{"id": "...", "answer": "text"}',
         read=read_clarification,
         event=AwaitClarificationEvent,
@@ -94,7 +92,7 @@ KINDS: Mapping[type[Await], WaitKind] = {
         calls=lambda _wait: [],
     ),
     AwaitConfirmation: WaitKind(
-        name=CONFIRMATION,
+        name=PROVIDE_CONFIRMATION,
         form='{"id": "...", "approved": true, "payload_digest": "..."}',
         read=read_confirmation,
         event=AwaitConfirmationEvent,
@@ -105,7 +103,7 @@ KINDS: Mapping[type[Await], WaitKind] = {
         expired=lambda call: decided_against(call, None),
     ),
     AwaitExternalTools: WaitKind(
-        name=TOOL_RESULTS,
+        name=PROVIDE_TOOL_RESULTS,
         form='{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}',
         read=read_results,
         event=AwaitExternalToolsEvent,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from itertools import islice
 
 from sojourn.contracts.awaits import Await
+from sojourn.contracts.wire_names import RESUME
 from sojourn.core.awaits.command_line import fenced_signal
 from sojourn.core.awaits.kinds import shown
-from sojourn.core.awaits.steering import RESUME
 from sojourn.core.values.visible import fence
 
 __all__ = ["Details"]

@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION, DECISION, unknown_in_decision
-from sojourn.core.awaits.external_tools import TOOL_RESULTS
+from sojourn.contracts.wire_names import (
+    PAUSE,
+    PROVIDE_CLARIFICATION,
+    PROVIDE_CONFIRMATION,
+    PROVIDE_TOOL_RESULTS,
+    RESUME,
+    STOP_ASKING,
+)
+from sojourn.core.awaits.confirmation import DECISION, unknown_in_decision
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.sent import Refused, by_of, text_of
 from sojourn.core.awaits.waits import Released
@@ -17,9 +23,6 @@ from sojourn.core.values.unread import unread_in
 
 __all__ = [
     "NUMBER",
-    "PAUSE",
-    "RESUME",
-    "STOP_ASKING",
     "Paused",
     "Resumed",
     "idle_fault",
@@ -30,10 +33,6 @@ __all__ = [
     "read_resume",
 ]
 
-PAUSE = "pause"
-RESUME = "resume"
-STOP_ASKING = "stop_asking"
-
 NUMBER = "number"
 """The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order."""
 
@@ -41,11 +40,11 @@ _FIELDS = {
     PAUSE: ("reason", "by"),
     RESUME: ("note", "by", "messages", PRINCIPAL),
     STOP_ASKING: ("tools", "tags", "reason", "by", PRINCIPAL),
-    CLARIFICATION: ("id", "answer", "by", "declined", "reason", PRINCIPAL),
-    CONFIRMATION: DECISION,
-    TOOL_RESULTS: ("id", "results", "by", PRINCIPAL),
+    PROVIDE_CLARIFICATION: ("id", "answer", "by", "declined", "reason", PRINCIPAL),
+    PROVIDE_CONFIRMATION: DECISION,
+    PROVIDE_TOOL_RESULTS: ("id", "results", "by", PRINCIPAL),
 }
-_ANSWERS = (CLARIFICATION, CONFIRMATION, TOOL_RESULTS)
+_ANSWERS = (PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS)
 _MAX_MESSAGES = 20
 _MAX_NAMES = 100
 _MAX_NAME_CHARS = 200
@@ -88,7 +87,7 @@ def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
     """
     known = _FIELDS[name]
     value = values[0] if values else None
-    if name == CONFIRMATION and isinstance(value, dict):
+    if name == PROVIDE_CONFIRMATION and isinstance(value, dict):
         refused = unknown_in_decision(cast("dict[str, Any]", value))
         if refused:
             return refused

@@ -44,6 +44,7 @@ from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import ApproverTask, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.wire_names import CHILD_SPENT, PLAN
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
@@ -52,7 +53,7 @@ from sojourn.core.payload.bounds import with_bounds
 from sojourn.core.run import child_outcomes, outcomes
 from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.spent import SPENT, read_child_spent
+from sojourn.core.run.spent import read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import add_telemetry, add_totals
@@ -343,7 +344,7 @@ class Fold:
         if isinstance(value, PlanOutcome):
             fault = plan_fault(value, final_turn=self._fold.state.limit is not None)
             yield from self._planned(record, no_plan(fault) if fault else value)
-        elif isinstance(value, Unread) and record.name == "PlanActivity":
+        elif isinstance(value, Unread) and record.name == PLAN:
             yield from self._planned(record, no_plan(value.reason))
         elif isinstance(value, ToolResult | Unread):
             unread = isinstance(value, Unread)
@@ -518,7 +519,7 @@ class Fold:
     # What comes from outside.
 
     def _sent(self, record: HistoryRecord) -> Iterator[Event]:
-        if record.name != SPENT:
+        if record.name != CHILD_SPENT:
             yield from self._waits.sent(record)
             return
         run_id, spent = read_child_spent(record.value)

@@ -15,16 +15,24 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, PlanOutcome
+from sojourn.contracts.wire_names import (
+    CLOSE,
+    INTERRUPT,
+    PAUSE,
+    PROVIDE_CONFIRMATION,
+    REMEMBER,
+    RESUME,
+    SEND,
+    SET_ASIDE,
+    STOP_ASKING,
+)
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.confirmation import CONFIRMATION, Decided, decided_against
+from sojourn.core.awaits.confirmation import Decided, decided_against
 from sojourn.core.awaits.deciding import UNASKED, is_judged
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, kind_named, kind_of
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
-    PAUSE,
-    RESUME,
-    STOP_ASKING,
     Paused,
     Resumed,
     idle_fault,
@@ -38,11 +46,7 @@ from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.inbox import (
-    CLOSE,
-    INTERRUPT,
     NO_CONVERSATION,
-    REMEMBER,
-    SEND,
     Closing,
     Interruption,
     Sent,
@@ -51,7 +55,7 @@ from sojourn.core.run.inbox import (
     read_remember,
     read_send,
 )
-from sojourn.core.run.set_aside import SET_ASIDE, read_set_aside
+from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES
@@ -201,7 +205,9 @@ class WaitFold:
         of = next((each for each in self._sent if list(each.value)[:1] == [task.sent]), None)
         if of is not None:
             self._sent.remove(of)
-        sent = replace(of or record, id=record.id, time=record.time, name=CONFIRMATION, value=[task.sent])
+        sent = replace(
+            of or record, id=record.id, time=record.time, name=PROVIDE_CONFIRMATION, value=[task.sent]
+        )
         sent = replace(sent, judged=not task.by_signal)
         if isinstance(verdict, ApproverVerdict) and verdict.allowed:
             yield from self._answered(sent, was_judged=True)

@@ -20,7 +20,8 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
+from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
+from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import Waits
@@ -269,7 +270,7 @@ def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> 
 def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any]) -> RunState | str:
     await_id = next(iter(state.waits.open))
     sent = answer if isinstance(answer, str) else dict(answer)
-    read = state.waits.read(CLARIFICATION, {"id": await_id, "answer": sent})
+    read = state.waits.read(PROVIDE_CLARIFICATION, {"id": await_id, "answer": sent})
     if isinstance(read, Refused):
         return read.reason
     if not isinstance(read, Clarified):

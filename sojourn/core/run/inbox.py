@@ -13,6 +13,7 @@ from typing_extensions import TypeIs
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
+from sojourn.contracts.wire_names import SEND
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.core.awaits.sent import Refused, by_of
 from sojourn.core.run.known import ANSWER, digest_of, packed, unpacked
@@ -23,13 +24,9 @@ from sojourn.core.values.wire import size_of
 
 __all__ = [
     "ADMIT",
-    "CLOSE",
-    "INTERRUPT",
     "MAX_ID_CHARS",
     "NO_CONVERSATION",
-    "REMEMBER",
     "SAID",
-    "SEND",
     "Accepted",
     "Closing",
     "Inbox",
@@ -42,12 +39,6 @@ __all__ = [
     "read_remember",
     "read_send",
 ]
-
-SEND = "send"
-INTERRUPT = "interrupt"
-CLOSE = "close"
-REMEMBER = "remember"
-"""The update by which a conversation learns the id of a message that was the answer to a question of a child run."""
 
 NO_CONVERSATION = "the run is no conversation; pause it, and resume it with messages"
 """Why a run refuses messages."""

@@ -6,27 +6,12 @@ from typing import Any
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
-from sojourn.core.run.visibility import VISIBLE_TO, viewers_of
+from sojourn.contracts.wire_names import FORKED_FROM, MESSAGE, TENANT, VISIBLE_TO
+from sojourn.core.run.visibility import viewers_of
 from sojourn.core.values.text import CUT, clip
 from sojourn.core.values.visible import code, fence, visible
 
-__all__ = ["IN_DOUBT", "MESSAGE", "STARTED_AT", "TENANT", "TURN_ENDED", "Introduction", "introduce"]
-
-IN_DOUBT = "in_doubt"
-"""The memo of a run that was canceled and of which a call may have taken effect; set just before the run ends."""
-
-MESSAGE = "message"
-"""The memo with the beginning of the user's message."""
-
-STARTED_AT = "started_at"
-"""The memo by which lists of runs know when a run of several executions started; ISO 8601."""
-
-TENANT = "tenant"
-"""The memo with the tenant of who asked for the run, which is known by it where the namespace lacks the search attribute."""
-
-TURN_ENDED = "turn_ended"
-"""The memo that records how the last turn of a conversation ended that no plan answered: `turn_id`, and `error` or `output`; where a plan was
-cut off that the history does not show, also the `message_ids` of the turn."""
+__all__ = ["Introduction", "introduce"]
 
 _MAX_MEMO = 200
 _MAX_SUMMARY_BYTES = 160
@@ -63,7 +48,7 @@ def introduce(run: RunInput, tool: str | None = None, message: str = "") -> Intr
     return Introduction(
         memo={
             **({MESSAGE: clip(message, _MAX_MEMO)} if message else {}),
-            **({"forked_from": origin.run_id} if origin else {}),
+            **({FORKED_FROM: origin.run_id} if origin else {}),
             **({TENANT: run.tenant} if run.tenant else {}),
             **({VISIBLE_TO: list(viewers)} if (viewers := viewers_of(run)) else {}),
         },

@@ -18,6 +18,7 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
+from sojourn.contracts.wire_names import SET_ASIDE
 from sojourn.core.awaits.sent import Refused, by_of, text_of
 from sojourn.core.run.refused import outcome_alone
 from sojourn.core.values.text import clip, echo
@@ -25,16 +26,12 @@ from sojourn.core.values.unread import unread_in
 
 __all__ = [
     "MAX_SET_ASIDE",
-    "SET_ASIDE",
     "SetAsideRequest",
     "read_set_aside",
     "requests_by_message",
     "requests_in",
     "without_set_aside",
 ]
-
-SET_ASIDE = "set_aside"
-"""The update that sets something aside, and the `type` of the part that records it."""
 
 MAX_SET_ASIDE = 100
 """Most messages and results that are set aside in one run."""

@@ -17,10 +17,7 @@ from sojourn.contracts.tool_result import ToolTelemetry
 from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.run.totals import RunTotals, add_telemetry
 
-__all__ = ["MAX_ARTIFACTS", "SPENT", "read_child_spent", "read_spent", "spent_by"]
-
-SPENT = "child_spent"
-"""The signal by which a child run reports what it spent, before it ends as canceled: a cancellation carries no data."""
+__all__ = ["MAX_ARTIFACTS", "read_child_spent", "read_spent", "spent_by"]
 
 MAX_ARTIFACTS = 100
 """Most artifacts that a run's output refers to; the last ones are kept."""

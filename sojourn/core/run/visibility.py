@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 
-__all__ = ["MAX_VIEWERS", "NOBODY", "OPERATOR", "VISIBLE_TO", "is_visible_to", "mark_of", "viewers_of"]
-
-VISIBLE_TO = "visible_to"
-"""The memo with the marks of those who may see a run of the visibility `subject`, as the search attribute has them."""
+__all__ = ["MAX_VIEWERS", "NOBODY", "OPERATOR", "is_visible_to", "mark_of", "viewers_of"]
 
 MAX_VIEWERS = 40
 """Most marks of a run: the first senders of a conversation; their list stays below what the server takes."""

@@ -27,10 +27,8 @@ __all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "was_tried"]
 RETRIES_STOPPED = "retries_stopped"
 """The reason of a final turn that a safeguard demands."""
 
-PATCHES = {2: ("safeguards-3", 5), 1: ("safeguards-2", 1)}
-"""By an earlier version of the rules: the patch that a history records where that one would decide otherwise and a later one is used, and the version of
-the workflow's code that needs none.
-"""
+PATCHES = {2: "safeguards-3", 1: "safeguards-2"}
+"""By an earlier version of the rules: the patch that a history records if that one would decide otherwise and a later one is used."""
 
 _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
 

@@ -3,9 +3,10 @@
 import pytest
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall, Principal
-from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
-from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
-from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import digest_sent, kind_of, read
 from sojourn.core.awaits.principals import written_principal
 from sojourn.core.awaits.sent import Refused
@@ -52,7 +53,8 @@ def reason(judged: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wait", "kind"), [(QUESTION, CLARIFICATION), (CONFIRM, CONFIRMATION), (OUTSIDE, TOOL_RESULTS)]
+    ("wait", "kind"),
+    [(QUESTION, PROVIDE_CLARIFICATION), (CONFIRM, PROVIDE_CONFIRMATION), (OUTSIDE, PROVIDE_TOOL_RESULTS)],
 )
 def test_each_kind_of_wait_has_its_own_message(wait, kind: str) -> None:
     """The name of the update or signal that answers a wait follows from the wait's kind."""

@@ -2,14 +2,16 @@
 
 import pytest
 
-from sojourn.core.awaits.clarification import CLARIFICATION
-from sojourn.core.awaits.confirmation import CONFIRMATION
-from sojourn.core.awaits.external_tools import TOOL_RESULTS
-from sojourn.core.awaits.sent import Refused
-from sojourn.core.awaits.steering import (
+from sojourn.contracts.wire_names import (
     PAUSE,
+    PROVIDE_CLARIFICATION,
+    PROVIDE_CONFIRMATION,
+    PROVIDE_TOOL_RESULTS,
     RESUME,
     STOP_ASKING,
+)
+from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
     is_overtaken,
@@ -139,19 +141,31 @@ def test_an_ignored_field_is_named(subtests: pytest.Subtests) -> None:
             r'stop_asking does not know "until\u200b"; ',
         ),
         (PAUSE, ["a", "b"], "pause takes one object, not 2"),
-        (CLARIFICATION, [{"id": "q", "answer": "x", "by": "ana", "declined": False, "reason": ""}], None),
         (
-            CLARIFICATION,
+            PROVIDE_CLARIFICATION,
+            [{"id": "q", "answer": "x", "by": "ana", "declined": False, "reason": ""}],
+            None,
+        ),
+        (
+            PROVIDE_CLARIFICATION,
             [{"answer": "x", "byy": 3}],
             'provide_clarification does not know "byy"; it takes `id`, `answer`, `by`',
         ),
-        (CONFIRMATION, [{"approved": True, "number": 1}], 'provide_confirmation does not know "number"; '),
         (
-            CONFIRMATION,
+            PROVIDE_CONFIRMATION,
+            [{"approved": True, "number": 1}],
+            'provide_confirmation does not know "number"; ',
+        ),
+        (
+            PROVIDE_CONFIRMATION,
             [{"approved": True, "args": {}}],
             'provide_confirmation does not know "args"; it takes `id`, `approved`, `payload_digest`, ',
         ),
-        (TOOL_RESULTS, [{"results": [], "sender": "x"}], 'provide_tool_results does not know "sender"; '),
+        (
+            PROVIDE_TOOL_RESULTS,
+            [{"results": [], "sender": "x"}],
+            'provide_tool_results does not know "sender"; ',
+        ),
     ]
     for name, values, refusal in rows:
         with subtests.test(str((name, values, refusal))):

@@ -13,9 +13,10 @@ from sojourn import (
     ToolResult,
 )
 from sojourn.contracts.shown_tool import ShownTool
-from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
-from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
-from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
 
@@ -43,7 +44,7 @@ def opened(*waits) -> CurrentWaits:
     return made
 
 
-def answer(waits: CurrentWaits, kind: str = CLARIFICATION, **sent):
+def answer(waits: CurrentWaits, kind: str = PROVIDE_CLARIFICATION, **sent):
     """Send an answer, and apply it if it is accepted."""
     judged = waits.read(kind, sent)
     if not isinstance(judged, Refused | Repeated):
@@ -54,7 +55,7 @@ def answer(waits: CurrentWaits, kind: str = CLARIFICATION, **sent):
 def supply(waits: CurrentWaits, **results):
     """Send results of external calls."""
     sent = [{"tool_call_id": call_id, "result": result} for call_id, result in results.items()]
-    return answer(waits, TOOL_RESULTS, results=sent)
+    return answer(waits, PROVIDE_TOOL_RESULTS, results=sent)
 
 
 # Opening a wait, and finding it for an answer.
@@ -75,25 +76,25 @@ def test_a_wait_opens_under_an_id_of_its_own() -> None:
 def test_without_an_id_the_only_open_wait_of_the_kind_is_answered(id: dict) -> None:
     """Open waits of other kinds do not count."""
     waits = opened(QUESTION, confirm("c1"), outside("c2"))
-    assert waits.read(CLARIFICATION, {**id, "answer": "s-1"}) == Clarified("q", "s-1", None)
+    assert waits.read(PROVIDE_CLARIFICATION, {**id, "answer": "s-1"}) == Clarified("q", "s-1", None)
 
 
 def test_an_answer_to_one_of_several_open_waits_names_it() -> None:
     """With several open waits an answer without an id is refused, and the refusal lists at most five of them."""
     waits = opened(*(confirm(f"c{n}") for n in range(6)))
-    refused = waits.read(CONFIRMATION, {"approved": True})
+    refused = waits.read(PROVIDE_CONFIRMATION, {"approved": True})
     listed = ", ".join(f"confirm-c{n}" for n in range(5))
     assert refused == Refused(f"say which by `id`; open are {listed} ...")
-    assert waits.read(CONFIRMATION, {"id": "confirm-c5", "approved": True}).await_id == "confirm-c5"
+    assert waits.read(PROVIDE_CONFIRMATION, {"id": "confirm-c5", "approved": True}).await_id == "confirm-c5"
 
 
 def test_an_answer_is_an_object() -> None:
     """A value that is no object is refused, with a sample of the object for this update or signal."""
     values = [None, "s-1", 3, [], [{"answer": "x"}]]
     kinds = [
-        (CLARIFICATION, '{"id": "...", "answer": "text"}'),
-        (CONFIRMATION, '{"id": "...", "approved": true, "payload_digest": "..."}'),
-        (TOOL_RESULTS, '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}'),
+        (PROVIDE_CLARIFICATION, '{"id": "...", "answer": "text"}'),
+        (PROVIDE_CONFIRMATION, '{"id": "...", "approved": true, "payload_digest": "..."}'),
+        (PROVIDE_TOOL_RESULTS, '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}'),
     ]
     assert [
         (value, kind, form, found)
@@ -106,13 +107,18 @@ def test_an_answer_is_an_object() -> None:
 @pytest.mark.parametrize(
     ("kind", "id", "reason", "refusal"),
     [
-        (CLARIFICATION, "other", "nothing called other is open; open are q", "AwaitNotOpen"),
-        (CLARIFICATION, 5, "nothing called int is open; open are q", "AwaitNotOpen"),
-        (CLARIFICATION, ["q"], "nothing called list is open; open are q", "AwaitNotOpen"),
-        (CLARIFICATION, "confirm-c1", "confirm-c1 is answered by provide_confirmation", "InvalidAnswer"),
-        (CONFIRMATION, "q", "q is answered by provide_clarification", "InvalidAnswer"),
-        (TOOL_RESULTS, "", "the run waits for nothing of this kind", "AwaitNotOpen"),
-        (TOOL_RESULTS, "other", "the run waits for nothing of this kind", "AwaitNotOpen"),
+        (PROVIDE_CLARIFICATION, "other", "nothing called other is open; open are q", "AwaitNotOpen"),
+        (PROVIDE_CLARIFICATION, 5, "nothing called int is open; open are q", "AwaitNotOpen"),
+        (PROVIDE_CLARIFICATION, ["q"], "nothing called list is open; open are q", "AwaitNotOpen"),
+        (
+            PROVIDE_CLARIFICATION,
+            "confirm-c1",
+            "confirm-c1 is answered by provide_confirmation",
+            "InvalidAnswer",
+        ),
+        (PROVIDE_CONFIRMATION, "q", "q is answered by provide_clarification", "InvalidAnswer"),
+        (PROVIDE_TOOL_RESULTS, "", "the run waits for nothing of this kind", "AwaitNotOpen"),
+        (PROVIDE_TOOL_RESULTS, "other", "the run waits for nothing of this kind", "AwaitNotOpen"),
     ],
     ids=str,
 )
@@ -128,13 +134,15 @@ def test_only_the_whole_id_names_a_wait(name: str) -> None:
     """A sent id that is no text, or too long, does not match a wait whose id equals its shortened form."""
     waits = opened(QUESTION.model_copy(update={"id": name}))
     for id in (5, "x" * 5_000):
-        assert waits.read(CLARIFICATION, {"id": id, "answer": "x"}).kind == "AwaitNotOpen"
+        assert waits.read(PROVIDE_CLARIFICATION, {"id": id, "answer": "x"}).kind == "AwaitNotOpen"
 
 
 def test_reading_changes_nothing() -> None:
     """`read` leaves the waits unchanged, as an update's validator must."""
     waits = opened(QUESTION)
-    assert waits.read(CLARIFICATION, {"answer": "a"}) == waits.read(CLARIFICATION, {"answer": "a"})
+    assert waits.read(PROVIDE_CLARIFICATION, {"answer": "a"}) == waits.read(
+        PROVIDE_CLARIFICATION, {"answer": "a"}
+    )
     assert list(waits.open) == ["q"]
 
 
@@ -170,19 +178,19 @@ def test_an_expired_wait_takes_no_answer() -> None:
         waits.close(id)
         waits.close(id)
     assert answer(waits, id="q", answer="x").kind == "AwaitClosed"
-    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=True).kind == "AwaitClosed"
+    assert answer(waits, PROVIDE_CONFIRMATION, id="confirm-c1", approved=True).kind == "AwaitClosed"
     sent = [{"tool_call_id": "c2", "result": 1}]
-    assert answer(waits, TOOL_RESULTS, id="out", results=sent).kind == "AwaitClosed"
+    assert answer(waits, PROVIDE_TOOL_RESULTS, id="out", results=sent).kind == "AwaitClosed"
 
 
 def test_a_decision_is_repeated_only_with_its_scope() -> None:
     """An approval with a wider scope, or a denial, of an approved call is refused as `AwaitClosed`."""
     waits = opened(confirm("c1"))
     sent = {"id": "confirm-c1", "approved": True}
-    assert answer(waits, CONFIRMATION, **sent) == Decided("confirm-c1", True, "", None)
-    assert answer(waits, CONFIRMATION, **sent) == Repeated("confirm-c1")
-    assert answer(waits, CONFIRMATION, **sent, scope="tool").kind == "AwaitClosed"
-    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
+    assert answer(waits, PROVIDE_CONFIRMATION, **sent) == Decided("confirm-c1", True, "", None)
+    assert answer(waits, PROVIDE_CONFIRMATION, **sent) == Repeated("confirm-c1")
+    assert answer(waits, PROVIDE_CONFIRMATION, **sent, scope="tool").kind == "AwaitClosed"
+    assert answer(waits, PROVIDE_CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
 
 
 # A decision names the arguments that the person saw.
@@ -205,7 +213,7 @@ def test_a_decision_names_the_arguments_that_were_seen(subtests: pytest.Subtests
         for channel, binds, is_taken in channels:
             with subtests.test(str((channel, binds, is_taken, decision))):
                 waits = opened(SEEN.model_copy(update={"binds": binds}))
-                judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, channel)
+                judged = waits.read(PROVIDE_CONFIRMATION, {"id": "confirm-c1", **decision}, channel)
                 assert isinstance(judged, Decided) is is_taken
                 if not is_taken:
                     approved = str(decision["approved"]).lower()
@@ -215,10 +223,10 @@ def test_a_decision_names_the_arguments_that_were_seen(subtests: pytest.Subtests
                         "NotBound",
                     )
                 assert isinstance(
-                    waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, channel), Decided
+                    waits.read(PROVIDE_CONFIRMATION, {"payload_digest": "d1", **decision}, channel), Decided
                 )
                 other = waits.read(
-                    CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, channel
+                    PROVIDE_CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, channel
                 )
                 assert other == Refused("confirm-c1 is about other arguments than those of this digest")
 
@@ -238,11 +246,11 @@ def test_a_decision_with_another_field_decides_nothing(subtests: pytest.Subtests
                 }
                 for strict in (True, False):
                     waits = opened(SEEN.model_copy(update={"strict": strict}))
-                    judged = waits.read(CONFIRMATION, decision, "signal")
+                    judged = waits.read(PROVIDE_CONFIRMATION, decision, "signal")
                     assert isinstance(judged, Refused) is strict
                     if strict:
                         assert "the arguments of a call cannot be edited" in judged.reason
-                    assert isinstance(waits.read(CONFIRMATION, decision, "accepted"), Decided)
+                    assert isinstance(waits.read(PROVIDE_CONFIRMATION, decision, "accepted"), Decided)
 
 
 @pytest.mark.parametrize("how", ["decided", "released", "expired"])
@@ -252,19 +260,19 @@ def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
     if how == "released":
         waits.release(Released(("*",), (), "", None))
     elif how == "decided":
-        answer(waits, CONFIRMATION, id="confirm-c1", approved=True, payload_digest="d1")
+        answer(waits, PROVIDE_CONFIRMATION, id="confirm-c1", approved=True, payload_digest="d1")
     else:
         waits.close("confirm-c1")
     sent = {"id": "confirm-c1", "approved": True}
     refused = "confirm-c1 was about other arguments than those of this digest"
     for channel in ("update", "signal"):
-        judged = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, channel)
+        judged = waits.read(PROVIDE_CONFIRMATION, {**sent, "payload_digest": "d2"}, channel)
         assert judged == Refused(refused, "AwaitClosed")
     for digest in ({}, {"payload_digest": "d1"}):
-        assert isinstance(waits.read(CONFIRMATION, {**sent, **digest}, "update"), Repeated) is (
+        assert isinstance(waits.read(PROVIDE_CONFIRMATION, {**sent, **digest}, "update"), Repeated) is (
             how != "expired"
         )
-    known = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, "accepted")
+    known = waits.read(PROVIDE_CONFIRMATION, {**sent, "payload_digest": "d2"}, "accepted")
     assert isinstance(known, Repeated) is (how != "expired")
 
 
@@ -275,7 +283,7 @@ def test_approving_a_tool_settles_its_open_calls() -> None:
     """An approval with the scope `tool` also approves the tool's other open calls and its later ones."""
     waits = opened(confirm("c1"), confirm("c2", "a.b.other"), confirm("c3"), QUESTION)
     decided = waits.read(
-        CONFIRMATION,
+        PROVIDE_CONFIRMATION,
         {"id": "confirm-c1", "approved": True, "scope": "tool", "by": "ana", "reason": "safe"},
     )
     assert waits.take(decided) == [
@@ -290,7 +298,7 @@ def test_deciding_a_call_settles_no_other() -> None:
     """A decision without a scope applies to one call."""
     waits = opened(confirm("c1"), confirm("c2"))
     for approved in (True, False):
-        decided = waits.read(CONFIRMATION, {"id": next(iter(waits.open)), "approved": approved})
+        decided = waits.read(PROVIDE_CONFIRMATION, {"id": next(iter(waits.open)), "approved": approved})
         assert waits.take(decided) == [decided]
     assert waits.asks(confirm("c3"))
 
@@ -346,8 +354,8 @@ def test_approving_a_released_call_is_a_repetition() -> None:
     """An approval of a call that a release has approved is `Repeated`; a denial is refused."""
     waits = opened(confirm("c1"))
     waits.release(Released(("*",), (), "", None))
-    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=True) == Repeated("confirm-c1")
-    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
+    assert answer(waits, PROVIDE_CONFIRMATION, id="confirm-c1", approved=True) == Repeated("confirm-c1")
+    assert answer(waits, PROVIDE_CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
 
 
 # Results of external calls.
@@ -386,9 +394,9 @@ def test_results_sent_again_after_the_last_are_a_repetition() -> None:
     again = [{"tool_call_id": "c1", "result": 1}, {"tool_call_id": "c2", "result": 1}]
     other = [{"tool_call_id": "c1", "result": 2}]
     for sent in (again, again[:1]):
-        assert waits.read(TOOL_RESULTS, {"id": "out", "results": sent}) == Repeated("out")
+        assert waits.read(PROVIDE_TOOL_RESULTS, {"id": "out", "results": sent}) == Repeated("out")
     for sent in (other, [*again[:1], *other], [{"tool_call_id": "c3", "result": 1}], []):
-        assert waits.read(TOOL_RESULTS, {"id": "out", "results": sent}).kind == "AwaitClosed"
+        assert waits.read(PROVIDE_TOOL_RESULTS, {"id": "out", "results": sent}).kind == "AwaitClosed"
 
 
 def test_a_result_that_does_not_fit_is_awaited_again() -> None:
@@ -438,8 +446,8 @@ def test_a_check_that_ends_after_its_wait_changes_nothing() -> None:
 def test_a_new_answer_has_each_name_once() -> None:
     """A text of JSON in which a name stands twice is refused; what a history has accepted is read as it was."""
     sent = {"id": "q", "answer": '{"site": "a", "site": "b"}'}
-    judged = opened(QUESTION).read(CLARIFICATION, sent, "update")
+    judged = opened(QUESTION).read(PROVIDE_CLARIFICATION, sent, "update")
     assert isinstance(judged, Refused)
     assert "'site' is given twice" in judged.reason
     for channel in ("signal", "accepted"):
-        assert isinstance(opened(QUESTION).read(CLARIFICATION, sent, channel), Clarified)
+        assert isinstance(opened(QUESTION).read(PROVIDE_CLARIFICATION, sent, channel), Clarified)

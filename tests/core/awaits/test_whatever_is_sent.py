@@ -10,15 +10,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
-from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
-from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
-from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.contracts.wire_names import (
+    PAUSE,
+    PROVIDE_CLARIFICATION,
+    PROVIDE_CONFIRMATION,
+    PROVIDE_TOOL_RESULTS,
+    RESUME,
+    STOP_ASKING,
+)
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.opened import input_response
 from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.awaits.steering import (
-    PAUSE,
-    RESUME,
-    STOP_ASKING,
     Paused,
     Resumed,
     not_understood,
@@ -141,7 +146,7 @@ def check_refusal(refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("channel", ["update", "signal", "accepted"])
-@pytest.mark.parametrize("kind", [CLARIFICATION, CONFIRMATION, TOOL_RESULTS])
+@pytest.mark.parametrize("kind", [PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS])
 @settings(deadline=None)
 @given(JSON | ANSWER)
 @example({"id": "q", "answer": "x", "by": "\ud800"})
@@ -166,7 +171,8 @@ def test_whatever_is_sent_as_an_answer_is_judged(kind: str, channel: Channel, va
         check_refusal(judged)
         return
     assert isinstance(
-        judged, Repeated | {CLARIFICATION: Clarified, CONFIRMATION: Decided}.get(kind, Supplied)
+        judged,
+        Repeated | {PROVIDE_CLARIFICATION: Clarified, PROVIDE_CONFIRMATION: Decided}.get(kind, Supplied),
     )
     if isinstance(judged, Repeated):
         return

@@ -1,0 +1,193 @@
+"""Wire names: every name by which a history, a client or Temporal's screens know a part of a run.
+
+Histories store them, so a name never changes: under a new one, old histories would not replay, and clients of an earlier
+version would call what is not there. Code refers to these constants. A part that goes keeps its name here.
+"""
+
+from typing import Final
+
+__all__ = [
+    "ACTIVITIES",
+    "AGENT_RUN",
+    "APPROVAL",
+    "ARCHIVE_EVENTS",
+    "CHECK_APPROVAL",
+    "CHILD_SPENT",
+    "CLOSE",
+    "DELIVER_NOTICE",
+    "EXECUTE_TOOL",
+    "FORKED_FROM",
+    "INTERRUPT",
+    "IN_DOUBT",
+    "JUDGE_APPROVER",
+    "MARKERS",
+    "MEMORY",
+    "MEMOS",
+    "MESSAGE",
+    "MESSAGES",
+    "NOTICE_DELIVERY",
+    "PATCHES",
+    "PAUSE",
+    "PLAN",
+    "PROVIDE_CLARIFICATION",
+    "PROVIDE_CONFIRMATION",
+    "PROVIDE_TOOL_RESULTS",
+    "QUERIES",
+    "REMEMBER",
+    "RESUME",
+    "SEARCH_ATTRIBUTES",
+    "SEND",
+    "SET_ASIDE",
+    "STARTED_AT",
+    "STATUS",
+    "STOP_ASKING",
+    "STORE_TRANSCRIPT",
+    "TENANT",
+    "TRANSCRIPT",
+    "TURN_ENDED",
+    "VISIBLE_TO",
+    "WORKFLOWS",
+    "YIELD",
+]
+
+# Workflow types.
+
+AGENT_RUN: Final = "AgentRun"
+"""A run."""
+NOTICE_DELIVERY: Final = "NoticeDelivery"
+"""The delivery of one notice; its workflow id is the notice's id."""
+
+WORKFLOWS: Final = frozenset({AGENT_RUN, NOTICE_DELIVERY})
+
+# Activity types.
+
+PLAN: Final = "PlanActivity"
+EXECUTE_TOOL: Final = "ExecuteToolActivity"
+CHECK_APPROVAL: Final = "CheckApprovalActivity"
+JUDGE_APPROVER: Final = "JudgeApproverActivity"
+STORE_TRANSCRIPT: Final = "StoreTranscriptActivity"
+ARCHIVE_EVENTS: Final = "ArchiveEventsActivity"
+DELIVER_NOTICE: Final = "DeliverNoticeActivity"
+YIELD: Final = "YieldActivity"
+
+ACTIVITIES: Final = frozenset(
+    {
+        PLAN,
+        EXECUTE_TOOL,
+        CHECK_APPROVAL,
+        JUDGE_APPROVER,
+        STORE_TRANSCRIPT,
+        ARCHIVE_EVENTS,
+        DELIVER_NOTICE,
+        YIELD,
+    }
+)
+
+# Updates and signals of a run.
+
+PROVIDE_CLARIFICATION: Final = "provide_clarification"
+PROVIDE_CONFIRMATION: Final = "provide_confirmation"
+PROVIDE_TOOL_RESULTS: Final = "provide_tool_results"
+PAUSE: Final = "pause"
+RESUME: Final = "resume"
+STOP_ASKING: Final = "stop_asking"
+SET_ASIDE: Final = "set_aside"
+SEND: Final = "send"
+INTERRUPT: Final = "interrupt"
+CLOSE: Final = "close"
+REMEMBER: Final = "remember"
+"""Tells a conversation the id of a message that was the answer to a question of a child run."""
+CHILD_SPENT: Final = "child_spent"
+"""The signal by which a child run reports what it spent, before it ends as canceled: a cancellation carries no data."""
+
+MESSAGES: Final = frozenset(
+    {
+        PROVIDE_CLARIFICATION,
+        PROVIDE_CONFIRMATION,
+        PROVIDE_TOOL_RESULTS,
+        PAUSE,
+        RESUME,
+        STOP_ASKING,
+        SET_ASIDE,
+        SEND,
+        INTERRUPT,
+        CLOSE,
+        REMEMBER,
+        CHILD_SPENT,
+    }
+)
+
+# Queries of a run.
+
+STATUS: Final = "status"
+MEMORY: Final = "memory"
+APPROVAL: Final = "approval"
+TRANSCRIPT: Final = "transcript"
+
+QUERIES: Final = frozenset({STATUS, MEMORY, APPROVAL, TRANSCRIPT})
+
+# Memos and search attributes of a run.
+
+MESSAGE: Final = "message"
+"""The beginning of the user's message."""
+FORKED_FROM: Final = "forked_from"
+"""In a fork: the id of the run that it was forked from."""
+TENANT: Final = "tenant"
+"""The tenant of the principal that started the run, also in a namespace without the search attribute."""
+VISIBLE_TO: Final = "visible_to"
+"""The marks of those who may see a run of the visibility `subject`, as the search attribute has them."""
+STARTED_AT: Final = "started_at"
+"""When a run of several executions started; ISO 8601."""
+TURN_ENDED: Final = "turn_ended"
+"""How the last turn of a conversation ended if no plan answered it: `turn_id`, and `error` or `output`; after a plan that
+was cut off and that the history does not show, also the `message_ids` of the turn."""
+IN_DOUBT: Final = "in_doubt"
+"""A run was canceled while a call might have taken effect; set just before the run ends."""
+
+MEMOS: Final = frozenset({MESSAGE, FORKED_FROM, TENANT, VISIBLE_TO, STARTED_AT, TURN_ENDED, IN_DOUBT})
+
+SEARCH_ATTRIBUTES: Final = {
+    "SojournAgent": "Keyword",
+    "SojournSession": "Keyword",
+    "SojournAwaiting": "Keyword",
+    "SojournForkOf": "Keyword",
+    "SojournTenant": "Keyword",
+    "SojournVisibleTo": "KeywordList",
+}
+"""The type of each search attribute, by name."""
+
+# Changes of the workflow's code: the ids of patches, which are markers of a history.
+
+PATCHES: Final = {
+    "answers-bounded-together": 1,
+    "answers-in-turn": 1,
+    "approval-checked": 1,
+    "approvals-checked-by-activity": 2,
+    "asked-again": 1,
+    "cancel-before-continuing": 1,
+    "cancel-wins": 1,
+    "checks-need-room": 1,
+    "continues": 1,
+    "continues-at-3000": 1,
+    "continues-in-proportion": 3,
+    "error-tells-doubt": 4,
+    "every-approval-checked": 4,
+    "figures-by-hand": 1,
+    "history-limit": 1,
+    "interrupted-plan-stays": 1,
+    "large-inputs-in-turn": 1,
+    "overtime-asks-nobody": 1,
+    "released-as-seen": 4,
+    "released-as-shown": 1,
+    "safeguards-2": 1,
+    "safeguards-3": 5,
+    "tell-what-was-spent": 1,
+    "told-again": 1,
+    "transcript-stored": 1,
+    "unknown-stays-unknown": 4,
+    "yields-by-activity": 1,
+}
+"""By id, the version of the workflow that has the change without a marker; see `workflows/versions.py`."""
+
+MARKERS: Final = ("by-hand-", "opening-rules", "transcript-read", "unlisted-", "unread-")
+"""The ids, or their beginnings, of patches that record something else: what was refused, or what a namespace lacks."""
