@@ -64,7 +64,7 @@ def names() -> dict[str, set[str]]:
 def test_every_name_of_the_stored_histories_is_a_wire_name(names):
     """No stored history has a name that the module does not, and the histories have names of each kind."""
     assert set(names) == {*KNOWN, "patches"}
-    assert {kind: names[kind] - known for kind, known in KNOWN.items()} == dict.fromkeys(KNOWN, set())
+    assert {kind: names[kind] - known for kind, known in KNOWN.items()} == {kind: set() for kind in KNOWN}
     assert {name for name in names["patches"] if not name.startswith(wire_names.MARKERS)} <= {
         *wire_names.PATCHES
     }
