@@ -176,6 +176,11 @@ def outcome_of(messages: Sequence[Message], **of_run: Any) -> Outcome:
     )
 
 
+NUMBERS: dict[Any, str] = dict(
+    enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=1)
+)
+"""Numbers that a request may have as words."""
+
 TOOLS = {str(tool.id): tool for toolset in toolsets for tool in toolset.tools.values()}
 
 
@@ -218,7 +223,8 @@ def _leaves(value: Any) -> Iterator[str | float]:
 
 def _is_said(value: str | float, words: str) -> bool:
     text = f"{value:g}" if isinstance(value, (int, float)) else value.casefold()
-    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", words) is not None
+    said = (text, NUMBERS[value]) if value in NUMBERS else (text,)
+    return any(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", words) for each in said)
 
 
 async def measure(model: str, requests: Sequence[str], timeout: timedelta) -> list[Outcome]:
