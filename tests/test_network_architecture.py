@@ -116,8 +116,12 @@ def _own_client(call: ast.Call) -> str | None:
     return f"{name} without {wanted}" if wanted and wanted not in given else None
 
 
-LOOPBACK = {"sojourn/server/web_ui.py"}
-"""Modules that ask a server on this machine once, which needs no retries and must not go through a proxy."""
+LOOPBACK = {
+    "sojourn/server/web_ui.py",
+    "sojourn/testing/providers/clients.py",
+    "sojourn/testing/providers/process.py",
+}
+"""Modules that ask a server on this machine, which needs no retries and must not go through a proxy."""
 
 
 def test_no_module_makes_an_http_client_of_its_own():

@@ -52,6 +52,7 @@ CASES = [
     Case("pause {run}"),
     Case("resume {run}"),
     Case("cancel {run}", needs_worker=False),
+    Case("set-aside {run} 0"),
     Case("fork {run}"),
     Case("retry {run}", needs_worker=False),
     Case("export {run}", needs_worker=False),

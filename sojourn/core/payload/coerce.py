@@ -18,12 +18,15 @@ from sojourn.core.values.json_value import is_array, json_type
 from sojourn.core.values.pointer import ABSENT
 from sojourn.core.values.written_number import MAX_EXACT, WholeNumber
 
-__all__ = ["keeps_meaning", "lacks_zone", "letters", "meanings"]
+__all__ = ["is_spelling_of", "keeps_meaning", "lacks_zone", "letters", "meanings"]
 
 _CLOSE = 0.6
 _MAX_TEXT = 8_192
 _SPELLING = 0.9
 """How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
+
+_LONG_NAME = 5
+"""Letters of a name of which one may be missing."""
 
 _SEPARATORS = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
 """What is between the parts of a word; `2-3` is not 23."""
@@ -199,6 +202,20 @@ def _is_same_form(sent: Any, reading: Any) -> bool:
     if isinstance(sent, str) and reading == [sent]:
         return _SEVERAL.search(sent) is None
     return True
+
+
+def is_spelling_of(name: str, field: str) -> bool:
+    """Whether a name is a field's, in another case or with other separators, or with one letter too few or too many.
+
+    Another letter makes another name (`employer_id`, `employee_id`), and so does one at the beginning, or a digit.
+    """
+    short, long = sorted((letters(name), letters(field)), key=len)
+    if short == long:
+        return True
+    if len(long) - len(short) != 1 or len(short) < _LONG_NAME or short[0] != long[0]:
+        return False
+    place = next((at for at, each in enumerate(short) if each != long[at]), len(short))
+    return long[place].isalpha() and short[place:] == long[place + 1 :]
 
 
 def letters(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.blanks import is_blank, null_differs
-from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
+from sojourn.core.payload.coerce import is_spelling_of, keeps_meaning, meanings
 from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
 from sojourn.core.schema.sample import NoSampleError, sample_field
 from sojourn.core.schema.validate import Validator
@@ -94,7 +94,7 @@ class _Repair:
         self.invented = {
             (*to, *each[len(tokens) :]) if _is_within(each, tokens) else each for each in self.invented
         }
-        if not self._reads and letters(tokens[-1]) != letters(to[-1]):
+        if not self._reads and not is_spelling_of(tokens[-1], to[-1]):
             self.invented.add(to)
 
     def settle(self, issues: list[FieldIssue]) -> None:

@@ -102,6 +102,10 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
         (MOMENT, {"at": "tomorrow"}, ["/at"], {"at": "<at>"}),
         # Another spelling of a name is that name; the value of a field with another name is only likely to be meant.
         ({"site_id": TEXT}, {"siteId": "s-1"}, [], None),
+        ({"severity": TEXT}, {"severty": "high"}, [], None),
+        ({"returns_on": TEXT}, {"return_on": "2027-01-04"}, [], None),
+        ({"employee_id": TEXT}, {"employer_id": "e-1"}, ["/employee_id"], {}),
+        ({"account": TEXT}, {"account2": "A"}, ["/account"], {}),
         ({"query": TEXT}, {"sql": "select 1"}, ["/query"], {}),
         ({"identifier": TEXT}, {"id": "T"}, ["/identifier"], {}),
         ({"to_account": TEXT}, {"from_account": "A"}, ["/to_account"], {}),
