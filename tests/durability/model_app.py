@@ -15,6 +15,7 @@ MODELS = {
     "chat": "openai-chat:gpt-5-mini",
     "responses": "openai:gpt-5-mini",
     "claude": "anthropic:claude-sonnet-4-6",
+    "gemini": "google:gemini-3.8-flash",
 }
 
 app = App(

@@ -5,7 +5,10 @@ from collections import Counter
 
 from sojourn.testing.providers import PROTOCOLS, ProviderServer, ToolCall, calls, says
 
-SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
+SDKS = (
+    *("sojourn.models", "pydantic_ai.models.anthropic"),
+    *("pydantic_ai.models.google", "pydantic_ai.models.openai"),
+)
 
 
 async def test_an_unfinished_request_is_sent_once_more(stage):
@@ -21,14 +24,13 @@ async def test_an_unfinished_request_is_sent_once_more(stage):
     async with ProviderServer() as standin:
         standin.script = answer
         lost = await stage.worker("model_app:app", imports=SDKS, **standin.environment)
-        runs = [
-            await stage.client.start(f"model.{name}", "1 + 2?") for name in ("chat", "responses", "claude")
-        ]
-        await standin.held(3)
+        names = ("chat", "responses", "claude", "gemini")
+        runs = [await stage.client.start(f"model.{name}", "1 + 2?") for name in names]
+        await standin.held(4)
         lost.kill()
         await stage.worker("model_app:app", imports=SDKS, **standin.environment)
         outs = await asyncio.gather(*(run.result() for run in runs))
-        assert [out.text for out in outs] == ["It is 3."] * 3
+        assert [out.text for out in outs] == ["It is 3."] * 4
         for protocol in PROTOCOLS:
             mine = [request for request in standin.requests if request.protocol == protocol]
             assert [request.end for request in mine] == ["answered", "left", "answered"]
