@@ -66,8 +66,8 @@ async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
         "openai responses": _answered(
             await served.post("/openai/v1/responses", {"model": "shop.clerk", "input": text})
         ),
-        "ag-ui": (await served.post("/agui/shop.clerk", agui)).text,
-        "ai sdk": (await served.post("/vercel/shop.clerk", vercel)).text,
+        "ag-ui": _streamed(await served.post("/agui/shop.clerk", agui)),
+        "ai sdk": _streamed(await served.post("/vercel/shop.clerk", vercel)),
         "a2a": _answered(await served.post("/a2a/shop.clerk/", a2a, headers=headers)),
     }
 
@@ -75,6 +75,14 @@ async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
 async def _printed(sojourn: Command, *words: str) -> str:
     done = await sojourn(*words)
     return f"{done.out}{done.err}(exit code {done.code})"
+
+
+def _streamed(answer: Any) -> str:
+    """A stream without the status with which it begins: how far the turn is by then is chance."""
+    frames = answer.text.split("\n\n")
+    return "\n\n".join(
+        each for each in frames if '"STATE_SNAPSHOT"' not in each and '"data-status"' not in each
+    )
 
 
 def _named(path: str, run_id: str) -> str:
