@@ -167,7 +167,10 @@ class Planning:
 
     @cached_property
     def _transcript(self) -> list[Message]:
-        """The transcript as planners read it: without what an operator has set aside, unless they are code that follows from it."""
+        """The transcript as planners read it, without what an operator has set aside.
+
+        A flow gets all of it, since its steps follow from earlier results.
+        """
         reads_all = getattr(self.agent.planner, "reads_set_aside", False)
         return self.messages if reads_all else without_set_aside(self.messages)
 
@@ -366,7 +369,7 @@ class Planning:
         )
 
     async def _read(self, asked: list[ToolRequest], unfinished: str | None) -> list[ToolRequest | ParseFault]:
-        """The calls with their arguments as read, or why they cannot be read. Everybody who decides about a call decides by these.
+        """The calls with their arguments as read, or why they cannot be read. Policy, approvers and tools all get these arguments.
 
         The last call of a response that was cut off is a fault that says so.
 

@@ -15,12 +15,11 @@ __all__ = ["is_plan_under_way", "quoted", "target_of"]
 MAX_QUOTED = 200
 """Most characters of an id in an error."""
 
-
 _MAX_WORDS = 60
 
 
 def is_plan_under_way(status: RunStatus) -> bool:
-    """Whether a plan of the run is being made: it has what was set aside after it began, and so have its retries."""
+    """Whether the run is being planned. That plan, and its retries, still read what is set aside now."""
     return status.status == "running" and status.phase in ("planning", "finalizing")
 
 

@@ -49,21 +49,18 @@ from sojourn.core.values.unread import OrUnread
 
 __all__ = ["HistoryReader", "sender_of"]
 
-_CALL = EXECUTE_TOOL
-_CHECK = CHECK_APPROVAL
-_JUDGE = JUDGE_APPROVER
 _INPUTS: dict[str, Any] = {
     PLAN: PlanTask,
     EXECUTE_TOOL: ToolTask,
-    _CHECK: ApprovalTask,
-    _JUDGE: ApproverTask,
+    CHECK_APPROVAL: ApprovalTask,
+    JUDGE_APPROVER: ApproverTask,
 }
 _RESULTS: dict[str, Any] = {
     PLAN: OrUnread(PlanOutcome),
     EXECUTE_TOOL: OrUnread(ToolResult),
     ARCHIVE_EVENTS: OrUnread(Archived),
-    _CHECK: ToolResult,
-    _JUDGE: ApproverVerdict,
+    CHECK_APPROVAL: ToolResult,
+    JUDGE_APPROVER: ApproverVerdict,
 }
 _LOCAL = "core_local_activity"
 
@@ -181,7 +178,7 @@ class HistoryReader:
             completed = event.activity_task_completed_event_attributes
             name = self._scheduled.get(completed.scheduled_event_id, "")
             value = await self._value(completed.result, _RESULTS.get(name, Any))
-            if name == _CHECK:
+            if name == CHECK_APPROVAL:
                 key = self._checks.pop(completed.scheduled_event_id, "")
                 return self._made(event, "checked", key=key, value=value)
             return self._made(event, "completed", name=name, of=completed.scheduled_event_id, value=value)
@@ -189,7 +186,7 @@ class HistoryReader:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
             error = await self.error_of(failure) if failure else None
-            is_call = self._scheduled.get(ended.scheduled_event_id) == _CALL
+            is_call = self._scheduled.get(ended.scheduled_event_id) == EXECUTE_TOOL
             return self._made(
                 event,
                 "failed",
@@ -215,7 +212,9 @@ class HistoryReader:
             return self._made(event, "local_planned", name=name, of=event.event_id, value=value)
         if not marker.HasField("failure"):
             value = await self._value(marker.details["result"], ToolResult)
-            return self._made(event, "checked" if name == _CHECK else "local_ended", key=key, value=value)
+            return self._made(
+                event, "checked" if name == CHECK_APPROVAL else "local_ended", key=key, value=value
+            )
         canceled = marker.failure.HasField("canceled_failure_info")
         if canceled:
             return self._made(event, "local_ended", key=key)

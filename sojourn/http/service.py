@@ -59,9 +59,6 @@ COUNTING = 1.0
 CALL = "confirm-"
 """With what the id of a call begins that waits for an approval."""
 
-RUN = AGENT_RUN
-"""The type of the workflows that are runs."""
-
 
 class Service:
     """The application's state, which is none but the connection: any other process answers the same.
@@ -305,7 +302,7 @@ class Service:
             if isinstance(failure, RunNotFound):
                 return None
             raise failure from error
-        return found if found.workflow_type == RUN else None
+        return found if found.workflow_type == AGENT_RUN else None
 
     async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
         """Whether a run may be seen: a child run is seen by who sees the run at the root."""

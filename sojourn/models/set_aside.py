@@ -36,15 +36,13 @@ from sojourn.contracts.message import (
     ThinkingPart,
     ToolCallPart,
 )
+from sojourn.contracts.wire_names import SET_ASIDE
 from sojourn.core.run.refused import left_out, suspects_in
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import clip, counted
 from sojourn.models.provider_metadata import without_origin
 
 __all__ = ["SetAside", "attempts_after", "filtered", "without_set_aside"]
-
-KIND = "set_aside"
-"""The `type` of the part by which a message records it."""
 
 _MAX_WHY = 300
 
@@ -93,7 +91,7 @@ class SetAside:
         """The part that records it in the message of the plan."""
         fields = {"what": self.what, "messages": [*self.indices], "why": clip(self.why, _MAX_WHY)}
         of_calls = {"calls": [*self.calls]} if self.calls else {}
-        return OtherPart.model_validate({"type": KIND, **fields, **of_calls})
+        return OtherPart.model_validate({"type": SET_ASIDE, **fields, **of_calls})
 
     @property
     def note(self) -> str:
@@ -225,7 +223,7 @@ def _recorded(message: Message) -> Iterator[SetAside]:
     if message.role != "assistant":
         return
     for part in message.parts:
-        if not isinstance(part, OtherPart) or part.type != KIND:
+        if not isinstance(part, OtherPart) or part.type != SET_ASIDE:
             continue
         fields: dict[str, Any] = part.model_extra or {}
         what, indices, calls = fields.get("what"), fields.get("messages"), fields.get("calls", [])

@@ -73,7 +73,7 @@ def table_of(module) -> list[str]:
 
 
 async def test_the_first_example(serve, standin, harbor):
-    """Each plan is one request, with the tool's wire name, schema and example; the second holds the result."""
+    """Each plan is one request, with the tool's wire name and schema, and no example; the second holds the result."""
     standin.script = [calls(call(FORECAST, port="Lisbon")), "At 6:10."]
     client = await serve(harbor.app)
     assert (await client.execute("harbor.pilot", "When is high water?")).text == "At 6:10."

@@ -98,7 +98,7 @@ RUNS: dict[str, tuple[str, Deed]] = {
 TALKS = {
     "talk_answer": "hello",
     "talk_approval": "wipe",
-    "talk_call": "count_is_no_word",
+    "talk_call": "measure",
     "talk_failed": "fail",
     "talk_form": "form",
     "talk_question": "ask",

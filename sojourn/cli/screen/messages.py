@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sojourn.cli.screen.text import plain
+from sojourn.contracts import wire_names
 from sojourn.contracts.message import (
     CompactionPart,
     Message,
@@ -49,9 +50,9 @@ class MessageLines:
                 return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
             case CompactionPart():
                 return self._of_compaction(part)
-            case OtherPart(type="set_aside") if "message" in (part.model_extra or {}):
+            case OtherPart(type=wire_names.SET_ASIDE) if "message" in (part.model_extra or {}):
                 return [_set_aside_by_hand(part.model_extra or {})]
-            case OtherPart(type="set_aside"):
+            case OtherPart(type=wire_names.SET_ASIDE):
                 return [_set_aside(part.model_extra or {})]
             case _:
                 return [f"({plain(part.type)})"]

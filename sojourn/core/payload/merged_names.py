@@ -1,4 +1,4 @@
-"""Two names of an object that a type decodes to one key, so that the value of one is lost.
+"""Find two names of an object that decode to the same key, which would lose one value.
 
 `{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a call sees both.
 """
@@ -29,7 +29,7 @@ def has_maps(schema: Any) -> bool:
 
 
 def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
-    """The first name of a payload that its decoded value has no entry for, as another name is the same; or None.
+    """Return the first name whose value is lost, because another name decodes to the same key; or None.
 
     Args:
         sent: The JSON value.
