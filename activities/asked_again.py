@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from sojourn.authoring.app import AnyTool, App
-from sojourn.contracts.approval import ApprovalPolicy, ApprovalRule
-from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.run_policy import ApprovalPolicy, ApprovalRule
 from sojourn.contracts.tasks import ApprovalTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.contracts.tool_spec import ShownTool, ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import approvers_of, confirmation_of

@@ -3,7 +3,7 @@
 from temporalio import activity
 
 from sojourn.authoring.app import App
-from sojourn.contracts.notice import Notice
+from sojourn.contracts.run import Notice
 from sojourn.contracts.wire_names import DELIVER_NOTICE
 from sojourn.serving.still_wanted import still_wanted
 

@@ -12,8 +12,7 @@ from sojourn.authoring.app import AnyTool, App
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
-from sojourn.contracts.plan import RunContext
-from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.plan import PolicyDecision, RunContext
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tool_call import ToolRequest

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch, Effect
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.contracts.tool_call import ToolRequest

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -70,7 +70,7 @@ class ExecuteToolActivity:
         try:
             result = await self._across(task, call, info, earlier, is_attempted=is_attempted)
         except BaseException as error:
-            if raised.is_a(error, ApplicationError) or is_cancellation(error):
+            if safe_exceptions.is_a(error, ApplicationError) or is_cancellation(error):
                 raise
             # A fault of the boundary itself, which another attempt would meet again: the run continues, the
             # log has the fault.

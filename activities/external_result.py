@@ -5,9 +5,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from sojourn.authoring.runnable import Runnable
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal

@@ -9,8 +9,8 @@ from types import TracebackType
 from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.app import App
-from sojourn.contracts import raised
-from sojourn.contracts.notice import NoticeKind
+from sojourn.contracts import safe_exceptions
+from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, ToolError
 
 __all__ = ["carried", "notices_of"]
@@ -24,7 +24,7 @@ _MAX_LINKS = 1_000
 
 def carried(error: BaseException) -> ApplicationError:
     """An exception with its causes, each with type, bounded text, place and a few frames; the outermost and the root are kept."""
-    links = list(raised.chain(error, _MAX_LINKS))
+    links = list(safe_exceptions.chain(error, _MAX_LINKS))
     if len(links) > MAX_CAUSES:
         links = [*links[: MAX_CAUSES // 2], *links[-MAX_CAUSES // 2 :]]
     made: ApplicationError | None = None
@@ -37,13 +37,13 @@ def carried(error: BaseException) -> ApplicationError:
 
 def _application_error(error: BaseException) -> ApplicationError:
     bounded_error = ToolError.from_error(error)
-    message, kind = bounded_error.text, raised.kind(error)
-    if raised.is_a(error, ApplicationError):
+    message, kind = bounded_error.text, safe_exceptions.kind(error)
+    if safe_exceptions.is_a(error, ApplicationError):
         # The text of an ApplicationError repeats its type.
         message = ToolError.new(str(error.message)).message
         kind = ToolError.new(str(error.type or kind)).message[:MAX_CODE]
         message = message if message.strip() else kind
-    return ApplicationError(message, type=kind).with_traceback(_innermost(raised.trace(error)))
+    return ApplicationError(message, type=kind).with_traceback(_innermost(safe_exceptions.trace(error)))
 
 
 def _innermost(innermost: TracebackType | None) -> TracebackType | None:

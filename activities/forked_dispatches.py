@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.forked_step import ForkedStep
-from sojourn.contracts.policy_decision import PolicyDecision
-from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.dispatch import Dispatch, ForkedStep
+from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.policy import merged

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from sojourn.authoring.interceptor import Interceptor
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.plan import RunContext
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
@@ -78,10 +77,12 @@ async def intercepted(
 def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
     """The result of a call whose interceptor raised, as on a worker but without retries, for which a plan does not wait."""
     safe_error = ToolError.from_error(error)
-    if any(raised.is_a(error, kind) for kind in retry.TRANSIENT):
+    if any(safe_exceptions.is_a(error, kind) for kind in retry.TRANSIENT):
         return refusal(call, retry.transient(spec, error, safe_error.message).answer)
-    own_hint = raised.attribute(error, "hint") if raised.is_a(error, ToolFailed) else None
-    hint = own_hint.model_copy(update={"tool": call.name}) if raised.is_a(own_hint, RetryHint) else None
+    own_hint = safe_exceptions.attribute(error, "hint") if safe_exceptions.is_a(error, ToolFailed) else None
+    hint = (
+        own_hint.model_copy(update={"tool": call.name}) if safe_exceptions.is_a(own_hint, RetryHint) else None
+    )
     answer = passed(spec, call, refusal(call, (safe_error, hint)))
     return answer.result if isinstance(answer, Oversized) else answer
 

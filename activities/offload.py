@@ -4,10 +4,9 @@ import structlog
 from temporalio import activity
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from temporalio import activity
 
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 
 __all__ = ["await_with_grace", "is_cancellation"]
 
@@ -23,7 +23,7 @@ _log = structlog.get_logger("sojourn.tool")
 
 def is_cancellation(error: BaseException) -> bool:
     """Whether an activity is cancelled, by its run or with its worker; foreign code may raise the same error."""
-    if not raised.is_a(error, asyncio.CancelledError):
+    if not safe_exceptions.is_a(error, asyncio.CancelledError):
         return False
     this = asyncio.current_task()
     return activity.is_cancelled() or (this is not None and this.cancelling() > 0)
@@ -55,11 +55,11 @@ async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
             _log.warning("cancelled_tool_failed", tool=tool_id, error=type(failure).__name__)
             raise
         value = task.result()  # it returned in spite of the cancellation
-    if not raised.is_a(value, _Exit):
+    if not safe_exceptions.is_a(value, _Exit):
         return value
-    if raised.is_a(value.error, SystemExit):
+    if safe_exceptions.is_a(value.error, SystemExit):
         raise value.error
-    raise RuntimeError(f"the tool raised {raised.kind(value.error)}") from value.error
+    raise RuntimeError(f"the tool raised {safe_exceptions.kind(value.error)}") from value.error
 
 
 class _Exit:

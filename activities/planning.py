@@ -17,12 +17,18 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import AnyTool, App
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
-from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext
-from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
+from sojourn.contracts.plan import (
+    PlanInput,
+    PlanResult,
+    PlanResumeInput,
+    PolicyDecision,
+    PolicyInput,
+    RunContext,
+)
 from sojourn.contracts.run_policy import Caps, Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
@@ -123,7 +129,7 @@ class Planning:
                     )
                     decision = await self._decision(copies, decision)
         except BaseException as error:
-            if is_cancellation(error) or raised.is_a(error, NotWantedError):
+            if is_cancellation(error) or safe_exceptions.is_a(error, NotWantedError):
                 raise
             failure = self._failure(error, whose, timed_out=clock.expired())
             if (clock.expired() and self._ends_with_the_budget) or self._is_too_late(failure):
@@ -312,13 +318,15 @@ class Planning:
 
     def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
         """The error that fails the attempt, with its retry; the final turn after a used-up time budget is not repeated."""
-        timed_out = timed_out and raised.is_a(error, TimeoutError)
+        timed_out = timed_out and safe_exceptions.is_a(error, TimeoutError)
         limit = self._limit
         # Temporal's own error says itself when, and whether, to try again.
-        is_own = raised.is_a(error, ApplicationError)
+        is_own = safe_exceptions.is_a(error, ApplicationError)
         outermost = carried(error)  # the causes are sent with it, and not repeated in the text
         message = f"no plan within {limit}" if timed_out else outermost.message
-        wanted = retry.delay_of(raised.attribute(error, "next_retry_delay" if is_own else "retry_after"))
+        wanted = retry.delay_of(
+            safe_exceptions.attribute(error, "next_retry_delay" if is_own else "retry_after")
+        )
         delay = None if wanted is None else bounded(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
@@ -329,7 +337,7 @@ class Planning:
             non_retryable=self.attempt >= most
             or (wanted is None and retry.is_bug(error))
             or (is_last and (timed_out or (delay is not None and delay > limit)))
-            or (is_own and raised.attribute(error, "non_retryable") is True),
+            or (is_own and safe_exceptions.attribute(error, "non_retryable") is True),
             next_retry_delay=delay,
         )
 

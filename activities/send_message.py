@@ -5,7 +5,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.client.access import Access
 from sojourn.client.session import Session
-from sojourn.contracts.schedule import ScheduledMessage
+from sojourn.contracts.run import ScheduledMessage
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 
 from .heartbeat import beating

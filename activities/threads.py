@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.core.values.text import counted
 from sojourn.errors import ToolUnavailable
 
@@ -148,9 +148,11 @@ class _Job:
         try:
             if error is None:
                 return self.value
-            if issubclass(type(error), (Exception, SystemExit)) and not raised.is_a(error, StopIteration):
+            if issubclass(type(error), (Exception, SystemExit)) and not safe_exceptions.is_a(
+                error, StopIteration
+            ):
                 raise error
-            raise RuntimeError(f"{self.tool_id} raised {raised.kind(error)}") from error
+            raise RuntimeError(f"{self.tool_id} raised {safe_exceptions.kind(error)}") from error
         finally:
             del error  # its traceback holds this frame: a cycle would keep the tool's values alive
 

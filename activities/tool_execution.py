@@ -22,13 +22,12 @@ from temporalio.service import RPCError
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.dispatch import REPEATED, TIMEOUT_MARGIN
 from sojourn.contracts.memory import read_only
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.boundary import refusal
@@ -138,19 +137,19 @@ class ToolExecution:
             async with clock:
                 return await self._carried_out(sent, meta)
         except BaseException as error:
-            if is_cancellation(error) or raised.is_a(error, NotWantedError):
+            if is_cancellation(error) or safe_exceptions.is_a(error, NotWantedError):
                 raise
-            if raised.is_a(error, TimeoutError) and clock.expired():
+            if safe_exceptions.is_a(error, TimeoutError) and clock.expired():
                 return self._timed_out()
             return self._answer_to(error)
 
     def _answer_to(self, error: BaseException) -> ToolResult:
         """The result of a call that raised; a group that says one thing says why, but not what its cancelled tasks have done."""
-        leaves = raised.leaves(error, _MAX_LEAVES)
+        leaves = safe_exceptions.leaves(error, _MAX_LEAVES)
         first = leaves[0]
         if len(leaves) == 1 and _is_transient(first):
             return self._transient(first, is_alone=first is error)
-        if all(raised.is_a(leaf, ToolFailed) and not _is_transient(leaf) for leaf in leaves):
+        if all(safe_exceptions.is_a(leaf, ToolFailed) and not _is_transient(leaf) for leaf in leaves):
             return self._refused_by_tool(first, is_alone=first is error)
         return self._failed(error)
 
@@ -163,8 +162,8 @@ class ToolExecution:
         """
         self._is_decided = is_alone
         self._may_have_acted = self._may_have_acted or not (is_alone or changes_nothing(self._spec))
-        own_hint = raised.attribute(error, "hint")
-        is_hint = raised.is_a(own_hint, RetryHint)
+        own_hint = safe_exceptions.attribute(error, "hint")
+        is_hint = safe_exceptions.is_a(own_hint, RetryHint)
         hint = own_hint.model_copy(update={"tool": self._call.name}) if is_hint else None
         return refusal(self._call, (self._tool_error(error), hint))
 
@@ -299,10 +298,10 @@ class ToolExecution:
         """
         message = self._tool_error(error).message
         failure = retry.transient(self._spec, error, message)
-        is_said = raised.attribute(error, "outcome_unknown") is False
+        is_said = safe_exceptions.attribute(error, "outcome_unknown") is False
         if not changes_nothing(self._spec) and not (is_alone and (is_said or not leaves_undecided(error))):
             failure = replace(failure, outcome_unknown=True)
-        return self._again_or(failure, message, raised.kind(error))
+        return self._again_or(failure, message, safe_exceptions.kind(error))
 
     def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
         """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
@@ -336,7 +335,7 @@ class ToolExecution:
 
 
 def _is_transient(error: BaseException) -> bool:
-    return any(raised.is_a(error, kind) for kind in retry.TRANSIENT)
+    return any(safe_exceptions.is_a(error, kind) for kind in retry.TRANSIENT)
 
 
 def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMeta:

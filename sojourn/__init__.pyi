@@ -13,9 +13,6 @@ from .authoring.transform import Transform as Transform
 from .client.client import Client as Client
 from .client.run import Run as Run
 from .client.session import Session as Session, SessionTurn as SessionTurn
-from .contracts.approval import ApprovalPolicy as ApprovalPolicy, ApprovalRule as ApprovalRule
-from .contracts.argument_reading import ArgumentReading as ArgumentReading
-from .contracts.artifact import Artifact as Artifact, WithArtifacts as WithArtifacts
 from .contracts.awaits import (
     Await as Await,
     AwaitClarification as AwaitClarification,
@@ -23,47 +20,62 @@ from .contracts.awaits import (
     AwaitExternalTools as AwaitExternalTools,
     ExternalCall as ExternalCall,
 )
-from .contracts.bounds import Bounds as Bounds
-from .contracts.fork import ForkChange as ForkChange
-from .contracts.fork import ForkedFrom as ForkedFrom
 from .contracts.ids import ToolId as ToolId
-from .contracts.input_required import (
-    InputForm as InputForm,
-    InputRequired as InputRequired,
-    ToolInput as ToolInput,
-)
 from .contracts.memory import SessionMemory as SessionMemory, WithMemory as WithMemory
 from .contracts.message import Message as Message
-from .contracts.notice import Notice as Notice
 from .contracts.plan import (
     Finalize as Finalize,
     PlanInput as PlanInput,
     PlanResult as PlanResult,
     PlanResumeInput as PlanResumeInput,
+    PolicyDecision as PolicyDecision,
+    PolicyInput as PolicyInput,
     RunContext as RunContext,
     Turn as Turn,
     Usage as Usage,
 )
-from .contracts.policy_decision import PolicyDecision as PolicyDecision, PolicyInput as PolicyInput
 from .contracts.principal import Principal as Principal
-from .contracts.retry_hint import FieldIssue as FieldIssue, RetryHint as RetryHint, RetryReason as RetryReason
 from .contracts.run import (
+    ForkChange as ForkChange,
+    ForkedFrom as ForkedFrom,
+    Notice as Notice,
     RunInput as RunInput,
     RunOutput as RunOutput,
     RunStatus as RunStatus,
     Safeguards as Safeguards,
+    ScheduleStatus as ScheduleStatus,
 )
-from .contracts.run_link import RunLink as RunLink
-from .contracts.run_policy import Caps as Caps, RunPolicy as RunPolicy, RunPolicyOverride as RunPolicyOverride
-from .contracts.schedule import ScheduleStatus as ScheduleStatus
-from .contracts.session_policy import SessionPolicy as SessionPolicy
+from .contracts.run_policy import (
+    ApprovalPolicy as ApprovalPolicy,
+    ApprovalRule as ApprovalRule,
+    Caps as Caps,
+    RunPolicy as RunPolicy,
+    RunPolicyOverride as RunPolicyOverride,
+    SessionPolicy as SessionPolicy,
+)
 from .contracts.tool_call import (
     Approval as Approval,
+    ArgumentReading as ArgumentReading,
+    InputForm as InputForm,
+    InputRequired as InputRequired,
     ToolCallMeta as ToolCallMeta,
+    ToolInput as ToolInput,
     ToolRequest as ToolRequest,
 )
-from .contracts.tool_error import ToolError as ToolError
-from .contracts.tool_result import ToolResult as ToolResult, ToolTelemetry as ToolTelemetry
+from .contracts.tool_error import (
+    FieldIssue as FieldIssue,
+    RetryHint as RetryHint,
+    RetryReason as RetryReason,
+    ToolError as ToolError,
+)
+from .contracts.tool_result import (
+    Artifact as Artifact,
+    Bounds as Bounds,
+    RunLink as RunLink,
+    ToolResult as ToolResult,
+    ToolTelemetry as ToolTelemetry,
+    WithArtifacts as WithArtifacts,
+)
 from .contracts.tool_spec import (
     Annotations as Annotations,
     Retry as Retry,

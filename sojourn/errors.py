@@ -36,11 +36,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sojourn.contracts.definition import DefinitionError, SojournError
+from sojourn.contracts.record import DefinitionError, SojournError
 
 if TYPE_CHECKING:
-    from sojourn.contracts.retry_hint import RetryHint
-    from sojourn.contracts.tool_error import ToolError
+    from sojourn.contracts.tool_error import RetryHint, ToolError
     from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [

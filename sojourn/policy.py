@@ -6,10 +6,9 @@ plan. It gets the planner's hints: `RetryHint` here is the same class (SR-125).
 
 from typing import Any, Protocol, runtime_checkable
 
-from sojourn.contracts.approval import ApprovalPolicy
-from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
-from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
+from sojourn.contracts.plan import PolicyDecision, PolicyInput
+from sojourn.contracts.run_policy import ApprovalPolicy, Caps, RunPolicy, RunPolicyOverride
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason
 from sojourn.errors import DefinitionError
 
 __all__ = [

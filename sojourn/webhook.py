@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import standardwebhooks
 from temporalio.exceptions import ApplicationError
 
-from sojourn.contracts.notice import Notice
+from sojourn.contracts.run import Notice
 from sojourn.core.values.wire import encode
 from sojourn.errors import DefinitionError
 from sojourn.network.client import http_client

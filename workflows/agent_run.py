@@ -15,8 +15,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
-from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
-from sojourn.contracts.forked_step import ForkedStep
+from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch, ForkedStep
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.run_policy import Caps, Limits

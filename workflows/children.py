@@ -12,8 +12,8 @@ from collections.abc import Generator
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import Spent
+from sojourn.contracts.tool_result import RunLink
 from sojourn.contracts.wire_names import CHILD_SPENT, PAUSE, RESUME
 from sojourn.core.awaits.steering import NUMBER, Paused, Resumed
 

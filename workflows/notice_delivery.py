@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from sojourn.contracts.dispatch import HEARTBEAT
-from sojourn.contracts.notice import Notice
+from sojourn.contracts.run import Notice
 from sojourn.contracts.wire_names import DELIVER_NOTICE, NOTICE_DELIVERY
 
 from .unread import read_one

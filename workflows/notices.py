@@ -10,8 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from sojourn.contracts.awaits import Await
-from sojourn.contracts.notice import Notice, NoticeKind
-from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run import Notice, NoticeKind, RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import NOTICE_DELIVERY
 from sojourn.core.run.notices import end_notice, read_kinds, turn_notice, wait_notice

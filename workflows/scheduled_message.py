@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from sojourn.contracts.dispatch import HEARTBEAT
-from sojourn.contracts.schedule import ScheduledMessage
+from sojourn.contracts.run import ScheduledMessage
 
 from .unread import read_one
 

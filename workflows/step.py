@@ -21,13 +21,11 @@ from temporalio.exceptions import (
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
-from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tasks import ToolTask
-from sojourn.contracts.tool_call import Approval, ToolRequest
+from sojourn.contracts.tool_call import Approval, InputRequired, ToolInput, ToolRequest
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified

@@ -30,8 +30,8 @@ from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import task_queue_fault
-from sojourn.contracts.notice import Notice, NoticeKind
 from sojourn.contracts.principal import Visibility
+from sojourn.contracts.run import Notice, NoticeKind
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec

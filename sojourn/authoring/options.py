@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, cast
 
-from sojourn.contracts.declaration import suggestion
+from sojourn.contracts.record import suggestion
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_spec import Retry
 from sojourn.core.values.text import plain

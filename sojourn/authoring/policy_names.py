@@ -5,9 +5,9 @@ from collections.abc import Collection
 from pydantic import BaseModel
 
 from sojourn.authoring.agent import Agent
-from sojourn.contracts.approval import ApprovalPolicy
-from sojourn.contracts.declaration import suggestion
 from sojourn.contracts.ids import matches_any
+from sojourn.contracts.record import suggestion
+from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.errors import DefinitionError
 
 __all__ = ["check_policy_names"]

@@ -13,10 +13,9 @@ from pydantic import BaseModel, PydanticUserError, create_model
 from pydantic.fields import FieldInfo
 
 from sojourn.authoring.shape import Shape, odd_field, odd_type
-from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolCallMeta
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import ToolResult, WithArtifacts
 from sojourn.errors import DefinitionError
 
 __all__ = ["Signature", "is_model"]

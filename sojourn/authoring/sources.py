@@ -12,10 +12,9 @@ from sojourn.authoring.shape import Shape
 from sojourn.authoring.signature import Signature
 from sojourn.authoring.tool import MalformedResultError, Parts, Tool
 from sojourn.authoring.transform import Transform
-from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import ToolResult, WithArtifacts
 from sojourn.core.payload.boundary import brief
 from sojourn.errors import DefinitionError, ToolUnavailable
 

@@ -16,11 +16,10 @@ from sojourn.authoring.artifact_kind import ArtifactKind
 from sojourn.authoring.injected import Injected
 from sojourn.authoring.runnable import Filler, Runnable
 from sojourn.authoring.shape import Shape
-from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import Artifact, ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator

@@ -19,7 +19,7 @@ from sojourn.authoring.options import (
     shown,
 )
 from sojourn.authoring.tool import Filler
-from sojourn.contracts.declaration import suggestion
+from sojourn.contracts.record import suggestion
 from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.payload.bounds import can_state_bounds
 from sojourn.core.payload.template import unknown_fields

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.cli.screen.text import plain
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.errors import (
     ApprovalVoid,
     DefinitionError,
@@ -163,7 +163,7 @@ def _more_of(error: SojournError) -> dict[str, Any]:
 
 def _is_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C caused the error; a compiled library names it only in the message."""
-    links = raised.chain(error, MAX_LINKS)
+    links = safe_exceptions.chain(error, MAX_LINKS)
     return any(isinstance(link, KeyboardInterrupt) for link in links) or "KeyboardInterrupt" in str(error)
 
 

@@ -15,7 +15,7 @@ from sojourn.client.task_queue import WORKER_GRACE
 from sojourn.connection import settings
 from sojourn.connection.announced import served_queues
 from sojourn.connection.nearby_storage import nearby_storage
-from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.tool_result import Artifact
 from sojourn.live import LiveTransport
 from sojourn.live.address import as_transport
 from sojourn.serving.quiet_end import end_quietly

@@ -37,9 +37,8 @@ from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
-from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.contracts.schedule import ScheduleStatus
 from sojourn.errors import (
     InvalidInput,
     NotApprover,

@@ -19,11 +19,10 @@ from sojourn.client.conversation_id import conversation_id, conversation_prefix
 from sojourn.client.opening import generated_id
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import Event
-from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run import RunInput
+from sojourn.contracts.run import ForkedFrom, RunInput
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.deciding import in_fork, why_not
 from sojourn.core.awaits.opened import other_call_of

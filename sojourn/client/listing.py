@@ -13,8 +13,7 @@ from sojourn.client.labels import with_labels
 from sojourn.client.memo import message_of, started_at_of
 from sojourn.client.run import status_name
 from sojourn.connection.rpc_errors import translated
-from sojourn.contracts.fork import ForkedFrom
-from sojourn.contracts.run import RunStatus
+from sojourn.contracts.run import ForkedFrom, RunStatus
 from sojourn.errors import InvalidInput
 
 __all__ = ["Page", "Selection", "count_of", "listed", "page_of", "quoted"]

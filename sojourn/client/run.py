@@ -28,7 +28,6 @@ from sojourn.client.backoff import backoff
 from sojourn.client.sending import Fields, send
 from sojourn.client.setting_aside import target_of
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import run_id_fault
@@ -37,6 +36,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import Artifact
 from sojourn.contracts.wire_names import (
     CLOSE,
     IN_DOUBT,

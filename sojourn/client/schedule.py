@@ -24,8 +24,7 @@ from sojourn import search_attributes
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
-from sojourn.contracts.run import RunInput
-from sojourn.contracts.schedule import ScheduledMessage, ScheduledRun, ScheduleStatus
+from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.sent import Refused

@@ -3,8 +3,8 @@
 import temporalio.client
 from pydantic_core import from_json
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, InvalidInput
 from sojourn.events.one_run import events_of
 from sojourn.storage import StorageDriver, codec_for, load

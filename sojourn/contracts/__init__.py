@@ -1,4 +1,4 @@
-"""The contracts: the frozen records that cross a durable boundary, one noun a file.
+"""The frozen records that cross a durable boundary.
 
 Records that only Sojourn writes and reads derive from `Record`: they ignore unknown
 fields, because during every deploy an old and a new worker share a queue. Records that a

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
-from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.tool_spec import ShownTool
 
 __all__ = ["Await", "AwaitClarification", "AwaitConfirmation", "AwaitExternalTools", "ExternalCall"]
 

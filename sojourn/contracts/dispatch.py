@@ -1,4 +1,4 @@
-"""Dispatch: how an admitted call is carried out, as recorded in the plan's result."""
+"""Dispatch: how an admitted call is carried out, and what a fork carries over from its origin."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,6 +7,7 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "REPEATED",
     "TIMEOUT_MARGIN",
     "WRONG_WORKER",
+    "CarriedEffect",
     "Dispatch",
     "Effect",
+    "ForkedStep",
 ]
 
 ACTIVITY_ATTEMPTS = 20
@@ -100,3 +103,53 @@ class Dispatch(Record):
     """For `external`: the arguments after the interceptors; None where they are the call's own."""
     result: ToolResult | None = None
     """For `answered`: the result, without any activity."""
+
+
+class ForkedStep(Record):
+    """A step of the origin of which a fork carries out a call again: no planner is asked for it.
+
+    What the origin recorded about the call decides nothing: the policy, the policy engine, the approval rules and the tool's
+    schema are those of the worker that plans the step.
+    """
+
+    message: Message
+    """The planner's message with the calls."""
+    results: list[ToolResult] = []
+    """The results that calls of the step have already; the other calls are judged and carried out."""
+    edited: list[str] = []
+    """Ids of the calls whose arguments somebody has edited: they fit the tool's schema, or the run fails."""
+    asks: AwaitConfirmation | None = None
+    """The approval, as it was shown, of a call about which a person is asked again, whatever the rules say."""
+
+    @property
+    def calls(self) -> list[ToolRequest]:
+        """The calls of the step."""
+        return [part.request for part in self.message.tool_calls]
+
+    def result_of(self, call: ToolRequest) -> ToolResult | None:
+        """The result that a call has already; None for a call that is judged."""
+        return next((known for known in self.results if known.tool_call_id == call.tool_call_id), None)
+
+
+class CarriedEffect(Record):
+    """An effect that a fork's origin had, or may have had, after the fork's point.
+
+    A call of the fork with the same tool and equal arguments is the same effect, and has the origin's key.
+    """
+
+    call: ToolRequest
+    """The origin's call; without its arguments where they are large."""
+    digest: str = ""
+    """The digest of the arguments that are left out."""
+    idempotency_key: str = ""
+    """The key that the call had; empty where it follows from the call."""
+    step: bool = False
+    """Whether a call of the same named step of a flow is the same effect too, whatever its tool and arguments: nobody has
+    told the fork anything that the origin did not know.
+    """
+    unexecuted: bool = False
+    """Whether the call was refused as not carried out; an equal call has its key all the same."""
+    taken: bool = False
+    """Whether a call with another id has had this effect, and its key: no further call is the same effect, and an equal call with
+    the id of this one needs a key of its own.
+    """

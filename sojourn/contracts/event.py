@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
-from sojourn.contracts.bounds import Bounds
-from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
-from sojourn.contracts.plan import Finalize, Usage
-from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.plan import Finalize, PolicyDecision, Usage
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
-from sojourn.contracts.retry_hint import RetryHint
-from sojourn.contracts.run import RunOutput
-from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_error import RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult
 
 
 class BaseEvent(Record):

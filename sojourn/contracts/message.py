@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Tag
 
-from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.record import Record
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import ArgumentReading, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [

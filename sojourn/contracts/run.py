@@ -1,24 +1,148 @@
-"""A run as a whole: its input, output and status."""
+"""A run as a whole: its input, output and status, its origin, its schedule and its notices."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await
-from sojourn.contracts.fork import ForkedFrom
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
-from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.contracts.tool_result import Artifact, RunLink, ToolTelemetry
 
-__all__ = ["IDLE", "PAUSED", "CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
+__all__ = [
+    "IDLE",
+    "NOTICE_KINDS",
+    "PAUSED",
+    "CallStatus",
+    "ForkChange",
+    "ForkedFrom",
+    "Notice",
+    "NoticeKind",
+    "RunInput",
+    "RunOutput",
+    "RunStatus",
+    "Safeguards",
+    "ScheduleStatus",
+    "ScheduledMessage",
+    "ScheduledRun",
+    "Spent",
+]
+
+
+class Spent(Record):
+    """Sent with the failure of a child run, or by signal before a child run ends as canceled (SR-53)."""
+
+    children_count: int = 0
+    """Tool calls executed in the run and in its child runs."""
+    telemetry: ToolTelemetry | None = None
+    """Summed over plans, calls and child runs."""
+    artifacts: list[Artifact] = []
+    """The last 100 artifacts, by reference."""
+    active_ms: int = 0
+    """Active time of the run and its child runs, in milliseconds; only where a time budget was set."""
+
+    may_have_acted: bool | None = None
+    """Whether one of the calls took effect, or may have; None if the run does not say."""
+    in_doubt: bool = False
+    """Whether a failed run leaves it open if one of its calls took effect."""
+
+    also_asked_by: list[Principal] = []
+    """As that of `RunOutput`."""
+
+    @property
+    def active_time(self) -> timedelta:
+        """The active time as a duration."""
+        return timedelta(milliseconds=self.active_ms)
+
+
+class ForkChange(Record):
+    """What whoever forked a run gave the fork in place of what its origin had."""
+
+    kind: str
+    """`message`, `result`, `answer`, `decision` or `arguments`."""
+    tool_call_id: str = ""
+    """The origin's call that got it; empty for a message, and for the answer to a planner's question."""
+    tool: str = ""
+    """The id of that call's tool."""
+    given: str = ""
+    """The beginning of what was given: the text of a message or an answer, `approve` or `deny`, else JSON."""
+    digest: str = ""
+    """SHA-256 of all that was given, as `given` writes it."""
+
+
+class ForkedFrom(Record):
+    """The point of another run at which a run was forked: the fork begins with the state and the transcript of that point."""
+
+    run_id: str
+    """The run that was forked, the fork's origin."""
+    event_id: str
+    """The last event of the origin that the fork has taken over."""
+    execution: str = ""
+    """The origin's execution in Temporal that has this event, by Temporal's own run id."""
+    at: str = ""
+    """The event that was asked for; the fork begins at the last point up to it."""
+    changes: list[ForkChange] = []
+    """What the fork was given; empty for a fork that changes nothing."""
+    by: str | None = None
+    """Who forked, by the name in the request; recorded unchecked."""
+    principal: Principal | None = None
+    """Who forked, without roles, as the program that forked had found out; None where it did not say."""
+
+    @property
+    def forked_by(self) -> str | None:
+        """The name of who forked: the principal's subject, else the name in the request."""
+        return self.principal.subject if self.principal else self.by
+
+
+NoticeKind = Literal["wait", "turn", "end"]
+"""`wait`: a run waits for somebody; `turn`: a turn of a conversation has ended; `end`: a run has ended."""
+
+NOTICE_KINDS: tuple[NoticeKind, ...] = ("wait", "turn", "end")
+
+
+class Notice(Record):
+    """Something that a run tells once; texts are shortened to 2,000 characters, and the run has the rest."""
+
+    id: str
+    """The same each time that the notice is delivered: `<run_id>/wait/<await_id>`, `<run_id>/turn/<turn_id>` or `<run_id>/end`."""
+    kind: NoticeKind
+    """What happened."""
+    at: datetime
+    """When it happened, by the server's clock."""
+    run_id: str
+    """The run."""
+    agent_id: str
+    """Its agent."""
+    session_id: str = ""
+    """Its session."""
+    parent_run_id: str = ""
+    """Of a child run: the run above it."""
+    labels: dict[str, str] = {}
+    """The labels of the run."""
+    turn_id: str = ""
+    """The user turn."""
+    message_ids: list[str] = []
+    """Of a turn: the messages that it answers."""
+    await_id: str = ""
+    """Of a wait: its id, by which `Run.answer`, `Run.approve` and `Run.provide_tool_results` answer it."""
+    await_type: str = ""
+    """Of a wait: `await_clarification`, `await_confirmation` or `await_external_tools`, as its event."""
+    tool: str = ""
+    """Of a wait: the tool whose call it is about."""
+    text: str = ""
+    """The question, or the answer."""
+    reason: str = ""
+    """Of a turn or an end: `answered`, `closed`, or the limit that ended it, as `RunOutput.reason`; `failed`; `canceled`."""
+    code: str = ""
+    """Of what failed, or gave up: the error's code."""
+    error: str = ""
+    """Of what failed, or gave up: the error."""
 
 
 class RunInput(Record):
@@ -255,3 +379,56 @@ class RunStatus(Record):
     """The code of the failure, such as `PlannerError`; `Run.result()` raises it with its causes."""
     hints: list[str] = []
     """Hints for the operator, such as `no worker polls task queue sojourn`, or a pending attempt and its last error."""
+
+
+class ScheduledMessage(Record):
+    """The one argument of the workflow `ScheduledMessage`: a message for a conversation, whose id is the workflow's."""
+
+    agent_id: str
+    """The agent."""
+    session_id: str
+    """The session."""
+    message: Message
+    """The message."""
+    by: str | None = None
+    """Name of the sender, recorded unchecked."""
+    labels: dict[str, str] = {}
+    """Labels of the conversation, where the message starts it."""
+    policy: RunPolicyOverride | None = None
+    """Limits of the conversation, where the message starts it."""
+    principal: Principal | None = None
+    """Who asks, where the message starts the conversation; its tenant says whose conversation it is."""
+
+
+class ScheduledRun(Record):
+    """One of the last times that a schedule acted."""
+
+    at: datetime
+    """When it was due."""
+    id: str
+    """The run that it started; for a conversation, the id of the message that it sent."""
+
+
+class ScheduleStatus(Record):
+    """A schedule: when it acts, what it sends, and what it did last."""
+
+    schedule_id: str
+    """The schedule."""
+    agent_id: str = ""
+    """The agent."""
+    session_id: str = ""
+    """The conversation's session; empty for a schedule that starts runs."""
+    message: str = ""
+    """The beginning of the message."""
+    timing: str = ""
+    """When it acts, in words: `every 1 day`, or `0 8 * * 1-5 Europe/Berlin`."""
+    paused: bool = False
+    """Whether it is paused."""
+    note: str = ""
+    """Why it was paused or resumed."""
+    next_times: list[datetime] = []
+    """When it acts next, soonest first."""
+    last: list[ScheduledRun] = []
+    """The last times that it acted, oldest first; of a listing, a few."""
+    count: int | None = None
+    """How often it has acted; None in a listing."""

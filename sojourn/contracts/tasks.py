@@ -8,23 +8,18 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from sojourn.contracts.approval import ApprovalRule
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch, Effect
-from sojourn.contracts.forked_step import ForkedStep
-from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect, ForkedStep
 from sojourn.contracts.message import Message
-from sojourn.contracts.notice import NoticeKind
-from sojourn.contracts.plan import Finalize, Usage
-from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.plan import Finalize, PolicyDecision, Usage
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, RunPolicyOverride
-from sojourn.contracts.shown_tool import ShownTool
-from sojourn.contracts.tool_call import Approval, ToolRequest
+from sojourn.contracts.run import NoticeKind
+from sojourn.contracts.run_policy import ApprovalRule, Caps, Limits, RunPolicy, RunPolicyOverride
+from sojourn.contracts.tool_call import Approval, ToolInput, ToolRequest
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import RunLink
+from sojourn.contracts.tool_spec import ShownTool
 
 __all__ = [
     "ApprovalTask",

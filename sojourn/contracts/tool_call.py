@@ -1,4 +1,4 @@
-"""ToolRequest and ToolCallMeta: a call, and the run, turn and agent that it belongs to."""
+"""A tool call: its arguments, how they were read, whose call it is, and the input that it asked a person for."""
 
 import hashlib
 import json
@@ -8,13 +8,84 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from sojourn.contracts.argument_reading import ArgumentReading
-from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 
-__all__ = ["Approval", "ToolCallMeta", "ToolRequest"]
+__all__ = [
+    "Approval",
+    "ArgumentReading",
+    "InputForm",
+    "InputRequired",
+    "ToolCallMeta",
+    "ToolInput",
+    "ToolRequest",
+]
+
+
+class ArgumentReading(Record):
+    """One reading of arguments before they were validated; the meaning is what the model wrote."""
+
+    kind: str
+    """`absent` (nothing, blanks or `null` in place of an object), `code_fence`, `trailing_comma`, `json_text` (JSON in a
+    string), `left_out` (an optional field with `null` or a blank that its schema refuses, unless that may mean null), `whole_number` (`10.0` for
+    an integer), `exact_number` (a fraction with more digits than a float holds, read as its text), `default` (a required field whose schema has a default); an open set.
+    """
+    field: str = ""
+    """JSON pointer to the field; empty for the arguments themselves."""
+
+    @property
+    def text(self) -> str:
+        """What was read, for people, such as `/country left out (null or blank)`."""
+        return f"{self.field or 'the arguments'} {_TEXTS.get(self.kind, self.kind)}"
+
+
+_TEXTS = {
+    "absent": "absent, read as {}",
+    "code_fence": "in a code fence",
+    "default": "filled with the default of the schema",
+    "exact_number": "read as a text with all its digits",
+    "json_text": "decoded from a text",
+    "left_out": "left out (null or blank)",
+    "trailing_comma": "with a trailing comma",
+    "whole_number": "read as an integer",
+}
+
+
+class InputForm(Record):
+    """One form for a person to fill in."""
+
+    key: str
+    """The name of the request, as the tool gave it."""
+    message: str
+    """What the form is for."""
+    form: dict[str, Any] = {}
+    """JSON Schema of the answer: a flat object."""
+
+
+class InputRequired(Record):
+    """A call that stopped half-way: the forms to fill in, and the state that the tool wants back with the answers."""
+
+    server: str = ""
+    """The toolset that asks, filled in by the activity."""
+    forms: list[InputForm]
+    """The forms to fill in."""
+    responses: dict[str, dict[str, Any]] = {}
+    """Answers given without asking the person: requests that are always declined."""
+    request_state: str | None = None
+    """The tool's own state, sent back unchanged."""
+    outcome_unknown: bool = False
+    """Whether an earlier attempt of the call may have taken effect; filled in by the activity."""
+
+
+class ToolInput(Record):
+    """The answers to an `InputRequired`, with which the call continues."""
+
+    responses: dict[str, dict[str, Any]]
+    """By the name of the request: `{"action": "accept", "content": {...}}`, `decline` or `cancel`."""
+    request_state: str | None = None
+    """The state of the `InputRequired`, unchanged."""
+
 
 MAX_WRITTEN = 8_000
 """Longest `written`, in characters."""

@@ -1,18 +1,98 @@
-"""ToolResult: the one shape of the answer to a call."""
+"""ToolResult: the one shape of the answer to a call, with its artifacts, its bounds and a link to a child run."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from sojourn.contracts.artifact import Artifact
+from pydantic_core import to_jsonable_python
+
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.bounds import Bounds
-from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.record import Record
-from sojourn.contracts.retry_hint import RetryHint
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_call import InputRequired
+from sojourn.contracts.tool_error import RetryHint, ToolError
 
-__all__ = ["ToolResult", "ToolTelemetry"]
+__all__ = ["Artifact", "Bounds", "RunLink", "ToolResult", "ToolTelemetry", "WithArtifacts"]
+
+
+class RunLink(Record):
+    """A child run and the call that started it (SR-53; `run.Handle` there)."""
+
+    run_id: str
+    """The child run, which is also its workflow id."""
+    agent_id: str
+    """The child's agent."""
+    parent_run_id: str
+    """The parent run."""
+    parent_tool_call_id: str
+    """The parent run's call that started the child run."""
+
+
+class Artifact(Record):
+    """Data too rich for a model (SR-101 to SR-111), recorded once, in the completion of its call.
+
+    Transcripts, plans and parent runs carry the artifact without `data`; `run.artifact(ref)` and events
+    include the data.
+    """
+
+    kind: str
+    """The declared kind, such as `time_series`; a user interface chooses its view by it."""
+    source_tool: str = ""
+    """The tool that made the artifact."""
+    size: int = 0
+    """Size of the data as JSON, in bytes."""
+    ref: str = ""
+    """`<run id>#<tool_call_id>/<kind>`, for `run.artifact(ref)`."""
+    run_link: RunLink | None = None
+    """The child run whose tool made the artifact."""
+    media_type: str = ""
+    """The media type of a picture that models may see, such as `image/png`; empty for data for people only."""
+    data: Any = None
+    """The data as JSON; None where the artifact is carried by reference."""
+    claim: dict[str, str] | None = None
+    """The reference into external storage, when the data was too large for the history."""
+
+
+R = TypeVar("R")
+
+
+class WithArtifacts(Generic[R]):
+    """A result with artifacts, as a tool returns them (SR-101, SR-109).
+
+    Args:
+        result: The result, for the model.
+        artifacts: Each declared artifact by its kind.
+    """
+
+    __slots__ = ("artifacts", "result")
+
+    def __init__(self, result: R, /, **artifacts: Any) -> None:
+        self.result = result
+        self.artifacts = artifacts
+
+
+class Bounds(Record):
+    """How much of the full data a result holds, and how to get the rest (SR-23 to SR-27)."""
+
+    returned: int
+    """Number of items in this result."""
+    total: int | None = None
+    """Number of items in the full data, when the tool knows."""
+    truncated: bool = False
+    """Whether any cap was applied: paging, length, time window, depth or size."""
+    refinement_hint: str | None = None
+    """How to narrow the query."""
+    next_cursor: str | None = None
+    """Where the next page starts, for tools that page."""
+    note: str | None = None
+    """What is inconsistent in these numbers, which are unchanged from the tool."""
+
+    @classmethod
+    def of(cls, value: Any) -> "Bounds":
+        """Read the bounds from a bounded tool's typed result, or from the same result as JSON (SR-35).
+
+        Raises:
+            pydantic.ValidationError: The result states no bounds.
+        """
+        return cls.model_validate(to_jsonable_python(value, by_alias=True))
 
 
 class ToolTelemetry(Record):

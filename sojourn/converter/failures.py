@@ -12,7 +12,7 @@ from temporalio.exceptions import (
     TimeoutType,
 )
 
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import Spent
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.run.spent import read_spent
 from sojourn.core.values.json_value import is_object

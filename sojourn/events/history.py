@@ -15,8 +15,7 @@ from temporalio.api.update.v1 import Request
 from temporalio.converter import DataConverter
 
 from sojourn.contracts.record import Record
-from sojourn.contracts.run import RunInput, RunOutput
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import RunInput, RunOutput, Spent
 from sojourn.contracts.tasks import (
     ApprovalTask,
     ApproverTask,

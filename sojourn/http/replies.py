@@ -6,8 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from sojourn.contracts.awaits import ExternalCall
-from sojourn.contracts.fork import ForkedFrom
-from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.http.asked import Asked
 

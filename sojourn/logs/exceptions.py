@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from structlog.typing import EventDict, WrappedLogger
 
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
 from sojourn.logs.context import current_mask
 from sojourn.logs.values import printable
@@ -63,11 +63,11 @@ def described(error: BaseException, *, with_messages: bool = True) -> list[dict[
     """
     return [
         {
-            "type": raised.kind(link),
+            "type": safe_exceptions.kind(link),
             "message": printable(_message(link)) if with_messages else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
-                for frame, line in traceback.walk_tb(raised.trace(link))
+                for frame, line in traceback.walk_tb(safe_exceptions.trace(link))
             ][-MAX_FRAMES:],
         }
         for link, _ in zip(_links(error, set()), range(MAX_CAUSES), strict=False)
@@ -87,14 +87,16 @@ def in_short(exception: list[dict[str, Any]]) -> str:
 
 def _message(error: BaseException) -> str:
     """The text of an exception, without its class, which stands beside it."""
-    return ToolError.from_error(error, current_mask()).message.removeprefix(f"{raised.kind(error)}: ")
+    return ToolError.from_error(error, current_mask()).message.removeprefix(
+        f"{safe_exceptions.kind(error)}: "
+    )
 
 
 def _error_of(exc_info: Any) -> BaseException | None:
-    if raised.is_a(exc_info, BaseException):
+    if safe_exceptions.is_a(exc_info, BaseException):
         return exc_info
     match exc_info:
-        case (_, error, _) if raised.is_a(error, BaseException):
+        case (_, error, _) if safe_exceptions.is_a(error, BaseException):
             return error
         case None | False | (None, None, None):
             return None
@@ -108,6 +110,6 @@ def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
     while link is not None and id(link) not in seen:
         seen.add(id(link))
         yield link
-        for part in raised.parts(link):
+        for part in safe_exceptions.parts(link):
             yield from _links(part, seen)
-        link = raised.before(link)
+        link = safe_exceptions.before(link)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
 from sojourn.mcp.limits import MAX_SESSIONS, SESSION_IDLE
 from sojourn.mcp.line import Line

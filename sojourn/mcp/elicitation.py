@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from sojourn.contracts.input_required import InputForm, InputRequired, ToolInput
+from sojourn.contracts.tool_call import InputForm, InputRequired, ToolInput
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
 from sojourn.mcp.forms import to_input_required

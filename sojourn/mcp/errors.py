@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
-from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.tool_error import RetryReason
 from sojourn.core.values.text import plain
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.core.awaits.form import mismatch_of
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.json_value import is_array, is_object

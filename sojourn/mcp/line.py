@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
 from sojourn.mcp.errors import SessionRefused
 

@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 import sojourn
-from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
 from sojourn.mcp.errors import (
     EXCHANGE,

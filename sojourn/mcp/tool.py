@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.authoring.progress import ProgressNote, reporter
 from sojourn.authoring.runnable import Filler
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.ids import ToolId
-from sojourn.contracts.input_required import InputRequired
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
-from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_call import InputRequired, ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason, ToolError
+from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.arguments import same_arguments

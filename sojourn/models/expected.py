@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sojourn.authoring.shape import Shape
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.payload.boundary import issues_of

@@ -36,7 +36,7 @@ from pydantic_ai.models.fallback import FallbackModel
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from sojourn.contracts import raised as raised_chain
+from sojourn.contracts import safe_exceptions as raised_chain
 from sojourn.core.values.text import plain
 from sojourn.models.error_excerpt import error_excerpt, error_message, is_content_filter
 from sojourn.network import NetworkFailure, format_network_failure, network_failure_of

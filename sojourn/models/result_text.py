@@ -23,10 +23,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.plan import PlanInput
-from sojourn.contracts.retry_hint import RetryHint
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_error import RetryHint
+from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.core.schema.issue_text import sentence
 from sojourn.core.values.text import CUT, clip, counted
 from sojourn.models.names import Names

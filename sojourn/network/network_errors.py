@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 
 __all__ = [
     "ENDED_EARLY",
@@ -137,8 +137,8 @@ def leaves_undecided(error: BaseException) -> bool:
     """Whether an exception, or one that it was raised from or has in it, reports a request that may have been carried out."""
     return any(
         fault is not None and fault.outcome_unknown
-        for link in raised.members(error, _MAX_READ)
-        if raised.is_a(link, Exception)
+        for link in safe_exceptions.members(error, _MAX_READ)
+        if safe_exceptions.is_a(link, Exception)
         for fault in [network_failure_of(link)]
     )
 

@@ -7,7 +7,7 @@ app declares, never a name that a model invented. Values are bounded, and hold n
 import re
 
 from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [

@@ -14,11 +14,10 @@ from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.views.wait_view import MAX_TEXT, wait_view
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
-from sojourn.contracts.shown_tool import ShownTool
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.tool_spec import Annotations
+from sojourn.contracts.tool_spec import Annotations, ShownTool
 
 
 def view_of(wait, asked=""):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import ApprovalPolicy, DefinitionError
-from sojourn.contracts.approval import in_both
 from sojourn.contracts.ids import matches_any
+from sojourn.contracts.run_policy import in_both
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 PATTERNS = st.lists(

@@ -43,9 +43,8 @@ from sojourn import (
     data_converter,
 )
 from sojourn.contracts import message
-from sojourn.contracts.declaration import Declaration
 from sojourn.contracts.event import BaseEvent
-from sojourn.contracts.record import Input, Record
+from sojourn.contracts.record import Declaration, Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_spec import Retry
 from sojourn.errors import DefinitionError

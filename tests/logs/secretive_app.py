@@ -39,8 +39,8 @@ from sojourn import (
     mcp,
     progress,
 )
-from sojourn.contracts.input_required import InputForm, InputRequired
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_call import InputForm, InputRequired
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import Retry
 
 HOLD = Path(os.environ["HOLD"])

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from sojourn import Agent, PlanResult, Run, RunPolicy, mcp
-from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.plan import Turn
-from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_call import ToolCallMeta, ToolInput, ToolRequest
 from sojourn.errors import ToolUnavailable
 from sojourn.server import ports
 from sojourn.testing.scripted import ScriptedPlanner

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 
 from sojourn import App, Client, InvalidInput, Run, RunPolicy, Worker, mcp
-from sojourn.contracts.input_required import InputForm, InputRequired, ToolInput
+from sojourn.contracts.tool_call import InputForm, InputRequired, ToolInput
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.mcp import elicitation
 from sojourn.mcp.elicitation import ElicitationState, Rounds

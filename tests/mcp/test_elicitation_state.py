@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.contracts.input_required import InputForm, InputRequired, ToolInput
+from sojourn.contracts.tool_call import InputForm, InputRequired, ToolInput
 from sojourn.mcp.elicitation import ElicitationState
 
 FORM = {"type": "object", "properties": {"seat": {"type": "string"}}}

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import BinaryImage
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.message import CompactionPart, Message
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult
 from sojourn.models.compacted import ResultRead, compacted
 from sojourn.models.pictures import load_pictures, picture_refs, refs_of, shown_refs, with_pictures
 from sojourn.serving.artifact_reader import reading_artifacts

@@ -15,8 +15,8 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
-from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.plan import Finalize
+from sojourn.contracts.tool_result import Bounds
 from sojourn.testing.providers import Protocol, ProviderServer, ToolCall, calls, says
 
 CALLS = 20

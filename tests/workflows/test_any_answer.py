@@ -28,7 +28,7 @@ from sojourn import (
     ToolTelemetry,
     ToolUnavailable,
 )
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import Retry
 from sojourn.testing import ScriptedPlanner
 

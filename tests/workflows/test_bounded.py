@@ -18,7 +18,7 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
-from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.testing import ScriptedPlanner
 
 

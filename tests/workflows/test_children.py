@@ -1,6 +1,6 @@
 """Children: which reports of what a child run has spent count."""
 
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import Spent
 from workflows.children import Children
 
 SPENT = Spent(children_count=3)

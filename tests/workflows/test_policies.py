@@ -19,7 +19,7 @@ from sojourn import (
     Toolset,
     policy,
 )
-from sojourn.contracts import retry_hint
+from sojourn.contracts import tool_error
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -276,7 +276,7 @@ def test_an_engine_has_an_async_decide():
 
 def test_hints_in_policy_form_have_the_same_fields():
     """Engines and planners read one class (SR-125)."""
-    assert policy.RetryHint is retry_hint.RetryHint
+    assert policy.RetryHint is tool_error.RetryHint
 
 
 async def test_a_call_that_lacks_fields_ends_the_run_where_the_policy_says_so(serve):

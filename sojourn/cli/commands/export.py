@@ -26,8 +26,8 @@ from sojourn.private import private_folder, private_opener, write_private
 if TYPE_CHECKING:
     from sojourn.client.access import Access
     from sojourn.client.client import Client, Run
-    from sojourn.contracts.artifact import Artifact
     from sojourn.contracts.event import Event
+    from sojourn.contracts.tool_result import Artifact
 
 __all__ = ["export"]
 

@@ -79,8 +79,8 @@ def create(
     sojourn keys create --name ana --tenant acme --role user --role approver --file keys.json
     sojourn keys create --name ana --rotate --file keys.json
     """
-    from sojourn.contracts.declaration import suggestion
     from sojourn.contracts.principal import ROLES
+    from sojourn.contracts.record import suggestion
     from sojourn.http.locks.key_file import create_key, rotate_key
 
     if rotate and roles:

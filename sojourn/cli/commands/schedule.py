@@ -17,7 +17,7 @@ from sojourn.core.values.text import counted
 if TYPE_CHECKING:
     from sojourn.client.client import Client
     from sojourn.client.schedule import Schedule
-    from sojourn.contracts.schedule import ScheduleStatus
+    from sojourn.contracts.run import ScheduleStatus
 
 __all__ = ["schedule"]
 

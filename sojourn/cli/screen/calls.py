@@ -7,12 +7,10 @@ from enum import IntEnum
 from typing import Any
 
 from sojourn.cli.screen.text import Line, plain, took
-from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.event import ToolEndEvent, ToolRetryEvent, ToolStartEvent, ToolUpdateEvent
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import LEFT_OUT, ToolError
+from sojourn.contracts.tool_error import LEFT_OUT, RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, Bounds
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import counted
 

@@ -31,8 +31,7 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnFailedEvent,
 )
-from sojourn.contracts.fork import ForkedFrom
-from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fork_changes import texts_of_changes

@@ -11,7 +11,7 @@ from sojourn.console.routes.run import call_of, head_values, watching_of
 from sojourn.console.run_links import links_of
 from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.values import MOST, line_of, shown_value
-from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, SojournError
 from sojourn.http.locks.limits import reading
 from sojourn.http.problems import problem_of

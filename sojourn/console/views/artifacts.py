@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.tool_result import Artifact
 
 __all__ = ["MOST_SHOWN", "ArtifactPlace", "artifact_place"]
 

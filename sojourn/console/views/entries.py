@@ -4,18 +4,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sojourn.console.views.text import lines_of
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitConfirmation
-from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.message import Message, TextPart, ThinkingPart
 from sojourn.contracts.plan import Usage
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
-from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.tool_error import RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
 
 __all__ = [

@@ -16,8 +16,7 @@ from sojourn.console.views.text import one_line, readable, shown
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
-from sojourn.contracts.shown_tool import ShownTool
-from sojourn.contracts.tool_spec import Annotations, ToolSpec
+from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
 from sojourn.core.run.approval import APPROVE
 

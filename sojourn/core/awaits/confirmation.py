@@ -9,10 +9,10 @@ from typing import Any
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.shown_tool import APPROVAL_VOID
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import APPROVAL_VOID
 from sojourn.contracts.wire_names import PROVIDE_CONFIRMATION
 from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
 from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, needed_roles, why_not

@@ -6,9 +6,8 @@ from typing import Any, cast
 
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines

@@ -11,9 +11,8 @@ from sojourn.contracts.awaits import (
     ExternalCall,
 )
 from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.input_required import InputForm, InputRequired
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.tool_call import Approval, ToolRequest
+from sojourn.contracts.tool_call import Approval, InputForm, InputRequired, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided

@@ -12,9 +12,9 @@ from typing import Any, TypeGuard, cast
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.retry_hint import RetryReason
-from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ShownTool
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.external_tools import Supplied

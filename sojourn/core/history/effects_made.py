@@ -4,8 +4,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.event import Event
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest

@@ -38,12 +38,10 @@ from sojourn.contracts.event import (
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
-from sojourn.contracts.run import RunInput, RunOutput, RunStatus
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import RunInput, RunOutput, RunStatus, Spent
 from sojourn.contracts.tasks import ApproverTask, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.tool_result import RunLink, ToolResult, ToolTelemetry
 from sojourn.contracts.wire_names import CHILD_SPENT, PLAN
 from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold, StepSoFar

@@ -16,14 +16,12 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
     ToolStartEvent,
 )
-from sojourn.contracts.run import CallStatus
-from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run import CallStatus, Spent
 from sojourn.contracts.run_policy import Limits
-from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.core.awaits.confirmation import is_void, void
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.opened import (

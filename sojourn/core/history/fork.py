@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.fork import ForkedFrom
-from sojourn.contracts.forked_step import ForkedStep
+from sojourn.contracts.dispatch import ForkedStep
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message, ToolCallPart
+from sojourn.contracts.run import ForkedFrom
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError

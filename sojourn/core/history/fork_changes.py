@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.contracts.fork import ForkChange, ForkedFrom
+from sojourn.contracts.run import ForkChange, ForkedFrom
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.history.fork import Change
 from sojourn.core.values.text import clip, readable

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import RunLink
 
 __all__ = ["HistoryRecord", "OpenCall"]
 

@@ -10,15 +10,10 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sojourn.contracts.argument_reading import ArgumentReading
-from sojourn.contracts.artifact import Artifact, WithArtifacts
-from sojourn.contracts.bounds import Bounds
-from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.memory import WithMemory
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint
-from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_call import ArgumentReading, InputRequired, ToolRequest
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.bounds import bounds_of, with_note

@@ -2,8 +2,7 @@
 
 from typing import Any, TypeGuard, cast
 
-from sojourn.contracts.bounds import Bounds
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import Bounds, ToolResult
 from sojourn.core.values.pointer import Schema, expand
 from sojourn.core.values.text import echo
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
 from sojourn.core.values.json_fault import MAX_DIGITS
 from sojourn.core.values.json_value import is_array, json_type

@@ -11,7 +11,7 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.blanks import is_blank, null_differs
 from sojourn.core.payload.coerce import is_spelling_of, keeps_meaning, meanings
 from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put

@@ -20,7 +20,7 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.derived_example import derive_example
 from sojourn.core.payload.invented import Example, made_up_in, put
 from sojourn.core.schema.budget import allowance

@@ -16,10 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaSerializer
 from pydantic_core.core_schema import any_schema
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.tool_result import Artifact, ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.boundary import brief, malformed, refusal
 from sojourn.core.values.json_fault import wrong_figure

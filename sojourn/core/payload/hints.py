@@ -11,10 +11,8 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
-from sojourn.contracts.shown_tool import APPROVAL_VOID
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason, ToolError
+from sojourn.contracts.tool_spec import APPROVAL_VOID, ToolSpec
 from sojourn.core.payload.example import Judge, example_for
 from sojourn.core.payload.invented import MAX_INVENTED, Example, placeholder, template_of
 from sojourn.core.payload.missing_field import with_expected

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema, resolve, to_tokens
 

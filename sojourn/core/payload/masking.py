@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
+from sojourn.contracts.tool_error import RetryHint, RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.text import CUT, plain

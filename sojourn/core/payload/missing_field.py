@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.schema.issues import MAX_ALLOWED, MAX_TEXT, shortened, type_names
 from sojourn.core.values.json_value import is_array, json_type
 from sojourn.core.values.pointer import Schema, expand, locate, to_tokens

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.schema.validate import Validator

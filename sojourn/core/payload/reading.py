@@ -26,8 +26,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.contracts.argument_reading import ArgumentReading
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_call import ArgumentReading
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.blanks import BLANKS, null_differs, takes_null
 from sojourn.core.payload.derived_example import put
 from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments

@@ -3,9 +3,8 @@
 from collections.abc import Collection
 from typing import Any, Literal
 
-from sojourn.contracts import raised
-from sojourn.contracts.retry_hint import RetryReason
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts import safe_exceptions
+from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.text import clip
@@ -62,9 +61,9 @@ def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
     """
     if changes_nothing(spec):
         return False
-    if raised.is_a(error, ConnectionError):
-        return not raised.is_a(error, ConnectionRefusedError)
-    return raised.attribute(error, "outcome_unknown") is True
+    if safe_exceptions.is_a(error, ConnectionError):
+        return not safe_exceptions.is_a(error, ConnectionRefusedError)
+    return safe_exceptions.attribute(error, "outcome_unknown") is True
 
 
 def is_unknown(result: ToolResult) -> bool:

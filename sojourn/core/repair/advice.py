@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sojourn.contracts.message import Message
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
+from sojourn.contracts.tool_error import RetryHint, RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.unknown_outcome import is_unknown

@@ -11,8 +11,8 @@ from typing import Any
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanResult, PlanResumeInput, Turn
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import RetryHint, RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, has_fields, values_of
 from sojourn.core.payload.question import question_about

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sojourn.contracts.message import Message
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.hints import EXAMPLE_VALUE

@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
 from sojourn.core.payload.invented import put

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.ids import matches_any
-from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.awaits.deciding import combined

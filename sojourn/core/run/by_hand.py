@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from sojourn.contracts.ids import CALL_ID
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.json_fault import MAX_FIGURE
 from sojourn.core.values.unread import Unread

@@ -4,15 +4,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.plan import PlanResult
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
-from sojourn.contracts.run import RunOutput
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import RunOutput, Spent
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
+from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.payload.parse import ParseFault, parse_arguments
 from sojourn.core.payload.unknown_outcome import outcome_unknown
 from sojourn.core.run.totals import add_telemetry

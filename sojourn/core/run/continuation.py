@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from sojourn.contracts.forked_step import ForkedStep
+from sojourn.contracts.dispatch import ForkedStep
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.state import RunState
 from sojourn.core.run.step_progress import StepProgress

@@ -8,10 +8,9 @@ leaves nothing in doubt. An equal call has its key too, in case the service was 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import Doubt, doubt_about, is_unknown
 

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.contracts.notice import NOTICE_KINDS, Notice, NoticeKind
-from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run import NOTICE_KINDS, Notice, NoticeKind, RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.state import RunState

@@ -4,9 +4,8 @@ from typing import Any
 
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import NOT_REPEATED, outcome_unknown
 from sojourn.core.run.effects import is_settled

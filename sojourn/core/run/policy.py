@@ -3,10 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sojourn.contracts.approval import in_both
 from sojourn.contracts.ids import matches_any
-from sojourn.contracts.policy_decision import PolicyDecision
-from sojourn.contracts.run_policy import Caps, Limits
+from sojourn.contracts.plan import PolicyDecision
+from sojourn.contracts.run_policy import Caps, Limits, in_both
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.limits import stricter_caps
 from sojourn.core.run.opening import labelled, labels_fault

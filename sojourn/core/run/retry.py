@@ -18,12 +18,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sojourn.contracts import raised
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
-from sojourn.contracts.place import place_of
-from sojourn.contracts.refused import refused_by
-from sojourn.contracts.retry_hint import RetryHint, RetryReason
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.safe_exceptions import refused_by, source_location
+from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.unknown_outcome import changes_nothing, leaves_unknown
@@ -112,8 +110,8 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
         error: One of `TRANSIENT`.
         message: The error's text, without secrets.
     """
-    after, unknown = delay_of(raised.attribute(error, "retry_after")), leaves_unknown(spec, error)
-    if raised.is_a(error, RateLimited):
+    after, unknown = delay_of(safe_exceptions.attribute(error, "retry_after")), leaves_unknown(spec, error)
+    if safe_exceptions.is_a(error, RateLimited):
         return Failure(RetryReason.RATE_LIMITED, hints.rate_limited(spec.id, message, after), after, unknown)
     return Failure(RetryReason.TOOL_UNAVAILABLE, hints.unavailable(spec.id, message, after), after, unknown)
 
@@ -166,8 +164,8 @@ def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = Fals
 
 def is_bug(error: BaseException) -> bool:
     """Whether an exception comes from a mistake in an author's code; one that a library raised by itself may pass."""
-    is_one = any(raised.is_a(error, kind) for kind in BUGS) or refused_by(error) is not None
-    return is_one and place_of(error) is not None
+    is_one = any(safe_exceptions.is_a(error, kind) for kind in BUGS) or refused_by(error) is not None
+    return is_one and source_location(error) is not None
 
 
 OUTCOME_UNKNOWN = "outcome_unknown"

@@ -7,8 +7,7 @@ takes the same arguments and changes the same: other wording, time-outs or retri
 import hashlib
 from typing import Any, cast
 
-from sojourn.contracts.shown_tool import ShownTool
-from sojourn.contracts.tool_spec import Annotations, ToolSpec
+from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.schema.wording import without_wording
 from sojourn.core.values.wire import encode_readable
 

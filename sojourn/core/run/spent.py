@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.spent import Spent
-from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.contracts.run import Spent
+from sojourn.contracts.tool_result import Artifact, RunLink, ToolTelemetry
 from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.run.totals import RunTotals, add_telemetry
 

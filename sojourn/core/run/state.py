@@ -9,21 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.message import Message
-from sojourn.contracts.notice import NoticeKind
-from sojourn.contracts.plan import Finalize
-from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.plan import Finalize, PolicyDecision
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run import CallStatus, RunInput, RunOutput
+from sojourn.contracts.run import CallStatus, NoticeKind, RunInput, RunOutput, Spent
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
-from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.kinds import Answer

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.tool_error import RetryReason
 from sojourn.core.values.text import plain
 
 __all__ = [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES
 from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.values.json_value import is_array, is_object, json_type

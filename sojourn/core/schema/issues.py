@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.values.json_value import is_object, json_type
 from sojourn.core.values.pointer import to_pointer
 from sojourn.core.values.text import field_name

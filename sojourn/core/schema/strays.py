@@ -8,7 +8,7 @@ the schema says of it, and a server that reads it would act on a value that nobo
 from collections.abc import Iterator
 from typing import Any
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.pointer import Schema, expand, resolve

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.schema.budget import (
     Known,
     TooMuchWorkError,

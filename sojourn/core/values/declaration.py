@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pydantic import ValidationError
 from pydantic.errors import PydanticErrorMixin
 
-from sojourn.contracts.declaration import faults_of
+from sojourn.contracts.record import faults_of
 from sojourn.errors import DefinitionError
 
 __all__ = ["declaration_fault", "declared_at"]

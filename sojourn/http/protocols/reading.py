@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.event import (
     AssistantMessageEvent,
     AwaitAnsweredEvent,
@@ -30,6 +29,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import Artifact
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.marks import Unmarked, unmarked
 from sojourn.http.protocols.open_markup import closing

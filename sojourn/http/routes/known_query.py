@@ -8,7 +8,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from sojourn.contracts.declaration import suggestion
+from sojourn.contracts.record import suggestion
 
 __all__ = ["KnownQueryRoute"]
 

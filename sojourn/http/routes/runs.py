@@ -9,11 +9,11 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.client.listing import Selection
 from sojourn.client.run import OPEN
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody

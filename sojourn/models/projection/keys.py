@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.pointer import to_pointer, to_tokens

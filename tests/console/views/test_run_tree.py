@@ -8,14 +8,12 @@ from sojourn.console.views.entries import Call, End, Plan, Said
 from sojourn.console.views.run_tree import RunTree
 from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.contracts import event as told
-from sojourn.contracts.argument_reading import ArgumentReading
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
-from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_call import ArgumentReading, ToolRequest
+from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import ToolResult
 
 BEGIN = datetime(2027, 1, 2, tzinfo=UTC)

@@ -14,7 +14,7 @@ from sojourn import (
     ToolResult,
 )
 from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.opened import external_wait, input_response, input_wait, question_for
 

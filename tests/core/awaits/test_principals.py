@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
-from sojourn.contracts.run_policy import RunPolicy
-from sojourn.contracts.session_policy import SessionPolicy
+from sojourn.contracts.run_policy import RunPolicy, SessionPolicy
 from sojourn.core.awaits.principals import (
     MAX_ASKERS,
     askers_of,

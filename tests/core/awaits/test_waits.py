@@ -12,7 +12,7 @@ from sojourn import (
     ToolError,
     ToolResult,
 )
-from sojourn.contracts.shown_tool import ShownTool
+from sojourn.contracts.tool_spec import ShownTool
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch, Effect
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.core.history.effects_made import EffectsMade, MadeCall
 from sojourn.core.history.fold import Fold

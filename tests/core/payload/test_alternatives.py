@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.form import form_of

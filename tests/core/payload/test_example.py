@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload import derived_example
 from sojourn.core.payload import example as examples
 from sojourn.core.schema.enforceable import check, forbid_unknown_fields

@@ -23,7 +23,7 @@ from sojourn import (
     TypeSpec,
 )
 from sojourn.contracts.message import ToolResultPart
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.values.json_fault import MAX_FIGURE
 from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_LOCAL_BYTES, MAX_RESULT_BYTES

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.parse import parse_arguments

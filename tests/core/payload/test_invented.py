@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
 from sojourn.core.payload.example import example_for

@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.bounds import Bounds
-from sojourn.contracts.input_required import InputForm, InputRequired
-from sojourn.contracts.retry_hint import FieldIssue, RetryHint
-from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.tool_call import InputForm, InputRequired
+from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.payload.masking import mask_for, masked, masked_fault
 from sojourn.core.values.text import clip, plain
 

@@ -13,7 +13,7 @@ from sojourn import (
     ToolTelemetry,
     Usage,
 )
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import Spent
 from sojourn.core.run import child_outcomes
 from sojourn.core.run.child_outcomes import MALFORMED_ANSWER
 

@@ -3,8 +3,7 @@
 import pytest
 
 from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch, Effect
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.effects import (
     MAX_UNSETTLED,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from sojourn import PlanResult, RateLimited, ToolSpec, ToolUnavailable, TypeSpec
-from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.run.retry import (
     LONGEST_INTERVAL,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from sojourn import Artifact, RunLink, ToolTelemetry, Usage
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import Spent
 from sojourn.core.run.spent import MAX_ARTIFACTS, read_child_spent, read_spent, spent_by
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.values.wire import encode

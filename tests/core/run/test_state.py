@@ -19,8 +19,7 @@ from sojourn import (
     ToolRequest,
     ToolResult,
 )
-from sojourn.contracts.carried_effect import CarriedEffect
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.run import CallStatus
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified

@@ -12,8 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sojourn.cli.screen.wait_views import call_lines
-from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.confirmation import shown_confirmation, whole_call

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sojourn import RetryHint
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_error import FieldIssue
 from sojourn.models.projection import Keys
 
 LEGAL = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")

@@ -5,7 +5,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from sojourn.contracts.declaration import suggestion
+from sojourn.contracts.record import suggestion
 from sojourn.http.problems import Problem
 
 __all__ = ["check_arguments"]

@@ -1,12 +1,18 @@
-"""Read exceptions of foreign classes safely: only `attribute` and `text` run code of the class, and no exception escapes.
+"""Read exceptions of foreign classes safely: their text, their chain, and the author's line that raised them.
 
 Cause, context, traceback and class name are read from Python's own descriptors, whatever the class or its
 metaclass overrides; texts are copied, since a `str` subclass may override anything.
 """
 
+import types
 from collections.abc import Iterator
-from types import TracebackType
+from pathlib import PurePath
+from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeGuard, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from sojourn.contracts.record import Record
 
 __all__ = [
     "attribute",
@@ -19,7 +25,9 @@ __all__ = [
     "leaves",
     "members",
     "parts",
+    "refused_by",
     "roots",
+    "source_location",
     "text",
     "trace",
 ]
@@ -136,3 +144,50 @@ def text(error: BaseException) -> str:
         return copied(str(error))
     except BaseException:  # noqa: BLE001 - a foreign class's `__str__`; the class name still helps
         return ""
+
+
+MAX_NAME = 100
+"""Longest name of a file, in characters."""
+
+_OURS = ("sojourn", "activities", "workflows")
+_LIBRARIES = {"site-packages", "dist-packages"}
+_STANDARD = PurePath(types.__file__).parent
+
+
+def source_location(error: BaseException) -> str | None:
+    """Return the innermost line of the author's own code in a traceback, as `desk.py:41`.
+
+    None where the traceback has no such line, and for errors of Sojourn and Temporal: they are sentences for people.
+    """
+    if any(root in ("sojourn", "temporalio") for root in roots(error)):
+        return None
+    place, step = None, trace(error)
+    while step is not None:
+        if _is_authors(step.tb_frame):
+            place = f"{PurePath(step.tb_frame.f_code.co_filename).name[-MAX_NAME:]}:{step.tb_lineno}"
+        step = step.tb_next
+    return place and place.encode("utf-8", "replace").decode()
+
+
+def _is_authors(frame: FrameType) -> bool:
+    file, module = PurePath(frame.f_code.co_filename), frame.f_globals.get("__name__")
+    if file.name.startswith("<") or _LIBRARIES.intersection(file.parts) or file.is_relative_to(_STANDARD):
+        return False
+    return not is_a(module, str) or copied(module).partition(".")[0] not in _OURS
+
+
+_CONSTRUCTOR: CodeType = BaseModel.__init__.__code__
+
+
+def refused_by(error: BaseException) -> str | None:
+    """The name of the record whose constructor raised this validation error, such as `PlanResult`.
+
+    None for a record that was read from data (`model_validate`), which may be other data next time, and for other models.
+    """
+    step = trace(error) if is_a(error, ValidationError) else None
+    while step is not None:
+        if step.tb_frame.f_code is _CONSTRUCTOR:
+            made: Any = step.tb_frame.f_locals.get("self")
+            return type(made).__name__ if is_a(made, Record) else None
+        step = step.tb_next
+    return None

@@ -7,7 +7,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from sojourn import ToolError, ToolFailed
-from sojourn.contracts.place import place_of
+from sojourn.contracts.safe_exceptions import source_location
 
 HERE = Path(__file__).name
 
@@ -34,8 +34,8 @@ PARSED = f"{HERE}:{parsed.__code__.co_firstlineno + 1}"
 
 def test_the_line_is_the_innermost_of_the_author():
     """The line is where the author's code raised, or called the standard library that raised."""
-    assert place_of(raised(missing)) == MISSING
-    assert place_of(raised(parsed)) == PARSED
+    assert source_location(raised(missing)) == MISSING
+    assert source_location(raised(parsed)) == PARSED
 
 
 class NoStockError(ToolFailed):
@@ -49,16 +49,16 @@ def test_a_sentence_for_people_has_no_place(kind):
     def fail():
         raise kind("no stock")
 
-    assert place_of(raised(fail)) is None
+    assert source_location(raised(fail)) is None
 
 
 def test_an_exception_never_raised_has_no_place():
     """Without a traceback, or with none of the author's lines in it, there is no place."""
-    assert place_of(RuntimeError("x")) is None
+    assert source_location(RuntimeError("x")) is None
     code = compile("1 / 0", "<text>", "exec")
     inner = raised(lambda: exec(code, {"__name__": "sojourn.x"}))
     inner.__traceback__ = inner.__traceback__.tb_next.tb_next
-    assert place_of(inner) is None
+    assert source_location(inner) is None
 
 
 def test_the_text_names_type_and_place():
