@@ -19,8 +19,11 @@ SojournError
     │   └── RunTimedOut
     ├── AwaitClosed      the wait is not open, or the run has ended
     │   └── ApprovalVoid the tool is not the one that was shown; the call did not run by this approval
-    ├── NotApprover      whoever decides on a call may not decide on it
+    ├── MissingRole      whoever answers lacks the role
+    │   └── NotApprover  whoever decides on a call may not decide on it
     ├── InvalidInput     an argument is invalid, or the server refuses the request
+    │   ├── StaleDigest  a decision names other arguments than those of the call as it is now
+    │   └── OtherKind    an answer is of another kind than the wait
     ├── NoWorker         no worker polls the task queue, or none accepts an answer
     ├── ScheduleAlreadyExists
     ├── ScheduleNotFound
@@ -49,9 +52,11 @@ __all__ = [
     "CallFailed",
     "DefinitionError",
     "InvalidInput",
+    "MissingRole",
     "NetworkRetriesExhausted",
     "NoWorker",
     "NotApprover",
+    "OtherKind",
     "RateLimited",
     "RunAlreadyExists",
     "RunCanceled",
@@ -67,6 +72,7 @@ __all__ = [
     "ServerUnavailable",
     "SessionBusy",
     "SojournError",
+    "StaleDigest",
     "ToolFailed",
     "ToolUnavailable",
 ]
@@ -252,8 +258,32 @@ class AwaitClosed(RunError):
     """The wait is not open: it was answered, has expired or never existed, or its run has ended."""
 
 
-class NotApprover(RunError):
-    """Whoever decides on a call lacks the role for it, asked for the call, or is not named; the run still waits."""
+class MissingRole(RunError):
+    """The principal lacks the role for an answer; the run still waits.
+
+    Args:
+        message: Who lacks which role.
+        run_id: The run's id.
+        role: The role that is missing.
+    """
+
+    def __init__(self, message: str, *, run_id: str | None = None, role: str = "") -> None:
+        super().__init__(message, run_id=run_id)
+        self.role = role
+
+
+class NotApprover(MissingRole):
+    """Whoever decides on a call lacks the role for it, asked for the call, or is not named; the run still waits.
+
+    Args:
+        message: Why the principal may not decide.
+        run_id: The run's id.
+        deciders: Who may decide, in words; empty if the tool and the rules do not say.
+    """
+
+    def __init__(self, message: str, *, run_id: str | None = None, deciders: str = "") -> None:
+        super().__init__(message, run_id=run_id, role="approver")
+        self.deciders = deciders
 
 
 class ApprovalVoid(AwaitClosed):
@@ -281,6 +311,38 @@ class ApprovalVoid(AwaitClosed):
 
 class InvalidInput(RunError):
     """An argument breaks a rule, or the server refuses the request; the text says which rule, or why."""
+
+
+class StaleDigest(InvalidInput):
+    """A decision names the digest of other arguments than those of the call as it is now; nothing is decided.
+
+    Args:
+        message: What was sent.
+        run_id: The run's id.
+        await_id: The wait.
+        digest: The digest of the arguments as they are now.
+    """
+
+    def __init__(self, message: str, *, run_id: str | None = None, await_id: str, digest: str) -> None:
+        super().__init__(message, run_id=run_id)
+        self.await_id = await_id
+        self.digest = digest
+
+
+class OtherKind(InvalidInput):
+    """An answer is of another kind than the wait that it names, such as an approval of a question.
+
+    Args:
+        message: What was sent.
+        run_id: The run's id.
+        await_id: The wait.
+        kind: The kind of the wait: `question`, `approval` or `tool_results`.
+    """
+
+    def __init__(self, message: str, *, run_id: str | None = None, await_id: str, kind: str) -> None:
+        super().__init__(message, run_id=run_id)
+        self.await_id = await_id
+        self.kind = kind
 
 
 class SessionBusy(RunError):

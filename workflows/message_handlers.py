@@ -13,6 +13,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.wire_names import (
     CHILD_SPENT,
@@ -30,6 +31,7 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.external_tools import Supplied
+from sojourn.core.awaits.kinds import facts_of
 from sojourn.core.awaits.sent import NOT_VISIBLE, Refused
 from sojourn.core.awaits.steering import (
     Paused,
@@ -402,26 +404,29 @@ class MessageHandlers(ABC):
         return idle_fault(message) if self.current.state.is_idle else message
 
     @staticmethod
-    def _check(judged: object) -> None:
-        """Refuse an invalid update, which then leaves no trace in the history."""
+    def _check(judged: object, wait: Await | None = None) -> None:
+        """Refuse an invalid update, which then leaves no trace in the history; an answer, with what its wait is now."""
         if isinstance(judged, Refused):
-            raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
+            details = [facts_of(wait)] if wait else []
+            raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
         """Refuse an answer that does not fit its wait, or holds a field that would be ignored, such as a misspelt one."""
-        answer = self.awaits.read(kind, values, "update")
-        self._check(answer)
-        self._check(not_understood(kind, values))
+        answer, wait = self.awaits.read(kind, values, "update"), self.awaits.named(values)
+        self._check(answer, wait)
+        self._check(not_understood(kind, values), wait)
         message_id, inbox = _message_id(), self.current.state.inbox
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
+        sent = as_before(values)
         if kind == PROVIDE_CONFIRMATION:
-            self._check(await self.awaits.judge_sender(kind, as_before(values), "accepted"))
-        answer = self.awaits.receive(kind, as_before(values), "accepted")
-        self._check(answer)
+            refused = await self.awaits.judge_sender(kind, sent, "accepted")
+            self._check(refused, self.awaits.named(sent))
+        answer = self.awaits.receive(kind, sent, "accepted")
+        self._check(answer, self.awaits.named(sent))
         assert not isinstance(answer, Refused)
         self._remember(_message_id())
         if isinstance(answer, Supplied) and (wrong := await self.awaits.checked(answer)):

@@ -286,6 +286,10 @@ class OpenAwaits:
 
     # Receive.
 
+    def named(self, values: Sequence[Any]) -> Await | None:
+        """The open wait that a message names by its id."""
+        return self.waits.named(values[0]) if values else None
+
     def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
         """Read a message, and change nothing."""
         return self.waits.read(kind, values[0] if len(values) == 1 else list(values), channel)

@@ -5,7 +5,7 @@ import builtins
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from temporalio.client import (
     WorkflowExecutionStatus,
@@ -19,6 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
+from sojourn.core.awaits.kinds import kind_sent
 from sojourn.core.awaits.sent import NOT_VISIBLE
 from sojourn.core.values.wire import size_of
 from sojourn.errors import (
@@ -27,9 +28,11 @@ from sojourn.errors import (
     InvalidInput,
     NotApprover,
     NoWorker,
+    OtherKind,
     RunError,
     RunNotFound,
     SessionBusy,
+    StaleDigest,
 )
 
 __all__ = ["Fields", "Update", "hidden", "send"]
@@ -88,9 +91,11 @@ async def send(
         AwaitClosed: The run has ended, or refuses for a reason that another attempt does not change.
         InvalidInput: The run refuses what is sent, or it is larger than 1.9 MB.
         NoWorker: No worker accepted it within 30 s.
+        OtherKind: It is an answer of another kind than the wait.
         RunNotFound: There is no such run, or none that the sender may see.
         ServerUnavailable: The server does not answer.
         SessionBusy: 100 messages wait already.
+        StaleDigest: It decides on other arguments than those of the call as it is now.
     """
     run_id = handle.id
     deadline: float | None = None
@@ -110,7 +115,7 @@ async def send(
             if refused in _NOT_YET and time.monotonic() < deadline:
                 await asyncio.sleep(0.05)
                 continue
-            raise _refusal(error, refused, run_id) from error
+            raise _refusal(error, refused, run_id, fields) from error
         except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
             _stop_if_cancelled(error)
             raise await _nobody(handle) from error
@@ -163,17 +168,30 @@ def _stop_if_cancelled(error: Exception) -> None:
         raise asyncio.CancelledError from error
 
 
-def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str) -> RunError:
+def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: Fields) -> RunError:
     """The error of an update that the run refuses, for a reason of this type."""
     if refused == NOT_VISIBLE:
         return hidden(run_id)
-    message = f"{run_id}: {getattr(error.cause, 'message', error)}"
-    if refused != VOID:
-        return _REFUSALS.get(refused, AwaitClosed)(message, run_id=run_id)
-    (details,) = getattr(error.cause, "details", ()) or ({},)
-    return ApprovalVoid(
-        message, run_id=run_id, await_id=details.get("await_id"), changes=details.get("changes") or ()
-    )
+    reason = getattr(error.cause, "message", error)
+    message = f"{run_id}: {reason}"
+    details = _details(error)
+    if refused == VOID:
+        changes = details.get("changes") or ()
+        return ApprovalVoid(message, run_id=run_id, await_id=details.get("await_id"), changes=changes)
+    kind, await_id = details.get("kind"), details.get("await_id", "")
+    if kind and kind != (wanted := kind_sent(sent)):
+        message = f"{run_id}: {await_id} is of the kind {kind}, and not {wanted}"
+        return OtherKind(message, run_id=run_id, await_id=await_id, kind=kind)
+    digest = details.get("digest")
+    if digest and sent.get("payload_digest", digest) != digest:
+        return StaleDigest(message, run_id=run_id, await_id=await_id, digest=digest)
+    return _REFUSALS.get(refused, AwaitClosed)(message, run_id=run_id)
+
+
+def _details(error: WorkflowUpdateFailedError) -> dict[str, Any]:
+    """What the run says of the wait, or of the approval that is void; empty from a worker of an earlier version."""
+    details: Sequence[Any] = getattr(error.cause, "details", ())
+    return cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
 
 
 def hidden(run_id: str) -> RunNotFound:

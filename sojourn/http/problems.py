@@ -20,8 +20,10 @@ from sojourn.errors import (
     AwaitClosed,
     DefinitionError,
     InvalidInput,
+    MissingRole,
     NotApprover,
     NoWorker,
+    OtherKind,
     RunAlreadyExists,
     RunFailed,
     RunNotFound,
@@ -29,6 +31,7 @@ from sojourn.errors import (
     ServerUnavailable,
     SessionBusy,
     SojournError,
+    StaleDigest,
 )
 from sojourn.http.shown import shown_text
 
@@ -196,7 +199,13 @@ _KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
         "run_already_exists",
         "Choose another run_id; or send it as Idempotency-Key, to get the run that the same request has started.",
     ),
+    MissingRole: (403, "forbidden", "Ask whoever runs the service for that role."),
     NotApprover: (403, "forbidden", "GET /v1/waits says which roles may decide on each call."),
+    StaleDigest: (
+        409,
+        "stale_digest",
+        "GET /v1/waits has the call as it is now; decide on that one.",
+    ),
     InvalidInput: (422, "invalid_input", "Correct what the detail names, and send the request again."),
     UnknownEvent: (
         422,
@@ -244,12 +253,27 @@ def problem_of(error: Exception) -> Problem:
         status,
         code,
         shown_text(str(error)) if isinstance(error, RunFailed) else str(error),
-        then=then,
+        then=_then_of(error) or then,
         headers=SOON if status in (429, 503) else None,
         run_id=getattr(error, "run_id", None),
         await_id=getattr(error, "await_id", None),
         changes=getattr(error, "changes", None),
     )
+
+
+_PATHS = {"question": "answers", "approval": "approvals", "tool_results": "tool-results"}
+"""The last part of the path at which a kind of wait is answered."""
+
+
+def _then_of(error: Exception) -> str:
+    """What to do next, if the error itself says more than its class."""
+    if isinstance(error, NotApprover):
+        return error.deciders and f"It is decided by {error.deciders}."
+    if isinstance(error, MissingRole):
+        return f"Ask whoever runs the service for the role {error.role}."
+    if isinstance(error, OtherKind):
+        return f"POST /v1/runs/{{run_id}}/{_PATHS[error.kind]} answers it."
+    return ""
 
 
 def stopped() -> Problem:

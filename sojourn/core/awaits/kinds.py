@@ -6,7 +6,7 @@ Two differences are in `waits.py`: external results come in parts, and an approv
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
@@ -42,16 +42,22 @@ from sojourn.core.awaits.sent import Channel, Refused, as_json, by_of, digest
 
 __all__ = [
     "Answer",
+    "KindName",
     "WaitKind",
     "digest_sent",
+    "facts_of",
     "kind_named",
     "kind_of",
+    "kind_sent",
     "read",
     "shown",
     "wait_in",
 ]
 
 Answer = Clarified | Decided | Supplied
+
+KindName = Literal["question", "approval", "tool_results"]
+"""What a kind of wait is called outside the wire."""
 
 OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExternalToolsEvent]
 
@@ -60,6 +66,8 @@ OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExter
 class WaitKind:
     """How one kind of wait is answered, shown and expired."""
 
+    kind: KindName
+    """What the kind is called outside the wire."""
     name: str
     """Name of the update and the signal that answer it."""
     form: str
@@ -76,12 +84,15 @@ class WaitKind:
     """Makes a sample answer, with placeholders in capitals."""
     calls: Callable[[Any], list[str]]
     """The keys of the calls that wait: the wait's id for a call that has not begun, else the call's id."""
+    digest: Callable[[Any], str] = lambda _wait: ""
+    """The digest that an answer has to name; empty for a kind whose answers name none."""
     expired: Callable[[ToolRequest], ToolResult] | None = None
     """The result of a call after the wait expired; None where a planner or a tool continues without an answer."""
 
 
 KINDS: Mapping[type[Await], WaitKind] = {
     AwaitClarification: WaitKind(
+        kind="question",
         name=PROVIDE_CLARIFICATION,
         form='{"id": "...", "answer": "text"}',
         read=read_clarification,
@@ -92,6 +103,7 @@ KINDS: Mapping[type[Await], WaitKind] = {
         calls=lambda _wait: [],
     ),
     AwaitConfirmation: WaitKind(
+        kind="approval",
         name=PROVIDE_CONFIRMATION,
         form='{"id": "...", "approved": true, "payload_digest": "..."}',
         read=read_confirmation,
@@ -100,9 +112,11 @@ KINDS: Mapping[type[Await], WaitKind] = {
         shown=shown_confirmation,
         sample=sample_confirmation,
         calls=lambda wait: [wait.id],
+        digest=lambda wait: wait.payload_digest,
         expired=lambda call: decided_against(call, None),
     ),
     AwaitExternalTools: WaitKind(
+        kind="tool_results",
         name=PROVIDE_TOOL_RESULTS,
         form='{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}',
         read=read_results,
@@ -124,6 +138,17 @@ def kind_of(wait: Await) -> WaitKind:
 def kind_named(name: str) -> WaitKind | None:
     """The row of the kind that this update or signal answers."""
     return next((kind for kind in KINDS.values() if kind.name == name), None)
+
+
+def facts_of(wait: Await) -> dict[str, str]:
+    """The id, the kind and the digest of a wait, by which a sender sees why the run refuses its answer."""
+    kind = kind_of(wait)
+    return {"await_id": wait.id, "kind": kind.kind, "digest": kind.digest(wait)}
+
+
+def kind_sent(fields: Mapping[str, Any]) -> KindName:
+    """The kind of wait that a message answers, by its fields."""
+    return "approval" if "approved" in fields else "tool_results" if "results" in fields else "question"
 
 
 def wait_in(event: BaseEvent) -> Await | None:

@@ -117,6 +117,11 @@ class Waits:
             payloads = {**payloads, await_id: wait.payload_digest}
         return changed(self, open=still, answers=answered, payloads=payloads)
 
+    def named(self, value: Any) -> Await | None:
+        """The open wait that a message from outside names by its id."""
+        await_id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
+        return self.open.get(await_id) if isinstance(await_id, str) else None
+
     def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Refused:
         """Read a message from outside: an answer to an open wait, a repetition, or a refusal.
 

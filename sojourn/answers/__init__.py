@@ -1,0 +1,59 @@
+"""Answers: one description of an open wait, one token of it, and one way to answer.
+
+`wait_view` makes the `WaitView` that every face renders, `WaitRef` is what an answer is bound to, and `submit` sends an
+answer: it checks the role, and recognizes an answer that was sent before.
+"""
+
+from sojourn.answers.submitting import (
+    AlreadyAnswered,
+    Answer,
+    Answered,
+    ClosedWait,
+    Decision,
+    Declined,
+    GivenAnswer,
+    Results,
+    answered_before,
+    audit_facts,
+    check_may_answer,
+    closed_wait,
+    is_same_answer,
+    submit,
+)
+from sojourn.answers.wait_ref import WaitRef
+from sojourn.answers.wait_view import (
+    Asker,
+    StatusView,
+    WaitContext,
+    WaitView,
+    context_of,
+    open_waits,
+    status_view,
+    wait_view,
+)
+
+__all__ = [
+    "AlreadyAnswered",
+    "Answer",
+    "Answered",
+    "Asker",
+    "ClosedWait",
+    "Decision",
+    "Declined",
+    "GivenAnswer",
+    "Results",
+    "StatusView",
+    "WaitContext",
+    "WaitRef",
+    "WaitView",
+    "answered_before",
+    "audit_facts",
+    "check_may_answer",
+    "closed_wait",
+    "context_of",
+    "is_same_answer",
+    "open_waits",
+    "status_view",
+    "submit",
+    "wait_view",
+]

@@ -1,0 +1,417 @@
+"""submit: the one way by which a person or a program answers what a run waits for.
+
+Every command, route, protocol and page calls `submit`. It asks `sojourn.core.awaits.deciding` who may decide; the run
+asks again. An answer that the same principal gave before is recognized by `answered_before`, so a client that got no
+reply may send its answer again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from sojourn.answers.wait_ref import WaitRef
+from sojourn.answers.wait_view import WaitView, wait_view
+from sojourn.client.run import Run
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent
+from sojourn.contracts.principal import ROLES, Principal
+from sojourn.core.awaits.confirmation import is_void
+from sojourn.core.awaits.deciding import APPROVER, in_words, why_not
+from sojourn.core.awaits.kinds import KindName, wait_in
+from sojourn.core.awaits.principals import is_same
+from sojourn.core.awaits.sent import as_json
+from sojourn.core.awaits.waits import asks_again
+from sojourn.core.values.visible import visible
+from sojourn.errors import (
+    ApprovalVoid,
+    AwaitClosed,
+    InvalidInput,
+    MissingRole,
+    NotApprover,
+    OtherKind,
+    RunNotFound,
+    RunUnreadable,
+)
+
+__all__ = [
+    "AlreadyAnswered",
+    "Answer",
+    "Answered",
+    "ClosedWait",
+    "Decision",
+    "Declined",
+    "GivenAnswer",
+    "Results",
+    "answered_before",
+    "audit_facts",
+    "check_may_answer",
+    "closed_wait",
+    "is_same_answer",
+    "submit",
+]
+
+MAX_REASON = 10_000
+"""Longest reason, in characters; the rest is cut off."""
+
+USER = "user"
+"""The role that answers questions, and gives results of external calls."""
+
+
+_APPROVERS = f"whoever has the role {APPROVER}"
+"""Who decides on a call whose tool and rules do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision on a call."""
+
+    approved: bool
+    digest: str | None = None
+    """The digest of the arguments that were seen; that of the wait that is passed to `submit`, when left out."""
+    reason: str = ""
+    scope: Literal["call", "tool"] = "call"
+    """With an approval, `tool` stops the asking about the tool, as long as the wait says."""
+    kind: ClassVar[KindName] = "approval"
+
+    @property
+    def done(self) -> str:
+        """What was done, in a word."""
+        return "approved" if self.approved else "denied"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a question: a text, or values by field."""
+
+    value: str | dict[str, Any]
+    kind: ClassVar[KindName] = "question"
+    done: ClassVar[str] = "answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A question is declined: it gets no answer."""
+
+    reason: str = ""
+    kind: ClassVar[KindName] = "question"
+    done: ClassVar[str] = "declined"
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Results of external calls, all or some: for each `tool_call_id`, and `result` or `error`."""
+
+    results: Sequence[Mapping[str, Any]]
+    kind: ClassVar[KindName] = "tool_results"
+    done: ClassVar[str] = "provided"
+
+
+GivenAnswer = Decision | Answer | Declined | Results
+"""What answers a wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A run has taken an answer."""
+
+    run_id: str
+    await_id: str
+    done: str
+    """What was done, in a word, such as `approved`."""
+    by: str = ""
+    """Who did it."""
+
+
+class AlreadyAnswered(Answered):
+    """The wait has this answer from before; nothing was sent, or the run has ignored it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedWait:
+    """A wait that has an answer, or has expired."""
+
+    view: WaitView
+    event: AwaitAnsweredEvent
+    void: ApprovalVoid | None = None
+    """Why the call did not run by its approval."""
+
+
+async def submit(
+    run: Run,
+    principal: Principal | None,
+    wait: WaitView | WaitRef | str,
+    answer: GivenAnswer,
+    *,
+    by: str | None = None,
+    message_id: str = "",
+    conversation: Run | None = None,
+) -> Answered:
+    """Answer a wait, and return `Answered`; `AlreadyAnswered` if it has this answer from before, by this principal.
+
+    Args:
+        run: The run that waits. The caller has checked that the principal may see it.
+        principal: Who answers; None if the caller does not know.
+        wait: The wait as it was shown, or its id.
+        answer: The answer.
+        by: The name that is recorded; by default the principal's subject.
+        message_id: The id of the message that is the answer, which is delivered once.
+        conversation: The conversation above the run, which remembers the message too.
+
+    Raises:
+        ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
+        AwaitClosed: The wait has another answer, has expired or never was; or the run has ended.
+        InvalidInput: The answer does not fit the wait, which stays open; or an approval names no digest.
+        MissingRole: The principal may not answer; `NotApprover` if it may not decide.
+        NoWorker: No worker accepted the answer within 30 s.
+        OtherKind: The answer is of another kind than the wait.
+        RunNotFound: There is no such run.
+        StaleDigest: The arguments of the call are not those that were seen.
+    """
+    ref = _ref(run, wait)
+    view = wait if isinstance(wait, WaitView) else None
+    if view is None and isinstance(answer, Decision):
+        view = await _open_call(run, ref.await_id)
+    check_may_answer(principal, view or ref, answer)
+    _check_bound(ref, wait, answer)
+    try:
+        await_id = await _send(run, principal, ref, view, answer, by, message_id)
+    except ApprovalVoid:
+        raise
+    except AwaitClosed:
+        earlier = await answered_before(run, principal, ref, answer)
+        if earlier is None:
+            raise
+        return earlier
+    if message_id and conversation is not None and conversation.id != run.id:
+        with suppress(InvalidInput):  # the run above is no conversation, and gets no message
+            await conversation.remember(message_id)
+    return Answered(run.id, await_id, answer.done, _name(principal, by))
+
+
+def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
+    """Check that a principal may give an answer, as far as roles say; `submit` does so too.
+
+    Args:
+        principal: Who answers; None is refused only by a call whose tool or rules say who may decide.
+        wait: The wait; of one that is not open, what names it.
+        answer: The answer.
+
+    Raises:
+        MissingRole: It may not; `NotApprover` if it may not decide.
+    """
+    if not isinstance(answer, Decision):
+        if principal is not None and USER not in principal.roles:
+            raise _missing(principal, USER, wait.run_id)
+        return
+    if isinstance(wait, WaitView) and wait.call is not None:
+        if why := why_not(wait.call, principal, approved=answer.approved):
+            raise NotApprover(why, run_id=wait.run_id, deciders=in_words(wait.call) or _APPROVERS)
+        return
+    # A principal with a role of the app's own may repeat a decision that it could make.
+    is_of_service = principal is not None and set(principal.roles) <= set(ROLES)
+    if principal is not None and is_of_service and APPROVER not in principal.roles:
+        why = f"{principal.subject} does not have the role {APPROVER}"
+        raise NotApprover(why, run_id=wait.run_id, deciders=_APPROVERS)
+
+
+async def answered_before(
+    run: Run,
+    principal: Principal | None,
+    wait: WaitRef | str,
+    answer: GivenAnswer,
+    *,
+    children: bool = False,
+) -> AlreadyAnswered | None:
+    """Tell whether a wait that is not open has this answer; None if there is no such wait.
+
+    Args:
+        run: The run that waits, or with `children` a run above it.
+        principal: Who answers; None compares the answers only.
+        wait: What names the wait.
+        answer: The answer.
+        children: Whether the wait may be one of a child run.
+
+    Raises:
+        ApprovalVoid: The tool was changed since the approval, so that the call did not run.
+        AwaitClosed: The wait has another answer, or has expired.
+    """
+    ref = _ref(run, wait)
+    try:
+        closed = await closed_wait(run, lambda view: view.await_id == ref.await_id, children=children)
+    except (InvalidInput, RunNotFound, RunUnreadable):
+        return None
+    if closed is None or closed.view.kind != answer.kind:
+        return None
+    event = closed.event
+    if not is_same_answer(closed, answer, principal):
+        raise AwaitClosed(_how_closed(closed, answer), run_id=run.id)
+    if closed.void:
+        raise closed.void
+    return AlreadyAnswered(event.run_id, event.await_id, answer.done, event.by or "")
+
+
+def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal | None = None) -> bool:
+    """Whether a closed wait has this answer, and from this principal; of an external call the history keeps no answer to compare."""
+    event = closed.event
+    if principal is not None and not _is_by(event, principal):
+        return False
+    match answer:
+        case Decision(approved=approved, digest=digest):
+            is_about = digest in (None, "", closed.view.digest)
+            return event.approved is approved and is_about
+        case Declined():
+            return event.code == "declined"
+        case Answer(value=value):
+            return event.code is None and event.text == (value if isinstance(value, str) else as_json(value))
+        case Results():
+            return event.code is None
+
+
+async def closed_wait(
+    run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
+) -> ClosedWait | None:
+    """Find a wait that is not open any more in the events of its run; None if there is none.
+
+    Args:
+        run: The run that waits, or with `children` a run above it.
+        is_it: Whether a wait is the one.
+        children: Whether to read the events of child runs too.
+
+    Raises:
+        RunNotFound: There is no such run.
+        RunUnreadable: Its records cannot be decoded here.
+    """
+    view: WaitView | None = None
+    closed: ClosedWait | None = None
+    async with aclosing(run.events(follow=False, children=children)) as events:
+        async for event in events:
+            opened = wait_in(event)
+            if closed is not None:
+                closed = _voided(closed, event)
+                if closed.void or closed.view.call is None:
+                    break
+            elif opened is not None:
+                found = wait_view(opened, event.run_id, since=event.time)
+                view = found if is_it(found) else view
+            elif (
+                view is not None
+                and isinstance(event, AwaitAnsweredEvent)
+                and (event.run_id, event.await_id) == (view.run_id, view.await_id)
+            ):
+                closed = ClosedWait(view, event)
+    return closed
+
+
+def audit_facts(wait: WaitView | WaitRef, answer: GivenAnswer) -> dict[str, Any]:
+    """What an audit log records of an answer: the run, the wait, and of a decision the verdict and what it is about."""
+    facts: dict[str, Any] = {"run_id": wait.run_id, "await_id": wait.await_id}
+    if isinstance(answer, Decision):
+        digest = answer.digest if answer.digest is not None else wait.digest
+        facts |= {"approved": answer.approved, "approval_scope": answer.scope, "digest": digest}
+    return facts
+
+
+def _ref(run: Run, wait: WaitView | WaitRef | str) -> WaitRef:
+    if isinstance(wait, str):
+        return WaitRef(run.id, wait)
+    return wait.ref if isinstance(wait, WaitView) else wait
+
+
+async def _open_call(run: Run, await_id: str) -> WaitView | None:
+    """The call that waits for a decision under this id; None if no call does."""
+    status = await run.status()
+    waits = [wait for wait in status.awaits if wait.id == await_id and isinstance(wait, AwaitConfirmation)]
+    return wait_view(waits[0], run.id, status=status) if waits else None
+
+
+async def _send(
+    run: Run,
+    principal: Principal | None,
+    ref: WaitRef,
+    view: WaitView | None,
+    answer: GivenAnswer,
+    by: str | None,
+    message_id: str,
+) -> str:
+    await_id = ref.await_id
+    if view is not None and view.kind != answer.kind:
+        message = f"{run.id}: {await_id} is of the kind {view.kind}, and not {answer.kind}"
+        raise OtherKind(message, run_id=run.id, await_id=await_id, kind=view.kind)
+    sender: dict[str, Any] = {"by": by, "principal": principal}
+    match answer:
+        case Decision(approved=approved, scope=scope):
+            reason, digest = answer.reason[:MAX_REASON], answer.digest or ref.digest or None
+            decision: dict[str, Any] = {"payload_digest": digest, "message_id": message_id or None, **sender}
+            if approved:
+                return await run.approve(await_id, reason=reason, for_run=scope == "tool", **decision)
+            return await run.deny(await_id, reason, **decision)
+        case Answer(value=value):
+            return await run.answer(await_id, value, message_id=message_id or None, **sender)
+        case Declined(reason=reason):
+            return await run.decline(await_id, reason[:MAX_REASON], **sender)
+        case Results(results=results):
+            return await run.provide_tool_results(await_id, results, **sender)
+
+
+def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnswer) -> None:
+    """Check that an approval names what was seen, so that it cannot apply to a call that opens meanwhile.
+
+    Raises:
+        InvalidInput: It names nothing.
+    """
+    if isinstance(wait, WaitView) or not isinstance(answer, Decision) or not answer.approved:
+        return
+    if not (answer.digest or ref.digest):
+        raise InvalidInput(
+            f"{ref.await_id}: an approval names the digest of the arguments that were seen", run_id=ref.run_id
+        )
+
+
+def _missing(principal: Principal, role: str, run_id: str) -> MissingRole:
+    return MissingRole(f"{principal.subject} does not have the role {role}", run_id=run_id, role=role)
+
+
+def _name(principal: Principal | None, by: str | None) -> str:
+    return by or (principal.subject if principal else "")
+
+
+def _is_by(event: AwaitAnsweredEvent, principal: Principal) -> bool:
+    if event.principal is None:
+        return event.by == principal.subject
+    return is_same(event.principal, principal)
+
+
+def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
+    """The closed wait, with why its approval is void if this event says so."""
+    call = closed.view.call
+    if call is None or event.run_id != closed.view.run_id:
+        return closed
+    again = wait_in(event)
+    if again is not None and asks_again(again, call.id):
+        changed = "; ".join(again.changes)
+        message = (
+            f"the approval is void: the tool was changed since it was shown ({changed}); "
+            f"look at {again.id}, and decide on it"
+        )
+        void = ApprovalVoid(message, run_id=event.run_id, await_id=again.id, changes=again.changes)
+        return replace(closed, void=void)
+    if isinstance(event, ToolEndEvent) and event.tool_call_id == call.tool_call_id and is_void(event.result):
+        why = event.error and event.error.message
+        return replace(closed, void=ApprovalVoid(f"the approval is void: {why}", run_id=event.run_id))
+    return closed
+
+
+def _how_closed(closed: ClosedWait, answer: GivenAnswer) -> str:
+    """How a wait was closed, for a sender whose answer is another one."""
+    event, await_id = closed.event, visible(closed.view.await_id)
+    if event.code == "expired":
+        return f"{await_id} has expired"
+    by = f" by {visible(event.by[:200])}" if event.by else ""
+    if event.approved is None:
+        return f"{await_id} was already answered{by}"
+    if isinstance(answer, Decision) and answer.digest not in (None, "", closed.view.digest):
+        return f"{await_id} was about other arguments than those of this digest"
+    return f"{await_id} was already {'approved' if event.approved else 'denied'}{by}"

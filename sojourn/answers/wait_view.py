@@ -1,0 +1,344 @@
+"""WaitView: one description of an open wait for every reader, and the JSON shape that the API and the commands print.
+
+A face renders a `WaitView`, and reads no `Await`. Texts are as the planner, the tool or the model wrote them: a face that
+prints them makes them harmless first.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from sojourn.answers.wait_ref import WaitRef
+from sojourn.contracts.awaits import (
+    Await,
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+)
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunStatus
+from sojourn.contracts.tool_spec import Annotations
+from sojourn.core.awaits.deciding import in_words, is_restricted, may_decide, needed_roles, roles_of
+from sojourn.core.awaits.kinds import KindName, kind_of
+from sojourn.core.awaits.sent import as_json
+from sojourn.core.values.exact import is_exact
+
+__all__ = [
+    "Asker",
+    "StatusView",
+    "WaitContext",
+    "WaitView",
+    "context_of",
+    "open_waits",
+    "status_view",
+    "wait_view",
+]
+
+MAX_TEXT = 2_000
+"""Longest text of a wait's context, in characters."""
+
+_AWAITED = ("requested", "running", "waiting")
+"""States of an external call whose result has not come."""
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class WaitContext(_Shape):
+    """What a person needs to know to answer."""
+
+    asked: str = ""
+    """The last message of the user, at most 2,000 characters."""
+    said: str = ""
+    """The last text of the planner, at most 2,000 characters."""
+    started_at: datetime | None = None
+    """When the run started."""
+    paused: str | None = None
+    """The reason of a pause; null while the run is not paused."""
+
+
+class Asker(_Shape):
+    """A principal that asked for a call."""
+
+    subject: str
+    """The subject, unique within the tenant."""
+    tenant: str = ""
+    """The tenant."""
+
+
+class WaitView(_Shape):
+    """An open wait of a run or a child run; an answer goes to `run_id`."""
+
+    run_id: str
+    """The run that waits, and takes the answer."""
+    await_id: str
+    """The wait."""
+    kind: KindName
+    """`question` is answered at `/answers`, `approval` at `/approvals`, `tool_results` at `/tool-results`."""
+    agent_id: str = ""
+    """The agent that runs; empty if it is not known here."""
+    session_id: str = ""
+    """The run's session."""
+    since: datetime | None = None
+    """Since when it is open; null in the status of a run, which does not have it."""
+    expires_after: timedelta | None = None
+    """How long it stays open; null for no limit."""
+    expires_at: datetime | None = None
+    """When it expires; null for never, and if `since` is null."""
+    title: str = ""
+    """The title of the tool to approve."""
+    prompt: str = ""
+    """The question."""
+    server: str | None = None
+    """The MCP server, or the toolset, that asks the question."""
+    tool: str | None = None
+    """The tool: to approve, or that an answer repairs."""
+    tool_call_id: str | None = None
+    """The call."""
+    tags: list[str] = []
+    """The tool's tags."""
+    annotations: Annotations | None = None
+    """What the tool to approve declares, such as `destructive`; null if it was not recorded."""
+    payload: dict[str, Any] | None = None
+    """The arguments of the call to approve."""
+    payload_text: str = ""
+    """The arguments as JSON in a text, if they have an integer that JavaScript rounds: show this to the person who decides."""
+    digest: str | None = None
+    """The digest of the arguments, which an approval names."""
+    outcome_unknown: bool = False
+    """Whether the call repeats one that may have taken effect."""
+    changes: list[str] = []
+    """How the tool was changed since it was shown before."""
+    approvers: list[str] = []
+    """Roles, of which a principal needs one to decide; empty if a function of the app judges."""
+    narrowed_to: list[list[str]] = []
+    """Further lists of roles, by rules: the principal needs one role of each of them too."""
+    approver_check: str = ""
+    """The name of that function."""
+    four_eyes: bool = False
+    """Whether `asked_by` and `also_asked_by` may not approve the call."""
+    asked_by: Asker | None = None
+    """For whom the call is made; null if it is not known."""
+    also_asked_by: list[Asker] = []
+    """Who else has asked for it: senders of other messages of the turn, and who asked in the origin of a fork."""
+    stop_asking: str = ""
+    """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
+    form: dict[str, Any] | None = None
+    """JSON Schema of an answer by field; null if the answer is a text."""
+    missing_fields: list[str] = []
+    """The fields that the answer should give."""
+    example: dict[str, Any] | None = None
+    """An example of a payload."""
+    calls: list[ExternalCall] = []
+    """The calls whose results are awaited."""
+    context: WaitContext | None = None
+    """What the run is about; null in the status of a run, which says that itself."""
+    wait: SkipJsonSchema[Await] = Field(exclude=True)
+    """The record that is described, for rendering; no part of the JSON."""
+
+    @property
+    def is_for_people(self) -> bool:
+        """Whether a person answers; a program gives the results of external calls."""
+        return self.kind != "tool_results"
+
+    @property
+    def ref(self) -> WaitRef:
+        """What an answer is bound to."""
+        return WaitRef(self.run_id, self.await_id, self.digest or "")
+
+    def refs(self) -> Iterator[tuple[WaitRef, ExternalCall | None]]:
+        """What each answer is bound to: of a wait for results one per call, with the call."""
+        if self.kind != "tool_results":
+            yield self.ref, None
+        for call in self.calls:
+            yield WaitRef(self.run_id, self.await_id, call_id=call.tool_call_id), call
+
+    @property
+    def call(self) -> AwaitConfirmation | None:
+        """The call to approve; None for another kind."""
+        return self.wait if isinstance(self.wait, AwaitConfirmation) else None
+
+    @property
+    def question(self) -> AwaitClarification | None:
+        """The question; None for another kind."""
+        return self.wait if isinstance(self.wait, AwaitClarification) else None
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that it is about, each once."""
+        own = [self.tool] if self.tool else []
+        return list(dict.fromkeys([*own, *(call.tool for call in self.calls)]))
+
+    # Who may answer: the rule is `sojourn.core.awaits.deciding`.
+
+    @property
+    def roles(self) -> Sequence[Sequence[str]]:
+        """Lists of roles; a principal needs one of each to answer. Empty if only a function of the app judges."""
+        return needed_roles(self.call) if self.call else [["user"]]
+
+    @property
+    def deciders(self) -> str:
+        """Who may decide on the call, in words; empty if its tool and the rules do not say."""
+        return in_words(self.call) if self.call else ""
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the tool, or a rule, says who may decide."""
+        return self.call is not None and is_restricted(self.call)
+
+    def may_answer(self, principal: Principal) -> bool:
+        """Whether a principal may answer in some way; one that asked for a call may at least deny it."""
+        if self.call is None:
+            return "user" in principal.roles
+        return may_decide(self.call, principal, approved=False)
+
+    def may_approve(self, principal: Principal) -> bool:
+        """Whether a principal may approve the call, as far as roles say."""
+        return self.call is not None and may_decide(self.call, principal)
+
+    def without_calls(self, call_ids: Sequence[str]) -> "WaitView":
+        """The view without these external calls, whose results were given."""
+        calls = [call for call in self.calls if call.tool_call_id not in call_ids]
+        return self.model_copy(update={"calls": calls})
+
+
+class StatusView(RunStatus):
+    """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits."""
+
+    awaits: list[WaitView] = []  # noqa: RUF012  # pyright: ignore[reportIncompatibleVariableOverride] - records are frozen
+    """The open waits, oldest first."""
+    child_awaits: dict[str, list[WaitView]] = {}  # noqa: RUF012  # pyright: ignore[reportIncompatibleVariableOverride]
+    """The open waits of child runs, by the child's run id; an answer goes to the child run."""
+
+
+def wait_view(
+    wait: Await,
+    run_id: str,
+    *,
+    since: datetime | None = None,
+    status: RunStatus | None = None,
+    context: WaitContext | None = None,
+) -> WaitView:
+    """Describe a wait.
+
+    Args:
+        wait: The wait.
+        run_id: The run that waits.
+        since: Since when it is open, if that is known.
+        status: The status of the run, or of a run above it.
+        context: What the run is about.
+    """
+    return WaitView(
+        run_id=run_id,
+        await_id=wait.id,
+        kind=kind_of(wait).kind,
+        agent_id=_agent_of(run_id, status),
+        session_id=status.session_id if status and status.run_id == run_id else "",
+        since=since,
+        expires_after=wait.expires_after,
+        expires_at=since + wait.expires_after if since and wait.expires_after else None,
+        context=context,
+        wait=wait,
+        **_FIELDS[type(wait)](wait),
+    )
+
+
+def open_waits(status: RunStatus) -> list[WaitView]:
+    """The open waits of a run and its child runs, the run's own first; external calls that have a result are left out."""
+    given = [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
+    own = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
+    own = [view for view in own if view.calls or view.kind != "tool_results"]
+    below = [
+        wait_view(wait, run_id, status=status)
+        for run_id, waits in status.child_awaits.items()
+        for wait in waits
+    ]
+    return own + below
+
+
+def status_view(status: RunStatus) -> StatusView:
+    """The status with its waits as every reader has them."""
+    fields: dict[str, Any] = {name: getattr(status, name) for name in RunStatus.model_fields}
+    fields["awaits"] = [wait_view(wait, status.run_id, status=status) for wait in status.awaits]
+    fields["child_awaits"] = {
+        run_id: [wait_view(wait, run_id, status=status) for wait in waits]
+        for run_id, waits in status.child_awaits.items()
+    }
+    return StatusView(**fields)
+
+
+def context_of(status: RunStatus, asked: str, said: str) -> WaitContext:
+    """What a run is about.
+
+    Args:
+        status: The run.
+        asked: The last message of the user.
+        said: The last text of the planner.
+    """
+    return WaitContext(
+        asked=asked[:MAX_TEXT], said=said[:MAX_TEXT], started_at=status.started_at, paused=status.paused
+    )
+
+
+def _agent_of(run_id: str, status: RunStatus | None) -> str:
+    if status is None:
+        return ""
+    if status.run_id == run_id:
+        return status.agent_id
+    links = [call.run_link for call in status.calls if call.run_link]
+    return next((link.agent_id for link in links if link.run_id == run_id), "")
+
+
+def _asker(principal: Principal) -> Asker:
+    return Asker(subject=principal.subject, tenant=principal.tenant)
+
+
+def _question(wait: AwaitClarification) -> dict[str, Any]:
+    return {
+        "prompt": "\n".join(filter(None, (wait.question, wait.clarifying_prompt))),
+        "server": wait.server,
+        "tool": wait.restrict_to_tool,
+        "tool_call_id": wait.tool_call_id,
+        "form": wait.form,
+        "missing_fields": wait.missing_fields,
+        "example": wait.example_input,
+    }
+
+
+def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
+    return {
+        "title": wait.title,
+        "prompt": wait.prompt,
+        "tool": wait.tool,
+        "tool_call_id": wait.tool_call_id,
+        "tags": wait.tags,
+        "annotations": wait.shown and wait.shown.annotations,
+        "payload": wait.payload,
+        "payload_text": "" if is_exact(wait.payload) else as_json(wait.payload),
+        "digest": wait.payload_digest,
+        "outcome_unknown": wait.outcome_unknown,
+        "changes": wait.changes,
+        "approvers": roles_of(wait),
+        "narrowed_to": wait.narrowed_to,
+        "approver_check": wait.approver_check,
+        "four_eyes": wait.four_eyes,
+        "asked_by": wait.asked_by and _asker(wait.asked_by),
+        "also_asked_by": [_asker(each) for each in wait.also_asked_by],
+        "stop_asking": wait.stop_asking,
+    }
+
+
+def _results(wait: AwaitExternalTools) -> dict[str, Any]:
+    return {"calls": wait.items}
+
+
+_FIELDS = cast(
+    "Mapping[type[Await], Callable[[Any], dict[str, Any]]]",
+    {AwaitClarification: _question, AwaitConfirmation: _approval, AwaitExternalTools: _results},
+)
+"""The fields of a view that its kind fills in."""

@@ -1,0 +1,140 @@
+"""One way to answer, on real runs: who may, what an answer is bound to, and an answer that is sent again."""
+
+from typing import Any
+
+import pytest
+
+from sojourn import Client, Principal, Run
+from sojourn.answers import (
+    AlreadyAnswered,
+    Answer,
+    Answered,
+    Decision,
+    Declined,
+    GivenAnswer,
+    Results,
+    WaitRef,
+    WaitView,
+    open_waits,
+    submit,
+)
+from sojourn.errors import AwaitClosed, InvalidInput, MissingRole, NotApprover, OtherKind, StaleDigest
+from tests.http.shop_app import app
+
+ANA = Principal(subject="ana", roles=["user"])
+BO = Principal(subject="bo", roles=["user", "approver"])
+CY = Principal(subject="cy", roles=["user", "approver"])
+VI = Principal(subject="vi", roles=["viewer"])
+
+
+@pytest.fixture
+async def client(serve) -> Client:
+    """A client of the shop, whose worker runs."""
+    return await serve(app)
+
+
+@pytest.fixture
+def waiting(client, status_when):
+    """Start a run of the clerk; returns it with its open wait."""
+
+    async def start(text: str) -> tuple[Run, WaitView]:
+        run = await client.start("shop.clerk", text, principal=ANA)
+        (wait,) = open_waits(await status_when(run, lambda status: status.awaits))
+        return run, wait
+
+    return start
+
+
+def given(wait: WaitView) -> GivenAnswer:
+    """An answer that fits the kind of the wait."""
+    if wait.kind == "question":
+        return Answer("this one")
+    if wait.kind == "approval":
+        return Decision(True, wait.digest)
+    return Results([{"tool_call_id": wait.calls[0].tool_call_id, "result": 2.5}])
+
+
+ANSWERED = {"ask": "answered", "wipe": "approved", "weigh": "provided"}
+
+
+@pytest.mark.parametrize("asked", ANSWERED)
+async def test_an_answer_is_given_once(waiting, asked: str) -> None:
+    """Of each kind: a viewer may not answer, an approver may, and who sends it again after the end learns that it was given."""
+    run, wait = await waiting(asked)
+    with pytest.raises(MissingRole):
+        await submit(run, VI, wait, given(wait))
+    done = await submit(run, BO, wait.ref if asked != "weigh" else wait.await_id, given(wait))
+    assert done == Answered(run.id, wait.await_id, ANSWERED[asked], "bo")
+    await run.result()
+    again = await submit(run, BO, wait, given(wait))
+    assert type(again) is AlreadyAnswered
+    assert (again.await_id, again.done, again.by) == (wait.await_id, ANSWERED[asked], "bo")
+    with pytest.raises(AwaitClosed, match=r"was already (answered|approved) by bo"):
+        await submit(run, CY, wait, given(wait))
+
+
+async def test_another_answer_is_refused(waiting) -> None:
+    """The opposite decision, another text and a decline are other answers, also of the same principal."""
+    (wiping, call), (asking, question) = await waiting("wipe"), await waiting("ask")
+    await submit(wiping, BO, call, Decision(False, reason="not yet"))
+    await submit(asking, ANA, question, Answer("red"))
+    await wiping.result()
+    await asking.result()
+    with pytest.raises(AwaitClosed, match="was already denied by bo"):
+        await submit(wiping, BO, call, Decision(True))
+    for other in (Answer("blue"), Declined("no idea")):
+        with pytest.raises(AwaitClosed, match="was already answered by ana"):
+            await submit(asking, ANA, question, other)
+
+
+async def test_a_decision_is_about_what_was_seen(waiting) -> None:
+    """A stale digest decides nothing and says the present one; an approval by id alone names its digest."""
+    run, wait = await waiting("wipe")
+    for approved in (True, False):
+        with pytest.raises(StaleDigest) as stale:
+            await submit(run, BO, WaitRef(run.id, wait.await_id, "0" * 64), Decision(approved))
+        assert (stale.value.await_id, stale.value.digest) == (wait.await_id, wait.digest)
+    with pytest.raises(InvalidInput, match="names the digest"):
+        await submit(run, BO, wait.await_id, Decision(True))
+    assert (await run.status()).awaits
+
+
+WRONG: dict[str, tuple[GivenAnswer, ...]] = {
+    "ask": (Decision(False), Results([{"tool_call_id": "x", "result": 1}])),
+    "wipe": (Answer("yes"), Declined(), Results([{"tool_call_id": "x", "result": 1}])),
+    "weigh": (Answer("yes"), Decision(False)),
+}
+
+
+@pytest.mark.parametrize("asked", WRONG)
+async def test_an_answer_of_another_kind_says_the_kind(waiting, asked: str) -> None:
+    """The run's refusal has the kind of the wait, so nobody asks for the status again; by view or by id."""
+    run, wait = await waiting(asked)
+    for answer in WRONG[asked]:
+        for named in (wait, wait.await_id):
+            with pytest.raises(OtherKind) as other:
+                await submit(run, BO, named, answer)
+            assert (other.value.kind, other.value.await_id) == (wait.kind, wait.await_id)
+
+
+async def test_who_decides_is_the_rule_of_the_core(waiting) -> None:
+    """A user may not decide, by view or by id, nor on a call that is closed; a caller without a principal is not asked here."""
+    run, wait = await waiting("wipe")
+    for named in (wait, wait.ref, WaitRef(run.id, "confirm-x", "0" * 64)):
+        with pytest.raises(NotApprover, match="ana does not have the role approver"):
+            await submit(run, ANA, named, Decision(True))
+    done = await submit(run, None, wait, Decision(True), by="somebody")
+    assert done.by == "somebody"
+
+
+async def test_a_message_that_answers_a_child_run_is_remembered(client, status_when) -> None:
+    """The conversation above remembers the message of an answer to a child run, so it is delivered once."""
+    session = client.session("shop.clerk", "talk-1")
+    await session.send("below", by="ana")
+    status = await status_when(session.run, lambda status: status.child_awaits)
+    (wait,) = open_waits(status)
+    run = client.get_run(wait.run_id)
+    answer: dict[str, Any] = {"message_id": "m-7", "conversation": session.run}
+    await submit(run, ANA, wait, Answer("that one"), **answer)
+    accepted = await session.run.send({"message_id": "m-7", "text": "that one"})
+    assert (accepted.repeated, accepted.is_answer) == (True, True)

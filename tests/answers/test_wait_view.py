@@ -1,0 +1,100 @@
+"""The one description of a wait."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sojourn.answers import WaitRef, open_waits, status_view, wait_view
+from sojourn.contracts.awaits import (
+    Await,
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+)
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import CallStatus, RunStatus
+from sojourn.contracts.tool_result import RunLink
+from sojourn.core.awaits.kinds import KINDS
+
+QUESTION = AwaitClarification(id="ask", question="Which?", clarifying_prompt="Of the two.")
+APPROVAL = AwaitConfirmation(
+    id="confirm-c1", tool_call_id="c1", tool="a.pay", payload={"n": 2**60}, payload_digest="d1"
+)
+EXTERNAL = AwaitExternalTools(
+    id="external", items=[ExternalCall(tool_call_id=f"c{n}", tool="a.weigh") for n in (2, 3)]
+)
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_every_kind_has_a_view() -> None:
+    """Each kind of wait has a view of that kind, and they have one JSON shape."""
+    views = [wait_view(wait, "r") for wait in (QUESTION, APPROVAL, EXTERNAL)]
+    assert [view.kind for view in views] == [kind.kind for kind in KINDS.values()]
+    shapes = {tuple(view.model_dump(mode="json")) for view in views}
+    assert len(shapes) == 1
+    assert "wait" not in next(iter(shapes))
+
+
+def test_the_kinds_fill_in_what_they_ask() -> None:
+    """A question has its prompt, an approval its digest and the exact arguments, a wait for results its calls."""
+    question, approval, external = (wait_view(wait, "r") for wait in (QUESTION, APPROVAL, EXTERNAL))
+    assert (question.prompt, question.is_for_people) == ("Which?\nOf the two.", True)
+    assert (approval.digest, approval.approvers, approval.tools) == ("d1", ["approver"], ["a.pay"])
+    assert json.loads(approval.payload_text) == {"n": 2**60}
+    assert ([call.tool_call_id for call in external.calls], external.is_for_people) == (["c2", "c3"], False)
+    assert [ref for ref, _ in external.refs()] == [
+        WaitRef("r", "external", call_id="c2"),
+        WaitRef("r", "external", call_id="c3"),
+    ]
+
+
+@pytest.mark.parametrize("since", [None, SINCE])
+def test_a_wait_expires_after_it_was_opened(since: datetime | None) -> None:
+    """The moment of expiry is known once the moment of opening is."""
+    wait = QUESTION.model_copy(update={"expires_after": timedelta(hours=1)})
+    view = wait_view(wait, "r", since=since)
+    assert view.expires_at == (since and since + timedelta(hours=1))
+    assert view.expires_after == timedelta(hours=1)
+
+
+def test_the_waits_of_a_status() -> None:
+    """Own waits come first, calls that have a result are left out, and a child run's wait has its run and its agent."""
+    link = RunLink(run_id="r/c9", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c9")
+    status = RunStatus(
+        run_id="r",
+        agent_id="a.clerk",
+        session_id="s",
+        awaits=[EXTERNAL, QUESTION],
+        child_awaits={"r/c9": [APPROVAL]},
+        calls=[
+            CallStatus(tool_call_id="c2", name="a.weigh", state="done"),
+            CallStatus(tool_call_id="c9", name="a.child", state="running", run_link=link),
+        ],
+    )
+    external, question, approval = open_waits(status)
+    assert [call.tool_call_id for call in external.calls] == ["c3"]
+    assert (question.run_id, question.agent_id, question.session_id) == ("r", "a.clerk", "s")
+    assert (approval.run_id, approval.agent_id) == ("r/c9", "a.child")
+    shown = status_view(status).model_dump(mode="json")
+    assert [wait["await_id"] for wait in shown["awaits"]] == ["external", "ask"]
+    assert [wait["kind"] for wait in shown["child_awaits"]["r/c9"]] == ["approval"]
+
+
+def test_who_may_answer() -> None:
+    """A user answers questions, an approver decides, and the principal that asked for a call under four eyes may deny it only."""
+    ana = Principal(subject="ana", roles=["user", "approver"])
+    bo = Principal(subject="bo", roles=["viewer"])
+    eyes = APPROVAL.model_copy(update={"four_eyes": True, "asked_by": ana})
+
+    def rights(wait: Await, principal: Principal) -> tuple[bool, bool]:
+        view = wait_view(wait, "r")
+        return view.may_answer(principal), view.may_approve(principal)
+
+    assert [rights(wait, ana) for wait in (QUESTION, APPROVAL, eyes)] == [
+        (True, False),
+        (True, True),
+        (True, False),
+    ]
+    assert [rights(wait, bo) for wait in (QUESTION, APPROVAL, eyes)] == [(False, False)] * 3
