@@ -21,11 +21,12 @@ from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
 from sojourn.http.locks.principals import Auth
 from sojourn.http.locks.site import Site
 from sojourn.http.metrics import Counted
-from sojourn.http.protocols import agui, vercel
-from sojourn.http.protocols.a2a.door import A2aDoor
-from sojourn.http.protocols.mcp.door import McpDoor
+from sojourn.http.protocols.a2a.endpoint import A2AEndpoint
+from sojourn.http.protocols.agui import routes as agui
+from sojourn.http.protocols.mcp.endpoint import MCPEndpoint
 from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.errors import answer_of
+from sojourn.http.protocols.vercel import routes as vercel
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.service import Service
 from sojourn.http.temporal_ui import ui_address
@@ -99,8 +100,8 @@ def create_app(
             web.router.routes.extend(router.routes)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
-    web.router.routes.append(_Door(f"{prefix}/mcp", McpDoor(service), methods=["POST"]))
-    web.router.routes.append(_Door(prefix + A2A, A2aDoor(service), methods=["GET", "POST"]))
+    web.router.routes.append(_Door(f"{prefix}/mcp", MCPEndpoint(service), methods=["POST"]))
+    web.router.routes.append(_Door(prefix + A2A, A2AEndpoint(service), methods=["GET", "POST"]))
     site: Site | None = None
     if console and find_spec("jinja2"):
         site = import_module(CONSOLE).install(web, service, auth, prefix)

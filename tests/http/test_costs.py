@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sojourn.client import labels
 from sojourn.http import inbox, subscription
 from sojourn.http.bodies import MessageBody, StartBody
-from sojourn.http.protocols import attention
+from sojourn.http.protocols import turn_request
 from sojourn.http.routes import events, health
 from sojourn.http.service import Service
 
@@ -130,8 +130,8 @@ async def test_listening_ends_with_its_request(served, until):
         message = {"id": f"m-{n}", "role": "user", "content": "hello"}
         body = {"threadId": thread, "runId": f"r-{n}", "messages": [message]}
         assert (await served.post("/agui/shop.clerk", body)).status_code == 200
-    await until(lambda: not [task for task in asyncio.all_tasks() if "attention" in task.get_name()])
-    assert attention._listeners == {}
+    await until(lambda: not [task for task in asyncio.all_tasks() if "early subscription" in task.get_name()])
+    assert turn_request._listeners == {}
 
 
 async def test_one_listens_for_all(served, until):
@@ -140,12 +140,12 @@ async def test_one_listens_for_all(served, until):
     ends = [asyncio.Event() for _ in range(3)]
 
     async def request(end: asyncio.Event) -> None:
-        await attention.attend(served.client, run)
+        await turn_request.subscribe_early(served.client, run)
         await end.wait()
 
     requests = [asyncio.create_task(request(end)) for end in ends]
-    await until(lambda: [each.requests for each in attention._listeners.values()] == [3])
-    (listener,) = attention._listeners.values()
+    await until(lambda: [each.requests for each in turn_request._listeners.values()] == [3])
+    (listener,) = turn_request._listeners.values()
     ends[0].set()
     requests[1].cancel()
     await asyncio.gather(*requests[:2], return_exceptions=True)
@@ -153,7 +153,7 @@ async def test_one_listens_for_all(served, until):
     assert not listener.task.done()
     ends[2].set()
     await requests[2]
-    await until(lambda: listener.task.done() and not attention._listeners)
+    await until(lambda: listener.task.done() and not turn_request._listeners)
 
 
 @pytest.mark.parametrize("most", [1, 5_000])

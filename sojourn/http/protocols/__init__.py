@@ -1,7 +1,9 @@
-"""The protocols of others: what their clients send and expect, told by the events of a run and nothing else.
+"""Adapters for the protocols of other clients. Each reads its own body, and renders the events of a run.
 
-A protocol holds no state: its ids are places in the histories of runs (`place.py`), and its answers are read from there
-(`reading.py`), at any process. It may import everything of `sojourn.http` but the application, and of the model layer only events and
-encoders, never an agent. Begin at `place.py` and `reading.py`, then the folder of a protocol; for AG-UI and the AI SDK at `agui.py` or
-`vercel.py`, then `turn.py` and `native.py`.
+An adapter has no state: its ids are `ReplyToken`s, and its replies are read from the histories of runs, at any process.
+
+To add a protocol, read `message_parts.py` and then one of two families:
+
+- A client sends a message and gets a reply (`openai`, `mcp`, `a2a`): `talking.py` delivers the message, `reply.py` is the reply.
+- A user interface reads the events of a turn (`agui`, `vercel`): `turn_request.py` opens the turn, `turn_events.py` are its events.
 """

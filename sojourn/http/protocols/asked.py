@@ -16,7 +16,7 @@ from sojourn.http.deciding import decide, decided_by, require_approver
 from sojourn.http.locks.noted import note_settled
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.marks import unmarked
+from sojourn.http.protocols.markup import unmarked
 from sojourn.http.protocols.verdict import Verdict, verdict_of
 from sojourn.http.service import Service
 

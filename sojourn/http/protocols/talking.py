@@ -27,10 +27,9 @@ from sojourn.http.locks.tenancy import chosen_id
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
-from sojourn.http.protocols.following import follow, read, recorded
-from sojourn.http.protocols.past import Delivered, past_of
-from sojourn.http.protocols.place import Place
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.delivery_log import Delivered, read_delivery_log
+from sojourn.http.protocols.reply import Reply, follow, read, recorded
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.verdict import is_same_answer, verdict_of
 from sojourn.http.service import Service
 
@@ -78,7 +77,7 @@ class Said:
         return self.message_id if self.is_named else ""
 
 
-async def stop(service: Service, asking: Principal, place: Place) -> None:
+async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
     """End what a reply is made of: the turn of a conversation, or the run, which who has started it may end.
 
     Raises:
@@ -86,9 +85,9 @@ async def stop(service: Service, asking: Principal, place: Place) -> None:
         RunError: The run has ended, or is not there for the principal.
     """
     require(asking, "user")
-    run = await service.run(asking, place.run_id)
-    if place.message_id:
-        turn_id = await _begun(service, place)
+    run = await service.run(asking, token.run_id)
+    if token.message_id:
+        turn_id = await _begun(service, token)
         with suppress(AwaitClosed):  # the turn has ended meanwhile
             await run.interrupt("canceled", by=asking.subject, turn_id=turn_id)
         return
@@ -98,23 +97,23 @@ async def stop(service: Service, asking: Principal, place: Place) -> None:
     await run.cancel(f"requested by {asking.subject}")
 
 
-async def _begun(service: Service, place: Place) -> str:
+async def _begun(service: Service, token: ReplyToken) -> str:
     """Wait until the turn of a message is under way, and return its id: the present one may be another message's."""
-    reading = Reading(place)
+    reply = Reply(token)
     with suppress(TimeoutError):
-        async with asyncio.timeout(BEGINS), aclosing(follow(service, reading)) as steps:
+        async with asyncio.timeout(BEGINS), aclosing(follow(service, reply)) as steps:
             async for _ in steps:
-                if reading.is_begun:
+                if reply.is_begun:
                     break
-    if not reading.is_begun:
+    if not reply.is_begun:
         raise Problem(
             409,
             "not_begun",
             "the message waits for the turns before it",
             then="Cancel it once its turn has begun.",
-            run_id=place.run_id,
+            run_id=token.run_id,
         )
-    return reading.turn_id
+    return reply.turn_id
 
 
 def digest_of(*texts: str) -> str:
@@ -124,7 +123,7 @@ def digest_of(*texts: str) -> str:
 
 async def ask_once(
     service: Service, asking: Principal, agent_id: str, messages: Sequence[Message], key: str = ""
-) -> Place:
+) -> ReplyToken:
     """Start a run for one request, with all its messages; with a key, the same request is the same run.
 
     Raises:
@@ -142,8 +141,8 @@ async def ask_once(
             raise
         if not await service.has_started(asking, run_id, body):
             raise reused(key, run_id) from None
-        return Place(run_id)
-    return Place(run.id)
+        return ReplyToken(run_id)
+    return ReplyToken(run.id)
 
 
 def reused(key: str, run_id: str) -> Problem:
@@ -157,7 +156,7 @@ def reused(key: str, run_id: str) -> Problem:
     )
 
 
-async def say(service: Service, asking: Principal, run_id: str, said: Said) -> Place:
+async def say(service: Service, asking: Principal, run_id: str, said: Said) -> ReplyToken:
     """Send a message to a conversation that exists; raises as `Run.send`, and where another message had the id."""
     require(asking, "user")
     run = await service.run(asking, run_id)
@@ -169,7 +168,7 @@ async def say(service: Service, asking: Principal, run_id: str, said: Said) -> P
 
 async def say_in_session(
     service: Service, asking: Principal, agent_id: str, session_id: str, said: Said, *, approves: bool = True
-) -> Place:
+) -> ReplyToken:
     """Send a message to a conversation, which it starts where there is none; where exactly that is asked, it answers a question.
 
     A call to approve is decided by an answer that has its code. Whoever gives none may not have seen it: the reply is then what is asked.
@@ -189,48 +188,48 @@ async def say_in_session(
     require(asking, "user")
     session = await service.session(asking, agent_id, session_id)
     settled = partial(_settled_by, service, asking, session.run, said, approves=approves)
-    if place := await attempted(settled):
-        return place
+    if token := await attempted(settled):
+        return token
     turn = await session.send(said.message, message_id=said.message_id or None, by=asking.subject)
     return await reply_to(service, session.run.id, turn.accepted, said)
 
 
-async def reply_to(service: Service, run_id: str, accepted: Accepted, said: Said) -> Place:
-    """The place of the reply to a message that a conversation has accepted, now or before.
+async def reply_to(service: Service, run_id: str, accepted: Accepted, said: Said) -> ReplyToken:
+    """The token of the reply to a message that a conversation has accepted, now or before.
 
     Raises:
         Problem: The message of this id was another one.
     """
-    place = Place(run_id, accepted.after, accepted.message_id)
+    token = ReplyToken(run_id, accepted.after, accepted.message_id)
     if not accepted.repeated:
-        return place
+        return token
     if accepted.is_answer:
-        delivered = (await past_of(service, run_id)).delivered.get(accepted.message_id)
-        return repeated(delivered, said) if delivered else Place(run_id, accepted.after)
-    async with aclosing(recorded(service, place)) as events:
+        delivered = (await read_delivery_log(service, run_id)).delivered.get(accepted.message_id)
+        return repeated(delivered, said) if delivered else ReplyToken(run_id, accepted.after)
+    async with aclosing(recorded(service, token)) as events:
         async for event, _ in events:
-            if isinstance(event, MessageReceivedEvent) and event.message_id == place.message_id:
-                return repeated(Delivered(place, event), said)
-    return place
+            if isinstance(event, MessageReceivedEvent) and event.message_id == token.message_id:
+                return repeated(Delivered(token, event), said)
+    return token
 
 
-def repeated(delivered: Delivered, said: Said) -> Place:
-    """The place of the reply to what was delivered before under the id of this message.
+def repeated(delivered: Delivered, said: Said) -> ReplyToken:
+    """The token of the reply to what was delivered before under the id of this message.
 
     Raises:
         Problem: It was something else.
     """
-    event, place = delivered.event, delivered.place
+    event, token = delivered.event, delivered.token
     is_message = isinstance(event, MessageReceivedEvent)
     if not (event.message == said.message if is_message else is_same_answer(event, said.text)):
-        raise reused(said.message_id, place.run_id)
-    return place
+        raise reused(said.message_id, token.run_id)
+    return token
 
 
 async def _settled_by(
     service: Service, asking: Principal, run: Run, said: Said, *, approves: bool
-) -> Place | None:
-    """The place of the reply to an answer, or to a message that was sent before; None where it is a new message."""
+) -> ReplyToken | None:
+    """The token of the reply to an answer, or to a message that was sent before; None where it is a new message."""
     try:
         # Somebody else may have begun the conversation since `Service.session` looked for it.
         status = await (await service.run(asking, run.id)).status()
@@ -246,7 +245,7 @@ async def _settled_by(
     )
     if not is_answer and not may_be_known:
         return None
-    past = await past_of(service, run.id)
+    past = await read_delivery_log(service, run.id)
     if delivered := past.delivered.get(said.message_id):
         return repeated(delivered, said)
     if not is_answer:
@@ -265,8 +264,8 @@ async def _settled_by(
 
 
 async def answer(
-    service: Service, asking: Principal, previous: Place, said: Said, seen: str | None = None
-) -> Place | None:
+    service: Service, asking: Principal, previous: ReplyToken, said: Said, seen: str | None = None
+) -> ReplyToken | None:
     """Answer what a reply has asked, once.
 
     Args:
@@ -277,15 +276,15 @@ async def answer(
         seen: What was shown, where the protocol knows it; what it does not end with is asked again.
 
     Returns:
-        The place of the next reply; None where nothing was asked, or the question has another answer.
+        The token of the next reply; None where nothing was asked, or the question has another answer.
 
     Raises:
         Problem: The principal may not, or the call was decided otherwise.
         RunError: The run does not take the answer, or is not there for the principal.
     """
     await service.run(asking, previous.run_id)
-    reading = await read(service, previous)
-    asked = reading.asked
+    reply = await read(service, previous)
+    asked = reply.asked
     if asked is None:
         return None
     verdict = verdict_of(said.text)
@@ -293,7 +292,7 @@ async def answer(
         asked.code and verdict.code not in ("", asked.code)
     ):
         return previous
-    then = Place(previous.run_id, reading.end)
+    then = ReplyToken(previous.run_id, reply.end)
     closed = await attempted(partial(_closed_or_settled, service, asking, then, asked, said))
     if closed is None or (isinstance(closed, AwaitAnsweredEvent) and _is_same(closed, asking, said)):
         return then
@@ -314,7 +313,7 @@ def _ends_with(text: str, end: str) -> bool:
 
 
 async def _closed_or_settled(
-    service: Service, asking: Principal, then: Place, asked: Asked, said: Said
+    service: Service, asking: Principal, then: ReplyToken, asked: Asked, said: Said
 ) -> Event | None:
     """The event by which what was asked is closed; None where it was open, and is settled now."""
     closed = await _closed_by(service, then, asked)
@@ -323,7 +322,7 @@ async def _closed_or_settled(
     return closed
 
 
-async def _closed_by(service: Service, then: Place, asked: Asked) -> Event | None:
+async def _closed_by(service: Service, then: ReplyToken, asked: Asked) -> Event | None:
     """The event by which what was asked is open no more: its answer, or the end of the turn; None while it is open."""
     async with aclosing(recorded(service, then)) as events:
         async for event, _ in events:

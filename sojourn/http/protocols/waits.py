@@ -12,7 +12,7 @@ from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmatio
 from sojourn.contracts.run import RunStatus
 from sojourn.core.values.exact import exact
 from sojourn.core.values.visible import inert
-from sojourn.http.protocols.marks import unmarked
+from sojourn.http.protocols.markup import unmarked
 from sojourn.http.waits import fields_of
 
 __all__ = ["OpenWait", "is_blocked", "open_waits", "waits_of"]

@@ -14,8 +14,8 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.message import DocumentPart, ImagePart
 from sojourn.contracts.run import RunOutput
-from sojourn.http.protocols import agui_thread
-from sojourn.http.protocols.agui_thread import Thread
+from sojourn.http.protocols.agui import thread as agui_thread
+from sojourn.http.protocols.agui.thread import Thread
 from sojourn.http.protocols.turn import Begin
 
 COMMON: dict[str, Any] = {"run_id": "r", "time": datetime.now(UTC)}

@@ -21,8 +21,8 @@ from sojourn.core.run.approval import confirmation_of
 from sojourn.core.values.exact import exact, is_same
 from sojourn.http.asked import asked_of
 from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.mcp.inputs import request_of
-from sojourn.http.protocols.open_markup import closing
+from sojourn.http.protocols.markup import closing
+from sojourn.http.protocols.mcp.content import request_of
 from sojourn.http.protocols.waits import waits_of
 from tests.hostile_payloads import TEXTS, payload_of, payloads
 

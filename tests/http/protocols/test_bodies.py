@@ -5,10 +5,10 @@ from pydantic import ValidationError
 
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.a2a.storage import _part
-from sojourn.http.protocols.agui import _sent
-from sojourn.http.protocols.bodies import AguiBody, AguiResume, VercelMessage, as_json
-from sojourn.http.protocols.chat import read
-from sojourn.http.protocols.openai.bodies import Turn, messages_of
+from sojourn.http.protocols.agui.request import AguiBody, AguiResume, _sent
+from sojourn.http.protocols.message_parts import read_result
+from sojourn.http.protocols.openai.request import Turn, messages_of
+from sojourn.http.protocols.vercel.request import VercelMessage, read
 
 FORGED = {"provider_metadata": {"openai": {"id": "rs_1"}}, "providerMetadata": {"openai": {"id": "rs_1"}}}
 FILE = "data:application/pdf;base64,aGk="
@@ -30,10 +30,10 @@ def test_a_field_has_one_name(value):
 
 def test_a_result_has_each_name_once():
     """A result that a page has written as text is read as JSON where it is, and refused where a name stands twice in it."""
-    assert as_json('{"paid": true}') == {"paid": True}
-    assert as_json("paid: true") == "paid: true"
+    assert read_result('{"paid": true}') == {"paid": True}
+    assert read_result("paid: true") == "paid: true"
     with pytest.raises(InvalidInput, match="'paid' is given twice"):
-        as_json('{"paid": false, "paid": true}')
+        read_result('{"paid": false, "paid": true}')
 
 
 def test_no_protocol_carries_what_only_a_provider_says():

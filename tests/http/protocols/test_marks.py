@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.http.protocols.marks import REMOVED, Unmarked, mark_of, unmarked, without_tokens
-from sojourn.http.protocols.openai.bound import _MARK
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.markup import REMOVED, Unmarked, mark_of, unmarked, without_tokens
+from sojourn.http.protocols.openai.chat import _MARK
+from sojourn.http.protocols.reply_token import ReplyToken
 
-MARK = mark_of(Place("run-1"))
+MARK = mark_of(ReplyToken("run-1"))
 PARTS = [MARK, MARK[:9], MARK[9:], "[//]: # (soj", "ourn:", "WyJy", ")", "[", "a", "\n\n"]
 
 
@@ -32,9 +32,9 @@ def test_a_text_without_a_mark_stays(text: str) -> None:
     assert Unmarked().take(text + "a") == text + "a"
 
 
-@pytest.mark.parametrize("text", [f"a{MARK} b", f"call `answer` with task {Place('run-1').token} b"])
+@pytest.mark.parametrize("text", [f"a{MARK} b", f"call `answer` with task {ReplyToken('run-1').text} b"])
 def test_ids_of_tasks_are_taken_out_too(text: str) -> None:
     """A text for a model of a host names no task of its own."""
     assert without_tokens(text).endswith(f"{REMOVED} b")
-    assert Place("run-1").token not in without_tokens(text)
+    assert ReplyToken("run-1").text not in without_tokens(text)
     assert without_tokens("a" * 40) == "a" * 40

@@ -1,4 +1,4 @@
-"""Native events: what was shown is shown once, whatever attempts there were, and what nobody saw begin does not end."""
+"""NativeEvents events: what was shown is shown once, whatever attempts there were, and what nobody saw begin does not end."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,8 +13,8 @@ from sojourn.contracts.event import (
     TextDeltaEvent,
     ThinkingDeltaEvent,
 )
-from sojourn.http.protocols.native import Native, Stepped
 from sojourn.http.protocols.turn import Seen
+from sojourn.http.protocols.turn_events import NativeEvents, PlanStep
 
 COMMON: dict[str, Any] = {"run_id": "r", "time": datetime.now(UTC)}
 BEGIN = PlanStartedEvent(**COMMON, event_id="0-000009-00001")
@@ -30,7 +30,7 @@ def answer(whole: str) -> AssistantMessageEvent:
 
 def shown(*events: Any) -> list[str]:
     """The texts of the parts that these events become; each part ends."""
-    native, parts, ended = Native("r"), list[str](), 0
+    native, parts, ended = NativeEvents("r"), list[str](), 0
     for event in events:
         for each in native.take(Seen(event, is_shown=True)):
             if isinstance(each, PartStartEvent):
@@ -70,8 +70,8 @@ def test_thinking_and_text_are_parts_of_their_own():
 
 def test_what_was_not_shown_does_not_end():
     """A client that begins in the middle of a plan gets no end of a step that it has not seen begin."""
-    native = Native("r")
+    native = NativeEvents("r")
     assert native.take(Seen(BEGIN, is_shown=False)) == []
     assert not [
-        each for each in native.take(Seen(answer("dark"), is_shown=True)) if isinstance(each, Stepped)
+        each for each in native.take(Seen(answer("dark"), is_shown=True)) if isinstance(each, PlanStep)
     ]

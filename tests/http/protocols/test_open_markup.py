@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sojourn.http.protocols.open_markup import closing
+from sojourn.http.protocols.markup import closing
 
 PIECES = [
     "<!--", "-->", "<details>", "</details>", '<div title="', "<div title='", "<p ", ">", "<script>", "</script>", "<textarea>",

@@ -18,7 +18,7 @@ from sojourn import disclose, http_client
 from sojourn.http import create_app
 from sojourn.http.protocols.openai import routes
 from sojourn.http.protocols.openai.errors import OpenAIRoute
-from sojourn.http.protocols.place import place_of_token
+from sojourn.http.protocols.reply_token import ReplyToken
 from tests.http.conftest import listening
 
 MODEL = "shop.clerk"
@@ -152,7 +152,7 @@ async def test_what_a_model_writes_about_another_call_decides_nothing(client, se
     """A text that has all that another run's reply has, its mark too, decides neither in a chat nor in a conversation on that run's call."""
     theirs = await said(client, user("wipe"))
     token = re.findall(r"sojourn:([\w-]+)", theirs)[0]
-    victim = place_of_token(token).run_id
+    victim = ReplyToken.parse(token).run_id
     # The agent says what it is told, which stands for any text of a model.
     told = await said(client, user(f"hello <!--\n\n{theirs}"))
     assert (token in told, shown(theirs) in told) == (False, True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reply_token import ReplyToken
 
 MODEL = "shop.clerk"
 Say = Callable[..., Awaitable[str]]
@@ -229,15 +229,15 @@ async def test_a_place_that_was_made_up_has_nothing(served):
     await context(served, session, "hello", "m-0")
     run_id = served.client.session(MODEL, session).run.id
     for place in (
-        Place(run_id, "9-999999-99999", "m-0"),
-        Place(run_id, "9-999999-99999"),
-        Place(run_id, "", "m-9"),
+        ReplyToken(run_id, "9-999999-99999", "m-0"),
+        ReplyToken(run_id, "9-999999-99999"),
+        ReplyToken(run_id, "", "m-9"),
     ):
-        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": place.token}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": place.text}}
         assert "error" in (await served.post("/a2a/shop.clerk/", body)).json()
-        assert 'isError":true' in (await mcp(served, "answer", task=place.token)).text
+        assert 'isError":true' in (await mcp(served, "answer", task=place.text)).text
         for query in ({}, {"stream": "true"}):
-            found = await served.http.get(f"/openai/v1/responses/resp_{place.token}", params=query)
+            found = await served.http.get(f"/openai/v1/responses/resp_{place.text}", params=query)
             assert found.status_code == 404, found.text
 
 

@@ -3,33 +3,36 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from fasta2a.broker import Broker, TaskOperation
 from fasta2a.event_bus import EventBus
 from fasta2a.schema import (
     Artifact,
     Part,
+    ResubscribeTaskRequest,
+    StreamMessageResponse,
     StreamResponse,
     TaskArtifactUpdateEvent,
     TaskIdParams,
     TaskSendParams,
     TaskStatusUpdateEvent,
 )
+from fasta2a.task_manager import TaskManager
 
 from sojourn.contracts.principal import Principal
+from sojourn.errors import RunNotFound
 from sojourn.http.attendance import Attendance
 from sojourn.http.locks.noted import note
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
 from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
-from sojourn.http.protocols.following import follow, read, read_to_end
-from sojourn.http.protocols.place import Place
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.reply import Reply, follow, read, read_to_end
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import stop
 from sojourn.http.service import Service
 
-__all__ = ["RunBroker", "Watched", "require_open"]
+__all__ = ["RunBroker", "RunTaskManager", "Watched", "require_open"]
 
 PATIENCE = 60.0
 """Seconds for which a message that is sent without a stream waits for its task."""
@@ -51,33 +54,33 @@ class Watched(EventBus):
     async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
         """Follow a task from where it is, until it has ended, or without `to_end` asks something."""
         self._attending.sent()
-        place = await place_of_task(self._service, self._asking, task_id)
-        context_id = (await self._service.client.get_run(place.run_id).status()).session_id
-        reading = Reading(place, is_task=True)
-        async with aclosing(self._updates(reading, context_id, to_end=to_end)) as updates:
+        token = await place_of_task(self._service, self._asking, task_id)
+        context_id = (await self._service.client.get_run(token.run_id).status()).session_id
+        reply = Reply(token, is_task=True)
+        async with aclosing(self._updates(reply, context_id, to_end=to_end)) as updates:
             yield updates
 
     async def _updates(
-        self, reading: Reading, context_id: str, *, to_end: bool
+        self, reply: Reply, context_id: str, *, to_end: bool
     ) -> AsyncGenerator[StreamResponse]:
         text, asked = "", None
-        async with aclosing(follow(self._service, reading, to_end=to_end)) as steps:
+        async with aclosing(follow(self._service, reply, to_end=to_end)) as steps:
             async for step in steps:
                 if step.text:
                     piece = Artifact(artifact_id=ANSWER, name=ANSWER, parts=[Part(text=step.text)])
-                    yield _artifact(reading, context_id, piece, append=bool(text), last_chunk=False)
+                    yield _artifact(reply, context_id, piece, append=bool(text), last_chunk=False)
                     text += step.text
-                if to_end and not step.is_past and reading.asked is not asked and reading.state in LASTS:
-                    yield _status(reading, context_id)
-                asked = reading.asked
-        data = await artifact_data(self._service, self._asking, reading)
-        for artifact in task_of(reading, context_id, data).get("artifacts", []):
+                if to_end and not step.is_past and reply.asked is not asked and reply.state in LASTS:
+                    yield _status(reply, context_id)
+                asked = reply.asked
+        data = await artifact_data(self._service, self._asking, reply)
+        for artifact in task_of(reply, context_id, data).get("artifacts", []):
             first, *rest = artifact["parts"]
             is_told = artifact["artifact_id"] == ANSWER and bool(text) and first.get("text") == text
             if is_told:
                 artifact["parts"] = rest or [Part(text="")]
-            yield _artifact(reading, context_id, artifact, append=is_told, last_chunk=True)
-        yield _status(reading, context_id)
+            yield _artifact(reply, context_id, artifact, append=is_told, last_chunk=True)
+        yield _status(reply, context_id)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:
         """Never called: a worker of the library's emits events, and here there is none."""
@@ -87,16 +90,16 @@ class Watched(EventBus):
         """Nothing: a stream ends with its task."""
 
 
-def _status(reading: Reading, context_id: str) -> StreamResponse:
-    status = status_of(reading, context_id)
-    update = TaskStatusUpdateEvent(task_id=reading.place.token, context_id=context_id, status=status)
+def _status(reply: Reply, context_id: str) -> StreamResponse:
+    status = status_of(reply, context_id)
+    update = TaskStatusUpdateEvent(task_id=reply.token.text, context_id=context_id, status=status)
     return StreamResponse(status_update=update)
 
 
 def _artifact(
-    reading: Reading, context_id: str, artifact: Artifact, *, append: bool, last_chunk: bool
+    reply: Reply, context_id: str, artifact: Artifact, *, append: bool, last_chunk: bool
 ) -> StreamResponse:
-    update = TaskArtifactUpdateEvent(task_id=reading.place.token, context_id=context_id, artifact=artifact)
+    update = TaskArtifactUpdateEvent(task_id=reply.token.text, context_id=context_id, artifact=artifact)
     update["append"], update["last_chunk"] = append, last_chunk
     return StreamResponse(artifact_update=update)
 
@@ -121,13 +124,13 @@ class RunBroker(Broker):
 
     async def run_task(self, params: TaskSendParams) -> None:
         """Wait for a task that goes on by itself, where that is asked for."""
-        place = await place_of_task(self._service, self._asking, params["id"])
-        note(run_id=place.run_id)
+        token = await place_of_task(self._service, self._asking, params["id"])
+        note(run_id=token.run_id)
         if self._waits:
-            reading = Reading(place, is_task=True)
+            reply = Reply(token, is_task=True)
             with suppress(TimeoutError):  # then it is as it was when the message was sent
-                await self._attending.until(read_to_end(self._service, reading), PATIENCE)
-                await self._storage.refresh(reading)
+                await self._attending.until(read_to_end(self._service, reply), PATIENCE)
+                await self._storage.refresh(reply)
         self._storage.limit_history(params.get("history_length"))
 
     async def cancel_task(self, params: TaskIdParams) -> None:
@@ -137,12 +140,12 @@ class RunBroker(Broker):
             RunNotFound: There is no such task.
             Problem: The principal may not, or the task has ended.
         """
-        place = await place_of_task(self._service, self._asking, params["id"])
-        await _check_open(self._service, place, "task_not_cancelable")
+        token = await place_of_task(self._service, self._asking, params["id"])
+        await _check_open(self._service, token, "task_not_cancelable")
         self._attending.count()
-        await stop(self._service, self._asking, place)
+        await stop(self._service, self._asking, token)
         with suppress(TimeoutError):
-            await self._attending.until(_ended(self._service, place), PATIENCE)
+            await self._attending.until(_ended(self._service, token), PATIENCE)
 
     async def __aenter__(self) -> Self:
         """Nothing to open."""
@@ -164,25 +167,47 @@ async def require_open(service: Service, asking: Principal, task_id: str) -> Non
         RunNotFound: There is no such task.
         Problem: It has ended.
     """
-    place = await place_of_task(service, asking, task_id)
-    await _check_open(service, place, "task_ended")
+    token = await place_of_task(service, asking, task_id)
+    await _check_open(service, token, "task_ended")
 
 
-async def _check_open(service: Service, place: Place, code: str) -> None:
+async def _check_open(service: Service, token: ReplyToken, code: str) -> None:
     """Check that a task has not ended.
 
     Raises:
         Problem: It has; with this code.
     """
-    reading = await read(service, place, is_task=True)
-    if reading.state not in LASTS:
-        detail = f"the task has ended: it is {state_of(reading)}"
-        raise Problem(409, code, detail, then="Look at it by GetTask.", run_id=place.run_id)
+    reply = await read(service, token, is_task=True)
+    if reply.state not in LASTS:
+        detail = f"the task has ended: it is {state_of(reply)}"
+        raise Problem(409, code, detail, then="Look at it by GetTask.", run_id=token.run_id)
 
 
-async def _ended(service: Service, place: Place) -> None:
+async def _ended(service: Service, token: ReplyToken) -> None:
     """Wait until a task has ended."""
-    reading = await read(service, place, is_task=True)
-    while reading.state in LASTS:
+    reply = await read(service, token, is_task=True)
+    while reply.state in LASTS:
         await asyncio.sleep(0.1)
-        reading = await read(service, place, is_task=True)
+        reply = await read(service, token, is_task=True)
+
+
+class RunTaskManager(TaskManager):
+    """The tasks of one agent."""
+
+    async def resubscribe_task(self, request: ResubscribeTaskRequest) -> AsyncIterator[bytes]:
+        """The task as it is, and what becomes of it until it has ended (A2A 1.0, section 3.1.6).
+
+        Raises:
+            RunNotFound: There is no such task.
+        """
+        task_id = request["params"]["id"]
+        task = await self.storage.load_task(task_id)
+        if task is None:
+            raise RunNotFound(f"there is no task {task_id[:80]!r}")
+        first = StreamResponse(task=task)
+        yield self._format_sse_event(StreamMessageResponse(jsonrpc="2.0", id=request["id"], result=first))
+        bus = cast("Watched", self.broker.event_bus)
+        async with bus.subscribe(task_id, to_end=True) as updates:
+            async for update in updates:
+                told = StreamMessageResponse(jsonrpc="2.0", id=request["id"], result=update)
+                yield self._format_sse_event(told)

@@ -20,10 +20,9 @@ from sojourn.http.protocols.a2a.tasks import artifact_data, limit_history, task_
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.decision import check_fields
-from sojourn.http.protocols.following import read, recorded
-from sojourn.http.protocols.past import Delivered
-from sojourn.http.protocols.place import Place, place_of_token
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.delivery_log import Delivered
+from sojourn.http.protocols.reply import Reply, read, recorded
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import Said, digest_of, repeated, reused, say_in_session
 from sojourn.http.protocols.verdict import Verdict, is_same_answer, verdict_of
 from sojourn.http.service import Service
@@ -57,12 +56,12 @@ class RunStorage(Storage[Any]):
         limit_history(task, history_length)
         return task
 
-    async def task(self, place: Place) -> Task:
-        """The task of a place."""
-        reading = await read(self._service, place, is_task=True)
-        status = await self._service.client.get_run(place.run_id).status()
-        data = await artifact_data(self._service, self._asking, reading)
-        return task_of(reading, status.session_id, data)
+    async def task(self, token: ReplyToken) -> Task:
+        """The task of a token."""
+        reply = await read(self._service, token, is_task=True)
+        status = await self._service.client.get_run(token.run_id).status()
+        data = await artifact_data(self._service, self._asking, reply)
+        return task_of(reply, status.session_id, data)
 
     async def submit_task(self, context_id: str, message: Message) -> Task:
         """Send a message: to a task that asks something it is the answer, else it opens a turn of its context.
@@ -75,53 +74,53 @@ class RunStorage(Storage[Any]):
         require(self._asking, "user")
         said = Words(role="user", parts=[_part(part) for part in message["parts"]])
         if task_id := message.get("task_id"):
-            place = await place_of_task(self._service, self._asking, task_id)
-            await attempted(partial(self._answer, place, message, said.text))
-            return await self._submit(place)
+            token = await place_of_task(self._service, self._asking, task_id)
+            await attempted(partial(self._answer, token, message, said.text))
+            return await self._submit(token)
         # A client that sends its first message again has no context yet, and means the same one.
         session_id = (
             message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
         )
         named = Said(said, _id_of(message))
-        place = await say_in_session(self._service, self._asking, self._agent_id, session_id, named)
-        return await self._submit(place)
+        token = await say_in_session(self._service, self._asking, self._agent_id, session_id, named)
+        return await self._submit(token)
 
-    async def _submit(self, place: Place) -> Task:
-        self._submitted = await self.task(place)
+    async def _submit(self, token: ReplyToken) -> Task:
+        self._submitted = await self.task(token)
         return self._submitted
 
-    async def refresh(self, reading: Reading) -> None:
+    async def refresh(self, reply: Reply) -> None:
         """Let the task that this request has submitted be as it was read now, in its context, which the library does not know."""
-        data = await artifact_data(self._service, self._asking, reading)
-        self._submitted.update(task_of(reading, self._submitted["context_id"], data))
+        data = await artifact_data(self._service, self._asking, reply)
+        self._submitted.update(task_of(reply, self._submitted["context_id"], data))
 
     def limit_history(self, most: int | None) -> None:
         """Leave the newest messages of the history of the task that this request has submitted only."""
         limit_history(self._submitted, most)
 
-    async def _answer(self, place: Place, message: Message, text: str) -> None:
+    async def _answer(self, token: ReplyToken, message: Message, text: str) -> None:
         """Answer what a task asks, once.
 
         Raises:
             Problem: The principal may not, or the task asks nothing.
             RunError: The run does not take it.
         """
-        reading = await read(self._service, place, is_task=True)
+        reply = await read(self._service, token, is_task=True)
         data: list[Any] = [part.get("data") for part in message["parts"]]
         given = next(
             (cast("dict[str, Any]", each) for each in data if isinstance(each, dict)), dict[str, Any]()
         )
-        asked, named = reading.asked, given.get("await_id")
+        asked, named = reply.asked, given.get("await_id")
         message_id = "" if named is not None else _id_of(message)  # what names its wait is that wait's
-        if message_id and message_id == place.message_id:
-            raise reused(message_id, place.run_id)
-        if event := reading.answers.get(message_id):
-            repeated(Delivered(place, event), Said(Words.user(text), message_id))
+        if message_id and message_id == token.message_id:
+            raise reused(message_id, token.run_id)
+        if event := reply.answers.get(message_id):
+            repeated(Delivered(token, event), Said(Words.user(text), message_id))
             return
         if named is not None:
-            asked = next((each for each in reading.waits if each.wait.id == named), None)
+            asked = next((each for each in reply.waits if each.wait.id == named), None)
         if asked is None:
-            if named is not None and await self._has_answered(place, str(named), given, text):
+            if named is not None and await self._has_answered(token, str(named), given, text):
                 return
             raise Problem(
                 409,
@@ -132,13 +131,13 @@ class RunStorage(Storage[Any]):
         if isinstance(asked.wait, AwaitConfirmation):
             check_fields(given, ("await_id", "approved", "digest", "reason", "text"))
             verdict = _verdict(asked, asked.wait.payload_digest, given, text)
-            await asked.decide(self._service, self._asking, verdict, place.run_id, message_id)
+            await asked.decide(self._service, self._asking, verdict, token.run_id, message_id)
         else:
-            await asked.settle(self._service, self._asking, text, place.run_id, message_id)
+            await asked.settle(self._service, self._asking, text, token.run_id, message_id)
 
-    async def _has_answered(self, place: Place, await_id: str, given: dict[str, Any], text: str) -> bool:
+    async def _has_answered(self, token: ReplyToken, await_id: str, given: dict[str, Any], text: str) -> bool:
         """Whether the principal gave a wait that is closed this answer before: a client that got no reply sends it again."""
-        async with aclosing(recorded(self._service, place)) as events:
+        async with aclosing(recorded(self._service, token)) as events:
             async for event, _ in events:
                 if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
                     is_decided = event.approved is not None and "approved" in given
@@ -167,17 +166,17 @@ class RunStorage(Storage[Any]):
         """Nothing, as above."""
 
 
-async def place_of_task(service: Service, asking: Principal, task_id: str) -> Place:
-    """The place of a task that the principal may see.
+async def place_of_task(service: Service, asking: Principal, task_id: str) -> ReplyToken:
+    """The token of a task that the principal may see.
 
     Raises:
         RunNotFound: There is none.
     """
-    place = place_of_token(task_id)
-    if place is None:
+    token = ReplyToken.parse(task_id)
+    if token is None:
         raise RunNotFound(f"there is no task {task_id[:80]!r}")
-    await service.run(asking, place.run_id)
-    return place
+    await service.run(asking, token.run_id)
+    return token
 
 
 def _id_of(message: Message) -> str:

@@ -1,4 +1,4 @@
-"""Tasks: a reply as a task of A2A, whose id is its place and whose context is a conversation."""
+"""Tasks: a reply as a task of A2A, whose id is its token and whose context is a conversation."""
 
 import json
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from sojourn.core.values.exact import exact
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.marks import unmarked
-from sojourn.http.protocols.place import Place
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.markup import unmarked
+from sojourn.http.protocols.reply import Reply
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
 __all__ = [
@@ -44,38 +44,38 @@ _STATES: dict[str, TaskState] = {
 }
 
 
-def token_of(place: Place) -> str:
+def token_of(token: ReplyToken) -> str:
     """The id of a task."""
-    return place.token
+    return token.text
 
 
-def state_of(reading: Reading) -> TaskState:
+def state_of(reply: Reply) -> TaskState:
     """The state of a task."""
-    return "canceled" if reading.is_canceled else _STATES[reading.state]
+    return "canceled" if reply.is_canceled else _STATES[reply.state]
 
 
-def status_of(reading: Reading, context_id: str) -> TaskStatus:
+def status_of(reply: Reply, context_id: str) -> TaskStatus:
     """The status of a task, with what it asks or why it failed."""
-    status = TaskStatus(state=state_of(reading))
-    if reading.at:
-        status["timestamp"] = reading.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    status = TaskStatus(state=state_of(reply))
+    if reply.at:
+        status["timestamp"] = reply.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     parts = list[Part]()
-    if reading.asked:
-        parts = _asking(reading.asked)
-    elif reading.error:
-        parts = [Part(text=unmarked(str(reading.error)))]
+    if reply.asked:
+        parts = _asking(reply.asked)
+    elif reply.error:
+        parts = [Part(text=unmarked(str(reply.error)))]
     if parts:
-        message_id = f"{reading.place.token}.{reading.cursor.partition(';')[0]}"
-        message = Message(role="agent", parts=parts, message_id=message_id, task_id=token_of(reading.place))
+        message_id = f"{reply.token.text}.{reply.cursor.partition(';')[0]}"
+        message = Message(role="agent", parts=parts, message_id=message_id, task_id=token_of(reply.token))
         message["context_id"] = context_id
         status["message"] = message
     return status
 
 
-async def artifact_data(service: Service, asking: Principal, reading: Reading) -> dict[str, Any]:
+async def artifact_data(service: Service, asking: Principal, reply: Reply) -> dict[str, Any]:
     """The data of what a reply's calls have made, by reference, as far as a task carries it and the principal may see it."""
     found, room = dict[str, Any](), MAX_DATA
-    for each in reading.output.artifacts if reading.output else []:
+    for each in reply.output.artifacts if reply.output else []:
         if not each.ref or each.size > room:
             continue
         with suppress(SojournError, Problem):  # then it is told by its reference
@@ -85,23 +85,23 @@ async def artifact_data(service: Service, asking: Principal, reading: Reading) -
     return found
 
 
-def task_of(reading: Reading, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
+def task_of(reply: Reply, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
     """A task, with the answer and what the calls have made as its artifacts.
 
     Args:
-        reading: The reply.
+        reply: The reply.
         context_id: The conversation.
         data: The data of artifacts, by reference; one that is not there is told by its reference alone.
     """
     data = data or {}
-    task = Task(id=token_of(reading.place), context_id=context_id, status=status_of(reading, context_id))
-    if reading.output:
-        result: Any = reading.output.result
+    task = Task(id=token_of(reply.token), context_id=context_id, status=status_of(reply, context_id))
+    if reply.output:
+        result: Any = reply.output.result
         typed = [Part(data=result, media_type="application/json")] if result is not None else []
         answer = Artifact(
-            artifact_id=ANSWER, name=ANSWER, parts=[Part(text=unmarked(reading.output.text)), *typed]
+            artifact_id=ANSWER, name=ANSWER, parts=[Part(text=unmarked(reply.output.text)), *typed]
         )
-        refs = [each for each in reading.output.artifacts if each.ref]
+        refs = [each for each in reply.output.artifacts if each.ref]
         made = [
             Artifact(
                 artifact_id=each.ref,
@@ -112,7 +112,7 @@ def task_of(reading: Reading, context_id: str, data: Mapping[str, Any] | None = 
             for each in refs
         ]
         task["artifacts"] = [answer, *made]
-    task["metadata"] = {"runId": reading.place.run_id}
+    task["metadata"] = {"runId": reply.token.run_id}
     history = [
         Message(
             role=each.role,
@@ -121,7 +121,7 @@ def task_of(reading: Reading, context_id: str, data: Mapping[str, Any] | None = 
             task_id=task["id"],
             context_id=context_id,
         )
-        for each in reading.said
+        for each in reply.said
     ]
     if history:
         task["history"] = history

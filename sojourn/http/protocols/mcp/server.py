@@ -7,6 +7,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -31,28 +33,38 @@ from mcp_types import (
 from sojourn import __version__
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.record import suggestion
 from sojourn.errors import SojournError
 from sojourn.http.attendance import Attendance, Stopping
 from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.attempts import attempted
-from sojourn.http.protocols.following import follow, read
-from sojourn.http.protocols.mcp.arguments import check_arguments
-from sojourn.http.protocols.mcp.asking import Context, asking_of, attendance_of, told
-from sojourn.http.protocols.mcp.formless import ANSWER, looks_of, then_of, told_of
-from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
-from sojourn.http.protocols.mcp.results import ARTIFACTS, failed, progress_of, ref_of, result_of
+from sojourn.http.protocols.delivery_log import Delivered, read_delivery_log
+from sojourn.http.protocols.mcp.content import (
+    ANSWER,
+    ARTIFACTS,
+    failed,
+    key_of,
+    looks_of,
+    progress_of,
+    ref_of,
+    request_of,
+    respond,
+    result_of,
+    then_of,
+    told_of,
+)
+from sojourn.http.protocols.mcp.context import Context, asking_of, attendance_of, told
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
 from sojourn.http.protocols.outside import told_of_outside
-from sojourn.http.protocols.past import Delivered, past_of
-from sojourn.http.protocols.place import Place, place_of_token
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.reply import Reply, follow, read
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
 from sojourn.http.protocols.verdict import verdict_of
 from sojourn.http.service import Service
 
-__all__ = ["server_of"]
+__all__ = ["check_arguments", "server_of"]
 
 PATIENCE = 30.0
 """Seconds after which a call that waits only for results from outside is answered; what hosts of MCP wait is little more."""
@@ -121,7 +133,7 @@ class _Answers:
             raise MCPError(
                 INVALID_PARAMS, f"there is no tool {params.name[:200]!r}; tools/list lists the tools"
             )
-        if params.request_state and place_of_token(params.request_state) is None:
+        if params.request_state and ReplyToken.parse(params.request_state) is None:
             raise MCPError(INVALID_PARAMS, "requestState is none that this server gave; call the tool anew")
         try:
             require(asking, "user")
@@ -131,16 +143,16 @@ class _Answers:
             if params.request_state or params.name == ANSWER or not declares_tasks(context):
                 attending.count()
             if params.request_state:
-                reading = await _responded(service, asking, params)
+                reply = await _responded(service, asking, params)
             elif params.name == ANSWER:
-                reading = await _answered(service, asking, arguments)
+                reply = await _answered(service, asking, arguments)
             else:
-                place = await _started(service, asking, self._names[params.name], arguments)
-                note(run_id=place.run_id)
+                token = await _started(service, asking, self._names[params.name], arguments)
+                note(run_id=token.run_id)
                 if declares_tasks(context):
-                    return created(place)
-                reading = Reading(place, is_task=True)
-            return await _result(attending, context, reading)
+                    return created(token)
+                reply = Reply(token, is_task=True)
+            return await _result(attending, context, reply)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
             note(code=problem.code)
@@ -212,7 +224,9 @@ def _text(arguments: dict[str, Any], name: str, *, most: int = 200_000) -> str:
     return value
 
 
-async def _started(service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]) -> Place:
+async def _started(
+    service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]
+) -> ReplyToken:
     message = _text(arguments, "message")
     if not message:
         raise Problem(422, "invalid_input", "message is missing", then="Say what the agent is asked to do.")
@@ -223,26 +237,26 @@ async def _started(service: Service, asking: Principal, agent_id: str, arguments
     return await ask_once(service, asking, agent_id, [Message.user(message)], key)
 
 
-async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reading:
+async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reply:
     """Take the responses to what a call has asked; the reply goes on from there."""
-    place = await task_place(service, asking, params.request_state or "")
-    reading = await read(service, place, is_task=True)
-    for asked in list(reading.waits):
+    token = await task_place(service, asking, params.request_state or "")
+    reply = await read(service, token, is_task=True)
+    for asked in list(reply.waits):
         response = (params.input_responses or {}).get(key_of(asked))
-        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, place):
+        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, token):
             detail = "the form was dismissed; the agent still waits"
-            raise Problem(409, "canceled", detail, then=then_of([asked], place))
-    return Reading(place, is_task=True)
+            raise Problem(409, "canceled", detail, then=then_of([asked], token))
+    return Reply(token, is_task=True)
 
 
-async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reading:
-    place = await task_place(service, asking, _text(arguments, "task", most=4_000))
-    await _require_own(service, asking, place)
+async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reply:
+    token = await task_place(service, asking, _text(arguments, "task", most=4_000))
+    await _require_own(service, asking, token)
     key = _text(arguments, "request_id", most=200)
-    return await attempted(partial(_settled, service, asking, place, _text(arguments, "answer"), key))
+    return await attempted(partial(_settled, service, asking, token, _text(arguments, "answer"), key))
 
 
-async def _require_own(service: Service, asking: Principal, place: Place) -> None:
+async def _require_own(service: Service, asking: Principal, token: ReplyToken) -> None:
     """Check that a task is of a run that the principal has started, or has said something in.
 
     The model of a host calls `answer`, and it may have read the id of a task in a text that somebody else wrote.
@@ -250,63 +264,113 @@ async def _require_own(service: Service, asking: Principal, place: Place) -> Non
     Raises:
         Problem: It is another one's.
     """
-    principal = (await service.client.get_run(place.run_id).status()).principal
+    principal = (await service.client.get_run(token.run_id).status()).principal
     if principal is not None and principal.subject == asking.subject:
         return
-    delivered = (await past_of(service, place.run_id)).delivered.values()
+    delivered = (await read_delivery_log(service, token.run_id)).delivered.values()
     if not any(each.event.by == asking.subject for each in delivered):
         raise Problem(
             403,
             "forbidden",
             f"the tool `{ANSWER}` goes on with tasks of yours only, and another principal has asked for this one",
             then="Answer it in the console, or by the API.",
-            run_id=place.run_id,
+            run_id=token.run_id,
         )
 
 
-async def _settled(service: Service, asking: Principal, place: Place, text: str, key: str) -> Reading:
+async def _settled(service: Service, asking: Principal, token: ReplyToken, text: str, key: str) -> Reply:
     """Answer what a task asks, if it asks anything, once; the reply then goes on."""
-    reading = await read(service, place, is_task=True)
-    if event := reading.answers.get(key):
-        repeated(Delivered(place, event), Said(Message.user(text), key))
-        return reading
-    calls = [each for each in reading.waits if each.code]
-    asked = next((each for each in reading.waits if not each.code), reading.asked)
+    reply = await read(service, token, is_task=True)
+    if event := reply.answers.get(key):
+        repeated(Delivered(token, event), Said(Message.user(text), key))
+        return reply
+    calls = [each for each in reply.waits if each.code]
+    asked = next((each for each in reply.waits if not each.code), reply.asked)
     if not text or asked is None:
-        return reading
+        return reply
     verdict = verdict_of(text)
     if asked.code and (verdict.is_approved or not verdict.is_plain):
-        raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, place))
-    await asked.settle(service, asking, text, place.run_id, key)
-    return Reading(place, is_task=True)
+        raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, token))
+    await asked.settle(service, asking, text, token.run_id, key)
+    return Reply(token, is_task=True)
 
 
 async def _result(
-    attending: Attendance, context: Context, reading: Reading
+    attending: Attendance, context: Context, reply: Reply
 ) -> CallToolResult | InputRequiredResult:
     """Follow a reply to its end, and tell its progress; or ask, or say which results from outside are not there."""
     told, numbers = "", count(1)
-    while reading.state == "open" and not told:
+    while reply.state == "open" and not told:
         try:
-            await attending.until(_told_to_end(attending.service, context, reading, numbers), PATIENCE)
+            await attending.until(_told_to_end(attending.service, context, reply, numbers), PATIENCE)
         except Stopping:
             told = "This process of the service stops; the agent goes on."
         except TimeoutError:
-            told = await told_of_outside(attending.service, reading.place.run_id)
+            told = await told_of_outside(attending.service, reply.token.run_id)
     if told:
-        return CallToolResult(content=[TextContent(type="text", text=f"{told} {looks_of(reading.place)}")])
-    if reading.state != "asked":
-        return result_of(reading)
+        return CallToolResult(content=[TextContent(type="text", text=f"{told} {looks_of(reply.token)}")])
+    if reply.state != "asked":
+        return result_of(reply)
     capabilities = context.session.client_capabilities
     if capabilities and capabilities.elicitation and context.protocol_version >= "2026":
-        requests: InputRequests = {key_of(asked): request_of(asked) for asked in reading.waits}
-        return InputRequiredResult(input_requests=requests, request_state=reading.place.token)
-    return CallToolResult(content=[TextContent(type="text", text=told_of(reading.waits, reading.place))])
+        requests: InputRequests = {key_of(asked): request_of(asked) for asked in reply.waits}
+        return InputRequiredResult(input_requests=requests, request_state=reply.token.text)
+    return CallToolResult(content=[TextContent(type="text", text=told_of(reply.waits, reply.token))])
 
 
-async def _told_to_end(service: Service, context: Context, reading: Reading, numbers: Iterator[int]) -> None:
+async def _told_to_end(service: Service, context: Context, reply: Reply, numbers: Iterator[int]) -> None:
     """Follow a reply to its end, and tell its progress."""
-    async with aclosing(follow(service, reading, deltas=False)) as steps:
+    async with aclosing(follow(service, reply, deltas=False)) as steps:
         async for step in steps:
             if message := progress_of(step.event):
                 await context.session.report_progress(next(numbers), message=message)
+
+
+MAX_FAULTS = 5
+"""Most faults that one answer names."""
+
+
+def check_arguments(tool: str, schema: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """Check the arguments of a call.
+
+    Args:
+        tool: The name of the tool.
+        schema: Its input schema, of an object whose fields are texts.
+        arguments: What the client sent.
+
+    Raises:
+        Problem: They do not fit the schema (422); the detail names each field.
+    """
+    validator: Any = Draft202012Validator(schema)
+    faults = [
+        clause
+        for error in validator.iter_errors(arguments)
+        for clause in _clauses(error, schema["properties"], arguments)
+    ]
+    if not faults:
+        return
+    more = [f"{len(faults) - MAX_FAULTS} more"] if len(faults) > MAX_FAULTS else []
+    required = schema.get("required", [])
+    told = ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
+    raise Problem(
+        422,
+        "invalid_input",
+        f"the arguments of the tool `{tool}` do not fit: {'; '.join([*faults[:MAX_FAULTS], *more])}",
+        then=f"Call it again with these fields: {told}.",
+    )
+
+
+def _clauses(error: ValidationError, properties: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
+    """What is wrong, without the value."""
+    rule: Any = error.validator_value
+    if error.validator == "additionalProperties":
+        unknown = [name for name in arguments if name not in properties]
+        return [
+            f"there is no field {name[:200]}{suggestion(name[:200], list(properties))}" for name in unknown
+        ]
+    if error.validator == "required":
+        return [f"{name} is missing" for name in rule if name not in arguments]
+    field = ".".join(map(str, error.absolute_path))
+    if error.validator == "maxLength":
+        return [f"{field} is longer than {rule} characters"]
+    return [f"{field} is not of type {rule}"]

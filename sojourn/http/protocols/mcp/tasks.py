@@ -1,6 +1,6 @@
 """Tasks: the extension of MCP by which a call is answered at once, and polled by its id from any client of the principal's tenant.
 
-The SDK has the seam for extensions, and not this one; the wire is that of SEP-2663 (`io.modelcontextprotocol/tasks`). A task is a place in the history of a
+The SDK has the seam for extensions, and not this one; the wire is that of SEP-2663 (`io.modelcontextprotocol/tasks`). A task is a token in the history of a
 run, so that there is no store of tasks, and none is forgotten before Temporal forgets the run.
 """
 
@@ -23,12 +23,10 @@ from sojourn.contracts.principal import Principal
 from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.following import read
-from sojourn.http.protocols.mcp.asking import Context, asking_of, told
-from sojourn.http.protocols.mcp.inputs import key_of, request_of, respond
-from sojourn.http.protocols.mcp.results import result_of
-from sojourn.http.protocols.place import Place, place_of_token
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.mcp.content import key_of, request_of, respond, result_of
+from sojourn.http.protocols.mcp.context import Context, asking_of, told
+from sojourn.http.protocols.reply import Reply, read
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import stop
 from sojourn.http.service import Service
 
@@ -59,9 +57,9 @@ def declares_tasks(context: Context) -> bool:
     return bool(capabilities and TASKS in (capabilities.extensions or {}))
 
 
-def created(place: Place) -> dict[str, Any]:
+def created(token: ReplyToken) -> dict[str, Any]:
     """The result of a call that goes on as a task."""
-    return {"resultType": "task", **_task(Reading(place), "working")}
+    return {"resultType": "task", **_task(Reply(token), "working")}
 
 
 def serve_tasks(server: Server[Any], service: Service) -> None:
@@ -71,29 +69,29 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         _check_request(context, params)
         asking = asking_of(context)
         require(asking, "viewer")
-        reading = await read(service, await task_place(service, asking, params.task_id), is_task=True)
-        return {"resultType": "complete", **_detailed(reading)}
+        reply = await read(service, await task_place(service, asking, params.task_id), is_task=True)
+        return {"resultType": "complete", **_detailed(reply)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
         note(call="tasks/update")
         _check_request(context, params)
         asking = asking_of(context)
         require(asking, "user")
-        place = await task_place(service, asking, params.task_id)
-        reading = await read(service, place, is_task=True)
-        for asked in reading.waits:
+        token = await task_place(service, asking, params.task_id)
+        reply = await read(service, token, is_task=True)
+        for asked in reply.waits:
             response = params.input_responses.get(key_of(asked))
             if response is not None:
-                await respond(service, asking, asked, _response(response), place)
+                await respond(service, asking, asked, _response(response), token)
         return {"resultType": "complete"}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
         note(call="tasks/cancel")
         _check_request(context, params)
         asking = asking_of(context)
-        place = await task_place(service, asking, params.task_id)
-        if (await read(service, place, is_task=True)).state in ("open", "asked"):
-            await stop(service, asking, place)
+        token = await task_place(service, asking, params.task_id)
+        if (await read(service, token, is_task=True)).state in ("open", "asked"):
+            await stop(service, asking, token)
         return {"resultType": "complete"}
 
     server.extensions[TASKS] = {}
@@ -121,24 +119,24 @@ def _check_request(context: Context, params: TaskParams) -> None:
         raise MCPError(HEADER_MISMATCH, f"the header {MCP_NAME_HEADER} names another task than taskId")
 
 
-async def task_place(service: Service, asking: Principal, task_id: str) -> Place:
-    """The place of a task that the principal may see.
+async def task_place(service: Service, asking: Principal, task_id: str) -> ReplyToken:
+    """The token of a task that the principal may see.
 
     Raises:
         Problem: There is no such task.
         RunNotFound: It is not the principal's.
     """
-    place = place_of_token(task_id)
-    if place is None:
+    token = ReplyToken.parse(task_id)
+    if token is None:
         raise Problem(
             404,
             "task_not_found",
             f"there is no task {task_id[:80]!r}",
             then="Use the id of a task's creation.",
         )
-    note(run_id=place.run_id)
-    await service.run(asking, place.run_id)
-    return place
+    note(run_id=token.run_id)
+    await service.run(asking, token.run_id)
+    return token
 
 
 def _response(value: Any) -> ElicitResult:
@@ -150,29 +148,29 @@ def _response(value: Any) -> ElicitResult:
         ) from error
 
 
-def _detailed(reading: Reading) -> dict[str, Any]:
-    if reading.state == "asked":
+def _detailed(reply: Reply) -> dict[str, Any]:
+    if reply.state == "asked":
         requests = {
             key_of(asked): request_of(asked).model_dump(by_alias=True, mode="json", exclude_none=True)
-            for asked in reading.waits
+            for asked in reply.waits
         }
-        return {**_task(reading, "input_required"), "inputRequests": requests}
-    if reading.state == "open":
-        return _task(reading, "working")
-    if reading.is_canceled:
-        return _task(reading, "cancelled")
-    result = result_of(reading).model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {**_task(reading, "completed"), "result": result}
+        return {**_task(reply, "input_required"), "inputRequests": requests}
+    if reply.state == "open":
+        return _task(reply, "working")
+    if reply.is_canceled:
+        return _task(reply, "cancelled")
+    result = result_of(reply).model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {**_task(reply, "completed"), "result": result}
 
 
-def _task(reading: Reading, status: str) -> dict[str, Any]:
+def _task(reply: Reply, status: str) -> dict[str, Any]:
     now = datetime.now(UTC)
-    begun = datetime.fromtimestamp(reading.begun, UTC) if reading.begun else now
+    begun = datetime.fromtimestamp(reply.begun, UTC) if reply.begun else now
     return {
-        "taskId": reading.place.token,
+        "taskId": reply.token.text,
         "status": status,
         "createdAt": begun.isoformat(),
-        "lastUpdatedAt": (reading.at or begun).isoformat(),
+        "lastUpdatedAt": (reply.at or begun).isoformat(),
         "ttlMs": None,
         "pollIntervalMs": POLL,
     }

@@ -1,33 +1,37 @@
 """Chat completions: a reply as one, or as the chunks of a stream."""
 
 import json
+import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from sojourn.client.repeated import messages_at_start
+from sojourn.contracts.message import Message, TextPart
+from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.following import follow
-from sojourn.http.protocols.marks import mark_of
+from sojourn.http.protocols.markup import OPENING, mark_of
 from sojourn.http.protocols.openai.errors import error_of
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.reply import Reply, follow
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
-__all__ = ["chunks", "completion", "failure"]
+__all__ = ["chunks", "completion", "failure", "last_reply", "without_marks"]
 
 
-def completion(reading: Reading, model: str) -> dict[str, Any]:
+def completion(reply: Reply, model: str) -> dict[str, Any]:
     """The completion of a reply that has ended."""
-    text = reading.text + (mark_of(reading.place) if reading.asked else "")
+    text = reply.text + (mark_of(reply.token) if reply.asked else "")
     message = {"role": "assistant", "content": text, "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-    return {**_common(reading, model, "chat.completion"), "choices": [choice], "usage": _usage(reading)}
+    return {**_common(reply, model, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
 
 
-async def chunks(service: Service, reading: Reading, model: str, *, usage: bool) -> AsyncGenerator[str]:
+async def chunks(service: Service, reply: Reply, model: str, *, usage: bool) -> AsyncGenerator[str]:
     """The chunks of a reply, as frames of a stream."""
-    common = _common(reading, model, "chat.completion.chunk")
+    common = _common(reply, model, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
@@ -35,38 +39,38 @@ async def chunks(service: Service, reading: Reading, model: str, *, usage: bool)
 
     yield chunk({"role": "assistant", "content": ""})
     try:
-        async with aclosing(follow(service, reading)) as told:
+        async with aclosing(follow(service, reply)) as told:
             async for step in told:
                 if step.text:
                     yield chunk({"content": step.text})
-        if reading.state == "failed":
-            raise failure(reading)
-        if reading.asked:
-            yield chunk({"content": mark_of(reading.place)})
+        if reply.state == "failed":
+            raise failure(reply)
+        if reply.asked:
+            yield chunk({"content": mark_of(reply.token)})
     except (Problem, SojournError) as error:
         yield _frame(error_of(problem_of(error)))
         return
     yield chunk({}, "stop")
     if usage:
-        yield _frame({**common, "choices": [], "usage": _usage(reading)})
+        yield _frame({**common, "choices": [], "usage": _usage(reply)})
     yield "data: [DONE]\n\n"
 
 
-def failure(reading: Reading) -> Problem:
+def failure(reply: Reply) -> Problem:
     """The problem of a run or turn that failed; not one of those after which clients send a request again."""
-    error = reading.error
+    error = reply.error
     code = (error.code if error else "") or "run_failed"
     detail = str(error) if error else "the run failed"
-    return Problem(422, code, detail, then=f"The run {reading.place.run_id} has the causes.")
+    return Problem(422, code, detail, then=f"The run {reply.token.run_id} has the causes.")
 
 
-def _common(reading: Reading, model: str, kind: str) -> dict[str, Any]:
-    made = {"id": f"chatcmpl-{reading.place.token}", "object": kind, "created": int(time.time())}
+def _common(reply: Reply, model: str, kind: str) -> dict[str, Any]:
+    made = {"id": f"chatcmpl-{reply.token.text}", "object": kind, "created": int(time.time())}
     return {**made, "model": model}
 
 
-def _usage(reading: Reading) -> dict[str, Any]:
-    used = reading.usage
+def _usage(reply: Reply) -> dict[str, Any]:
+    used = reply.usage
     return {
         "prompt_tokens": used.input_tokens,
         "completion_tokens": used.output_tokens,
@@ -77,3 +81,77 @@ def _usage(reading: Reading) -> dict[str, Any]:
 
 def _frame(value: dict[str, Any]) -> str:
     return f"data: {json.dumps(value, ensure_ascii=False)}\n\n"
+
+
+_MARK = re.compile(rf"\n\n{re.escape(OPENING)}([A-Za-z0-9_-]{{1,4000}})\)\s*\Z")
+
+
+async def last_reply(
+    service: Service, asking: Principal, messages: list[Message], conversation: str
+) -> tuple[ReplyToken, str] | None:
+    """The reply that the last message may answer, and the text that was shown of it; None where this chat has none.
+
+    Args:
+        service: The service.
+        asking: Who asks.
+        messages: The chat, of which the last message is the user's.
+        conversation: The run of the conversation that the request names; empty where it names none.
+
+    Raises:
+        RunNotFound: The mark is that of a run which the principal may not see.
+        ServerUnavailable: The server does not answer.
+    """
+    *before, shown = messages[:-1] or [messages[-1]]
+    token = _place_in(shown)
+    if token is None:
+        return None
+    if conversation:
+        return (token, _unmarked(shown).text) if token.run_id == conversation else None
+    await service.run(asking, token.run_id)
+    opening = await messages_at_start(service.client.temporal, token.run_id)
+    if not opening or not _has_begun_with(before, opening, token.run_id):
+        return None
+    return token, _unmarked(shown).text
+
+
+def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) -> bool:
+    """Whether a chat began with the messages that a run was started with, and has had only replies of that run, and answers, since."""
+    first, rest = before[: len(opening)], before[len(opening) :]
+    if [_told(each) for each in without_marks(first)] != [_told(each) for each in opening]:
+        return False
+    replies, answers = rest[::2], rest[1::2]
+    tokens = [_place_in(each) for each in replies]
+    return (
+        len(replies) == len(answers)
+        and all(token is not None and token.run_id == run_id for token in tokens)
+        and all(each.role == "user" for each in answers)
+    )
+
+
+def _place_in(message: Message) -> ReplyToken | None:
+    found = _MARK.search(message.text) if message.role == "assistant" else None
+    return ReplyToken.parse(found[1]) if found else None
+
+
+def _told(message: Message) -> list[Any]:
+    """What a message says, less the white space that clients change."""
+    return [
+        message.role,
+        *(
+            part.text.split() if isinstance(part, TextPart) else part.model_dump(mode="json")
+            for part in message.parts
+        ),
+    ]
+
+
+def without_marks(messages: list[Message]) -> list[Message]:
+    """The messages as an agent reads them."""
+    return [_unmarked(message) if message.role == "assistant" else message for message in messages]
+
+
+def _unmarked(message: Message) -> Message:
+    parts = [
+        TextPart(type="text", text=_MARK.sub("", part.text)) if isinstance(part, TextPart) else part
+        for part in message.parts
+    ]
+    return message.model_copy(update={"parts": parts})

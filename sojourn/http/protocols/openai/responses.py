@@ -8,10 +8,9 @@ from typing import Any
 
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.following import follow
 from sojourn.http.protocols.openai.errors import error_of
-from sojourn.http.protocols.place import Place, place_of_token
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.reply import Reply, follow
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
 __all__ = ["place_of_response", "response", "response_events", "response_id"]
@@ -21,43 +20,43 @@ _PREFIX = "resp_"
 _STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed", "failed": "failed"}
 
 
-def response_id(place: Place) -> str:
+def response_id(place: ReplyToken) -> str:
     """The id of a response."""
-    return _PREFIX + place.token
+    return _PREFIX + place.text
 
 
-def place_of_response(id: str) -> Place | None:
+def place_of_response(id: str) -> ReplyToken | None:
     """The place of a response; None where the id is none of ours."""
-    return place_of_token(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
+    return ReplyToken.parse(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
 
 
-def response(reading: Reading, model: str, **more: Any) -> dict[str, Any]:
+def response(reply: Reply, model: str, **more: Any) -> dict[str, Any]:
     """The response of a reply, as far as it was read."""
-    status = "cancelled" if reading.is_canceled else _STATUS[reading.state]
-    has_ended = reading.state != "open"
-    error = None if reading.is_canceled else reading.error
+    status = "cancelled" if reply.is_canceled else _STATUS[reply.state]
+    has_ended = reply.state != "open"
+    error = None if reply.is_canceled else reply.error
     return {
-        "id": response_id(reading.place),
+        "id": response_id(reply.token),
         "object": "response",
-        "created_at": reading.begun or time.time(),
+        "created_at": reply.begun or time.time(),
         "status": status,
         "error": {"code": "server_error", "message": str(error)} if error else None,
         "incomplete_details": None,
         "instructions": None,
         "model": model,
-        "output": [_message(reading)] if reading.text or reading.state in ("answered", "asked") else [],
+        "output": [_message(reply)] if reply.text or reply.state in ("answered", "asked") else [],
         "parallel_tool_calls": True,
         "temperature": None,
         "tool_choice": "auto",
         "tools": [],
         "top_p": None,
         "metadata": {},
-        "usage": _usage(reading) if has_ended else None,
+        "usage": _usage(reply) if has_ended else None,
         **more,
     }
 
 
-async def response_events(service: Service, reading: Reading, model: str, **more: Any) -> AsyncGenerator[str]:
+async def response_events(service: Service, reply: Reply, model: str, **more: Any) -> AsyncGenerator[str]:
     """The events of a reply, as frames of a stream."""
     number = -1
 
@@ -67,10 +66,10 @@ async def response_events(service: Service, reading: Reading, model: str, **more
         told = {"type": kind, "sequence_number": number, **fields}
         return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
 
-    item_id = _item_id(reading)
+    item_id = _item_id(reply)
     place = {"item_id": item_id, "output_index": 0, "content_index": 0}
-    yield frame("response.created", response=response(reading, model, **more))
-    yield frame("response.in_progress", response=response(reading, model, **more))
+    yield frame("response.created", response=response(reply, model, **more))
+    yield frame("response.in_progress", response=response(reply, model, **more))
     opening: dict[str, Any] = {
         "id": item_id,
         "type": "message",
@@ -81,7 +80,7 @@ async def response_events(service: Service, reading: Reading, model: str, **more
     yield frame("response.output_item.added", output_index=0, item=opening)
     yield frame("response.content_part.added", **place, part=_part(""))
     try:
-        async with aclosing(follow(service, reading)) as told:
+        async with aclosing(follow(service, reply)) as told:
             async for step in told:
                 if step.text:
                     yield frame("response.output_text.delta", **place, delta=step.text, logprobs=[])
@@ -89,29 +88,29 @@ async def response_events(service: Service, reading: Reading, model: str, **more
         told = error_of(problem_of(error))["error"]
         yield frame("error", code=told["code"], message=told["message"], param=None)
         return
-    yield frame("response.output_text.done", **place, text=reading.text, logprobs=[])
-    yield frame("response.content_part.done", **place, part=_part(reading.text))
-    yield frame("response.output_item.done", output_index=0, item=_message(reading))
-    kind = "response.failed" if reading.state == "failed" else "response.completed"
-    yield frame(kind, response=response(reading, model, **more))
+    yield frame("response.output_text.done", **place, text=reply.text, logprobs=[])
+    yield frame("response.content_part.done", **place, part=_part(reply.text))
+    yield frame("response.output_item.done", output_index=0, item=_message(reply))
+    kind = "response.failed" if reply.state == "failed" else "response.completed"
+    yield frame(kind, response=response(reply, model, **more))
 
 
-def _message(reading: Reading) -> dict[str, Any]:
-    status = {"open": "in_progress", "failed": "incomplete"}.get(reading.state, "completed")
-    common = {"id": _item_id(reading), "type": "message", "role": "assistant", "status": status}
-    return {**common, "content": [_part(reading.text)]}
+def _message(reply: Reply) -> dict[str, Any]:
+    status = {"open": "in_progress", "failed": "incomplete"}.get(reply.state, "completed")
+    common = {"id": _item_id(reply), "type": "message", "role": "assistant", "status": status}
+    return {**common, "content": [_part(reply.text)]}
 
 
-def _item_id(reading: Reading) -> str:
-    return f"msg_{reading.place.token}"
+def _item_id(reply: Reply) -> str:
+    return f"msg_{reply.token.text}"
 
 
 def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _usage(reading: Reading) -> dict[str, Any]:
-    used = reading.usage
+def _usage(reply: Reply) -> dict[str, Any]:
+    used = reply.usage
     return {
         "input_tokens": used.input_tokens,
         "input_tokens_details": {

@@ -12,15 +12,13 @@ from sojourn.http.attendance import Attendance, Stopping
 from sojourn.http.locks.noted import note
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem, problem_of, stopped
-from sojourn.http.protocols.following import read, read_to_end
-from sojourn.http.protocols.openai.bodies import ChatBody, ResponseBody, messages_of
-from sojourn.http.protocols.openai.bound import last_reply, without_marks
-from sojourn.http.protocols.openai.chat import chunks, completion, failure
+from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, without_marks
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
+from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, messages_of
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
 from sojourn.http.protocols.outside import told_of_outside
-from sojourn.http.protocols.place import Place
-from sojourn.http.protocols.reading import Reading
+from sojourn.http.protocols.reply import Reply, read, read_to_end
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
 from sojourn.http.routes.answering import Attending, Serving
@@ -65,28 +63,28 @@ async def complete_chat(
     attending.count()
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.named("session_id"))
-    reading = Reading(await _place_of_chat(service, asking, body, key))
-    note(run_id=reading.place.run_id)
+    reply = Reply(await _place_of_chat(service, asking, body, key))
+    note(run_id=reply.token.run_id)
     warned = _warned(body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return Streamed(chunks(service, reading, body.model, usage=usage), warned)
-    await _end_of(attending, reading, is_once=is_once)
-    if reading.state == "failed":
-        raise failure(reading)
-    return JSONResponse(completion(reading, body.model), headers=warned)
+        return Streamed(chunks(service, reply, body.model, usage=usage), warned)
+    await _end_of(attending, reply, is_once=is_once)
+    if reply.state == "failed":
+        raise failure(reply)
+    return JSONResponse(completion(reply, body.model), headers=warned)
 
 
-async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> Place:
+async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> ReplyToken:
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
     session_id = body.named("session_id")
     of = (await service.session(asking, body.model, session_id)).run.id if session_id else ""
     if seen := await last_reply(service, asking, messages, of):
         previous, shown = seen
-        place = await answer(service, asking, previous, Said(said, key), shown)
-        if place is not None:
-            return place
+        token = await answer(service, asking, previous, Said(said, key), shown)
+        if token is not None:
+            return token
     messages = without_marks(messages)
     if not session_id:
         return await ask_once(service, asking, body.model, messages, key)
@@ -106,8 +104,8 @@ async def create_response(
         attending.count()
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
-    reading = Reading(await _place_of_response(service, asking, body, key))
-    note(run_id=reading.place.run_id)
+    reply = Reply(await _place_of_response(service, asking, body, key))
+    note(run_id=reply.token.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
         "previous_response_id": body.previous_response_id,
@@ -116,23 +114,23 @@ async def create_response(
     }
     warned = _warned(body)
     if body.stream:
-        return Streamed(response_events(service, reading, body.model, **more), warned)
+        return Streamed(response_events(service, reply, body.model, **more), warned)
     if not body.background:
-        await _end_of(attending, reading, is_once=is_once)
-    return JSONResponse(response(reading, body.model, **more), headers=warned)
+        await _end_of(attending, reply, is_once=is_once)
+    return JSONResponse(response(reply, body.model, **more), headers=warned)
 
 
-async def _place_of_response(service: Service, asking: Principal, body: ResponseBody, key: str) -> Place:
+async def _place_of_response(service: Service, asking: Principal, body: ResponseBody, key: str) -> ReplyToken:
     messages = messages_of(body.turns, "input")
     said = messages[-1]
     if body.previous_response_id:
         previous = place_of_response(body.previous_response_id)
         if previous is None:
             raise _no_response(body.previous_response_id)
-        place = await answer(service, asking, previous, Said(said, key))
-        if place is not None:
-            return place
-        told = digest_of(asking.subject, previous.token, said.model_dump_json())
+        token = await answer(service, asking, previous, Said(said, key))
+        if token is not None:
+            return token
+        told = digest_of(asking.subject, previous.text, said.model_dump_json())
         try:
             return await say(service, asking, previous.run_id, Said(said, key or f"resp-{told}"))
         except (AwaitClosed, InvalidInput) as error:
@@ -149,14 +147,14 @@ async def _place_of_response(service: Service, asking: Principal, body: Response
 async def get_response(response_id: str, asking: Asking, service: Serving, stream: bool = False) -> Response:
     """A response, at any process; with `stream` from its beginning, also while it is made."""
     require(asking, "viewer")
-    place = place_of_response(response_id)
-    if place is None:
+    token = place_of_response(response_id)
+    if token is None:
         raise _no_response(response_id)
-    await service.run(asking, place.run_id)
-    reading = await read(service, place)
+    await service.run(asking, token.run_id)
+    reply = await read(service, token)
     if stream:
-        return Streamed(response_events(service, Reading(place), reading.agent_id))
-    return JSONResponse(response(reading, reading.agent_id))
+        return Streamed(response_events(service, Reply(token), reply.agent_id))
+    return JSONResponse(response(reply, reply.agent_id))
 
 
 @routes.post("/responses/{response_id}/cancel", summary="Cancel a response")
@@ -165,18 +163,18 @@ async def cancel_response(
 ) -> Response:
     """End the turn of a response; the conversation goes on."""
     require(asking, "user")
-    place = place_of_response(response_id)
-    if place is None:
+    token = place_of_response(response_id)
+    if token is None:
         raise _no_response(response_id)
-    await service.run(asking, place.run_id)
-    reading = await read(service, place)
-    if reading.state != "open" and not reading.is_canceled:
+    await service.run(asking, token.run_id)
+    reply = await read(service, token)
+    if reply.state != "open" and not reply.is_canceled:
         raise refused("the response has ended; there is nothing to cancel")
-    if reading.state == "open":
+    if reply.state == "open":
         attending.count()
-        await stop(service, asking, place)
-        await _end_of(attending, reading := Reading(place), is_once=True)
-    return JSONResponse(response(reading, reading.agent_id))
+        await stop(service, asking, token)
+        await _end_of(attending, reply := Reply(token), is_once=True)
+    return JSONResponse(response(reply, reply.agent_id))
 
 
 _NOT_AGAIN = {"X-Should-Retry": "false"}
@@ -196,19 +194,19 @@ def _is_once(attending: Attendance, name: str | None) -> bool:
     return bool(name)
 
 
-async def _end_of(attending: Attendance, reading: Reading, *, is_once: bool) -> None:
+async def _end_of(attending: Attendance, reply: Reply, *, is_once: bool) -> None:
     """Read a reply to its end.
 
     Args:
         attending: Who waits.
-        reading: The reply.
+        reply: The reply.
         is_once: Whether the same request, sent again, is delivered once; else clients are told not to send it by themselves.
 
     Raises:
         Problem: It has not ended within ten minutes, or this process stops; the principal waits for too much, or is let in no longer.
     """
     try:
-        await _read_to_end(attending, reading)
+        await _read_to_end(attending, reply)
     except (Problem, SojournError) as error:
         problem = problem_of(error)
         if not is_once:
@@ -216,10 +214,10 @@ async def _end_of(attending: Attendance, reading: Reading, *, is_once: bool) -> 
         raise problem from error
 
 
-async def _read_to_end(attending: Attendance, reading: Reading) -> None:
-    run_id = reading.place.run_id
+async def _read_to_end(attending: Attendance, reply: Reply) -> None:
+    run_id = reply.token.run_id
     try:
-        await attending.until(read_to_end(attending.service, reading), LONGEST)
+        await attending.until(read_to_end(attending.service, reply), LONGEST)
     except Stopping as error:
         stops = stopped()
         detail = f"{stops.detail}; the run {run_id} goes on"

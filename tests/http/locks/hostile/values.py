@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reply_token import ReplyToken
 from tests.http.locks.hostile.world import Answer, Row, World, row
 
 
@@ -37,7 +37,7 @@ def by_place(name: str, token: str, status: int, code: str) -> Row:
 
 
 async def _no_cursor(world: World) -> Answer:
-    token = Place(world.names["own"], "x").token
+    token = ReplyToken(world.names["own"], "x").text
     return await world.send("GET", f"/openai/v1/responses/resp_{token}")
 
 
@@ -118,9 +118,9 @@ VALUES = [
     at("a child run that is none", "0-000001-00000;../../x=0-000001-00000", 422, "invalid_input"),
     at("200,000 characters of separators", ";" * 20_000, 422, "invalid_input"),
     by_place("no place", "AAAA", 404, "response_not_found"),
-    by_place("a run that is none", Place("none").token, 404, "run_not_found"),
-    by_place("half a surrogate pair", Place("\ud800").token, 422, "invalid_input"),
-    by_place("NUL", Place("a\0b").token, 422, "invalid_input"),
+    by_place("a run that is none", ReplyToken("none").text, 404, "run_not_found"),
+    by_place("half a surrogate pair", ReplyToken("\ud800").text, 422, "invalid_input"),
+    by_place("NUL", ReplyToken("a\0b").text, 422, "invalid_input"),
     by_place(
         "other JSON",
         base64.urlsafe_b64encode(json.dumps({"a": 1}).encode()).decode().rstrip("="),

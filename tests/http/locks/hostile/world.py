@@ -16,7 +16,7 @@ import httpx2
 from sojourn import Client, Worker, http_client
 from sojourn.http import ApiKeys, FirstOf, Locks, Oidc, create_app
 from sojourn.http.locks.key_file import create_key
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reply_token import ReplyToken
 from tests.http.conftest import listening
 from tests.http.locks.test_oidc import Issuer
 
@@ -250,13 +250,13 @@ async def world_of(
 def absent_of(world: World) -> World:
     """The world of a hostile client that guesses: what it names is not there."""
     runs = {name: f"{world.names[name]}-none" for name in ("talking", "run", "asking", "outside", "ended")}
-    task = Place(runs["talking"], world.names["after"], "m-1").token
+    task = ReplyToken(runs["talking"], world.names["after"], "m-1").text
     made = {
         "talk": f"{world.names['talk']}-none",
         "artifact": world.names["artifact"].replace(world.names["ended"], runs["ended"]),
         "task": task,
         "response": f"resp_{task}",
-        "once": Place(runs["run"]).token,
+        "once": ReplyToken(runs["run"]).text,
     }
     return replace(world, names={**world.names, **runs, **made})
 
@@ -290,8 +290,8 @@ async def _settle_in(world: World, mark: str) -> None:
     names |= {"talk": f"talk-{mark}", "talking": sent.value["run_id"], "after": sent.value["after"]}
     interrupt = await world.wait_of(names["talking"], **bo)
     names["interrupt"] = f"{interrupt['id']}#{interrupt['payload_digest']}"
-    task = Place(names["talking"], names["after"], "m-1").token
-    names |= {"task": task, "response": f"resp_{task}", "once": Place(names["run"]).token}
+    task = ReplyToken(names["talking"], names["after"], "m-1").text
+    names |= {"task": task, "response": f"resp_{task}", "once": ReplyToken(names["run"]).text}
     names["own"], _ = await world.waiting("wipe")
     world.victims += [names[each] for each in ("run", "asking", "outside", "ended", "talking", "chatting")]
     world.secrets += [secret, f"bo-{mark}"]

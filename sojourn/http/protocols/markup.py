@@ -1,7 +1,7 @@
-"""Open markup: what ends the Markdown and HTML that a model's text leaves open, so that what follows the text is seen.
+"""Marks: by what the text of a chat says which reply it is, and how such a thing is taken out of what models write.
 
-A comment or an element that a text opens and does not close hides all that a page shows after it. A text that was sent as it was written
-cannot be taken back, but it can be ended.
+Only this service writes a mark. What a model, or a tool that it quotes, has written as one is taken out before a text is sent,
+so that a text in a client has no mark but ours. A mark alone decides nothing: it counts in the chat that showed it (`openai/bound.py`).
 """
 
 import re
@@ -10,7 +10,79 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["closing"]
+from sojourn.http.protocols.reply_token import ReplyToken
+
+__all__ = ["REMOVED", "Unmarked", "closing", "mark_of", "unmarked", "without_tokens"]
+
+OPENING = "[//]: # (sojourn:"
+"""What a mark begins with: a comment in Markdown, which no page shows."""
+
+REMOVED = "…"
+"""What stands in token of a mark, so that the text before it and the text after it make none together."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]*")
+_TOKENS = re.compile(r"[A-Za-z0-9_-]{16,}")
+
+
+def mark_of(token: ReplyToken) -> str:
+    """What follows the text of a reply that asks something."""
+    return f"\n\n{OPENING}{token.text})"
+
+
+def unmarked(text: str) -> str:
+    """A whole text of a model without marks."""
+    filter = Unmarked()
+    return filter.take(text) + filter.end()
+
+
+def without_tokens(text: str) -> str:
+    """A whole text of a model without marks, and without ids of tasks."""
+    return _TOKENS.sub(lambda found: REMOVED if ReplyToken.parse(found[0]) else found[0], unmarked(text))
+
+
+class Unmarked:
+    """Takes marks out of a text that comes in pieces; what may be the beginning of one is held back."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._is_inside = False
+
+    def take(self, piece: str) -> str:
+        """Take a piece in, and return what of the text can be sent."""
+        text, sent = self._held + piece, ""
+        while True:
+            if self._is_inside:
+                text = text[_length_of_token(text) :]
+                if not text:
+                    break
+                text = text.removeprefix(")")
+                self._is_inside = False
+            before, opening, after = text.partition(OPENING)
+            if not opening:
+                break
+            sent += before + REMOVED
+            text, self._is_inside = after, True
+        self._held = "" if self._is_inside else _beginning(text)
+        return sent + text[: len(text) - len(self._held)]
+
+    def end(self) -> str:
+        """What was held back, at the end of the text."""
+        held, self._held, self._is_inside = self._held, "", False
+        return held
+
+
+def _length_of_token(text: str) -> int:
+    found = _TOKEN.match(text)
+    return found.end() if found else 0
+
+
+def _beginning(text: str) -> str:
+    """The longest end of a text with which a mark may begin."""
+    for length in range(min(len(text), len(OPENING) - 1), 0, -1):
+        if OPENING.startswith(text[-length:]):
+            return text[-length:]
+    return ""
+
 
 _AFTER = "after"
 _TAG = re.compile(r"<([A-Za-z][A-Za-z0-9-]*)")

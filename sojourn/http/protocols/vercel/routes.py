@@ -21,15 +21,13 @@ from sojourn.http.locks.audit import about
 from sojourn.http.locks.limits import count
 from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.bodies import VercelBody
-from sojourn.http.protocols.chat import ANSWER, Chat, read
-from sojourn.http.protocols.following import read as read_reply
-from sojourn.http.protocols.leaving import OnDisconnect, interrupting
-from sojourn.http.protocols.opening import begin
-from sojourn.http.protocols.past import past_of
+from sojourn.http.protocols.delivery_log import read_delivery_log
+from sojourn.http.protocols.reply import read as read_reply
 from sojourn.http.protocols.settle import given
 from sojourn.http.protocols.streamed import Left, Streamed
 from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
+from sojourn.http.protocols.vercel.request import ANSWER, Chat, VercelBody, read
 from sojourn.http.protocols.waits import open_waits, waits_of
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 from sojourn.http.service import Service
@@ -70,16 +68,7 @@ async def send_messages(
             chat = chat.as_message()
     about(request, answers=[each.id for each in chat.answers])
     count(request.scope)
-    turn = await begin(
-        service,
-        asking,
-        agent_id,
-        body.id,
-        sent=chat.sent,
-        answers=chat.answers,
-        results=chat.results,
-        seen=chat.seen,
-    )
+    turn = await begin(service, asking, agent_id, body.id, chat)
     left = interrupting(turn, asking) if on_disconnect else None
     return await _streamed(turn, chat.message_id, chat.calls, left)
 
@@ -112,23 +101,23 @@ async def _require_open(service: Service, asking: Principal, agent_id: str, chat
     """
     try:
         run = await service.conversation(asking, agent_id, chat_id)
-        delivered = (await past_of(service, run.id)).delivered
+        delivered = (await read_delivery_log(service, run.id)).delivered
     except RunNotFound:
         return
     found = delivered.get(chat.sent[-1].id) if chat.sent else None
-    if found is None or (await read_reply(service, found.place)).state in ("open", "asked"):
+    if found is None or (await read_reply(service, found.token)).state in ("open", "asked"):
         return
     raise Problem(
         409,
         "message_answered",
-        f"the message {found.place.message_id or chat.sent[-1].id!r} has its answer, and a conversation keeps it",
+        f"the message {found.token.message_id or chat.sent[-1].id!r} has its answer, and a conversation keeps it",
         then="Send the words again as a new message. A conversation has no branches.",
         run_id=run.id,
     )
 
 
 async def _streamed(turn: Turn, message_id: str, calls: frozenset[str], left: Left | None = None) -> Response:
-    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel_stream")
+    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.stream")
     return Streamed(encoder.frames(turn, message_id, calls), HEADERS, left=left)
 
 

@@ -1,10 +1,12 @@
-"""Reading: what the events after a place come to: pieces of text, then an answer, a question or a failure.
+"""Reply: what the events after a token come to: pieces of text, then an answer, a question or a failure.
 
 A reply ends at the first of these in the history, whatever came later. So it is the same for whoever reads it, whenever and at which process. A
 task, which keeps its id from the first message to the answer, goes on after its questions: it is what the history says of it now.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -30,12 +32,29 @@ from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
+from sojourn.errors import RunNotFound
+from sojourn.events import Cursor
+from sojourn.events.stream import stream
+from sojourn.http.locks.limits import reading as turn_to_read
 from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.marks import Unmarked, unmarked
-from sojourn.http.protocols.open_markup import closing
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.markup import Unmarked, closing, unmarked
+from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.service import Service
+from sojourn.http.shown import shown
+from sojourn.http.stream import HEARTBEAT
 
-__all__ = ["MOST_SAID", "Reading", "Said"]
+__all__ = [
+    "FREE",
+    "MOST_SAID",
+    "Reply",
+    "Said",
+    "Told",
+    "cursor_of",
+    "follow",
+    "read",
+    "read_to_end",
+    "recorded",
+]
 
 MOST_SAID = 100
 """Most messages of a task that are kept, the newest."""
@@ -53,10 +72,10 @@ class Said(NamedTuple):
 
 
 @dataclass
-class Reading:
+class Reply:
     """A reply, as far as it was read."""
 
-    place: Place
+    token: ReplyToken
     """Where it begins."""
     is_task: bool = False
     """Whether it goes on once its questions are settled; its text then has none of them."""
@@ -73,7 +92,7 @@ class Reading:
     said: list[Said] = field(default_factory=list[Said])
     """Of a task: its message, and its questions with their answers."""
     is_there: bool = False
-    """Whether the events have anything of it: of its message, if it is the reply to one. A place that somebody has made up has nothing."""
+    """Whether the events have anything of it: of its message, if it is the reply to one. A token that somebody has made up has nothing."""
     artifacts: list[Artifact] = field(default_factory=list[Artifact])
     """What the calls of the run have made, by reference."""
     cursor: str = ""
@@ -105,7 +124,7 @@ class Reading:
     """Takes out of what the agent writes what would be read as a mark of ours."""
 
     def __post_init__(self) -> None:
-        self._is_mine = not self.place.message_id
+        self._is_mine = not self.token.message_id
 
     @property
     def is_begun(self) -> bool:
@@ -116,15 +135,15 @@ class Reading:
         """Take an event in, and return what it adds to the text."""
         before = len(self.text)
         self.cursor, self.at = cursor or self.cursor, event.time
-        is_own = event.run_id == self.place.run_id
+        is_own = event.run_id == self.token.run_id
         if self.is_task:
             self._note_said(event)
         if isinstance(event, AwaitAnsweredEvent) and event.message_id:
             self.answers.setdefault(event.message_id, event)
-            self._is_mine = self._is_mine or self.place.message_id == event.message_id
+            self._is_mine = self._is_mine or self.token.message_id == event.message_id
         if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
             self._begin(event)
-        told = getattr(event, "message_id", None) == self.place.message_id
+        told = getattr(event, "message_id", None) == self.token.message_id
         self.is_there = self.is_there or self._is_mine or told
         if is_own and event.type in _ENDS:
             self._fail(event)
@@ -140,7 +159,7 @@ class Reading:
 
     def _note_said(self, event: Event) -> None:
         """Keep what opened the task, and a question once it is answered: until then the status has it."""
-        if isinstance(event, MessageReceivedEvent) and event.message_id == self.place.message_id:
+        if isinstance(event, MessageReceivedEvent) and event.message_id == self.token.message_id:
             self.said.append(Said("user", event.message_id, event.message.text))
         elif isinstance(event, AwaitAnsweredEvent):
             for each in self.waits:
@@ -152,7 +171,7 @@ class Reading:
 
     def _begin(self, event: TurnStartedEvent | TurnSteeredEvent) -> None:
         """Take in that messages got a turn, which is perhaps the one to read."""
-        if not self._is_mine and self.place.message_id in event.message_ids:
+        if not self._is_mine and self.token.message_id in event.message_ids:
             self._is_mine, self.turn_id = True, event.turn_id
 
     def _read(self, event: Event, *, is_own: bool) -> None:
@@ -179,7 +198,7 @@ class Reading:
             self._write_whole(event.message.text)
         elif isinstance(event, ToolResultReceivedEvent):
             self.artifacts += event.result.artifacts
-            below = f"{self.place.run_id}/{event.result.tool_call_id}"
+            below = f"{self.token.run_id}/{event.result.tool_call_id}"
             self._settle([each for each in self.waits if not f"{each.run_id}/".startswith(f"{below}/")])
         elif isinstance(event, (TurnCompletedEvent, RunCompletedEvent)) and event.output:
             self.state, self.output = "answered", event.output
@@ -247,3 +266,117 @@ class Reading:
             cost=(mine.cost or 0) + (used.cost or 0) if known else None,
             model=used.model or mine.model,
         )
+
+
+FREE = 200
+"""Events that are read before a request needs a turn among those that read much."""
+
+
+class Told(NamedTuple):
+    """One step of a reply."""
+
+    event: Event
+    """The event."""
+    text: str
+    """What it adds to the text of the reply."""
+    is_past: bool = False
+    """Of a task: whether it was there before the task was followed."""
+
+
+async def follow(
+    service: Service, reply: Reply, *, deltas: bool = True, to_end: bool = False
+) -> AsyncGenerator[Told]:
+    """Read a reply to its end, as it is made, from where it was read; a task also to what it asks now.
+
+    Args:
+        service: The service.
+        reply: The reply; takes every event in before it is told.
+        deltas: Whether what planners are writing is read too.
+        to_end: Whether a task is followed beyond its questions.
+
+    Raises:
+        Problem: This process stops, or the reply is too slow.
+        SojournError: The events cannot be read, or the token is none of the run's.
+    """
+    token, lasts = reply.token, ("open", "asked") if to_end else ("open",)
+    if reply.is_task:  # an event of the past may ask what was answered since
+        async with aclosing(recorded(service, replace(token, after=reply.cursor or token.after))) as past:
+            async for event, cursor in past:
+                yield Told(event, reply.take(event, cursor), is_past=True)
+        _check_is_there(reply)
+        if reply.state not in lasts:
+            return
+    cursor = cursor_of(replace(token, after=reply.cursor or token.after))
+    with service.hub.subscribe(token.run_id, cursor, children=True, deltas=deltas) as subscription:
+        async with aclosing(subscription.batches(HEARTBEAT)) as batches:
+            async for batch in batches:
+                for delivery in batch:
+                    yield Told(delivery.event, reply.take(delivery.event, delivery.cursor))
+                    if reply.state not in lasts:
+                        return
+
+
+async def read_to_end(service: Service, reply: Reply) -> None:
+    """Follow a reply to its end, and let the reply alone tell of it; raises as `follow`."""
+    async with aclosing(follow(service, reply, deltas=False)) as told:
+        async for _ in told:
+            pass
+
+
+async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> Reply:
+    """What the histories have of a reply, or of a task; raises as `follow`."""
+    reply = Reply(token, is_task=is_task)
+    async with turn_to_read(begins_free=True) as take_turn, aclosing(recorded(service, token)) as events:
+        count = 0
+        async for event, cursor in events:
+            if (count := count + 1) == FREE:
+                await take_turn()
+            reply.take(event, cursor)
+            if reply.state not in ("open", "asked" if is_task else "open"):
+                break
+    _check_is_there(reply)
+    return reply
+
+
+def _check_is_there(reply: Reply) -> None:
+    """Refuse a token that somebody has made up: nothing would ever follow it.
+
+    Raises:
+        RunNotFound: The events have nothing of it.
+    """
+    if not reply.is_there:
+        run_id = reply.token.run_id
+        raise RunNotFound(f"there is no such token in run {run_id!r}", run_id=run_id)
+
+
+async def recorded(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
+    """The recorded events of a run and its child runs after a token, those of open child runs last, each with the cursor behind it.
+
+    Raises:
+        RunNotFound: There is no such run or token.
+        SojournError: The events cannot be read.
+    """
+    client, cursor = service.client, cursor_of(token)
+    events = stream(
+        client.temporal,
+        token.run_id,
+        after=cursor.position,
+        follow=False,
+        children=True,
+        storage=client.storage,
+    )
+    async with aclosing(events):
+        async for event in events:
+            yield shown(event), cursor.add(event)
+
+
+def cursor_of(token: ReplyToken) -> Cursor:
+    """The cursor of a token.
+
+    Raises:
+        RunNotFound: The token is none of a run: somebody has made it up.
+    """
+    try:
+        return Cursor(token.run_id, token.after)
+    except ValueError as error:
+        raise RunNotFound(f"there is no such token in run {token.run_id!r}", run_id=token.run_id) from error

@@ -18,10 +18,10 @@ from sojourn.http.attendance import Attendance
 from sojourn.http.locks.noted import note, only_calls
 from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, not_sent_as_json, problem_of
-from sojourn.http.protocols.a2a.alive import answer_alive
+from sojourn.http.protocols.a2a.heartbeat import answer_alive
 from sojourn.http.service import Service
 
-__all__ = ["A2aDoor"]
+__all__ = ["A2AEndpoint"]
 
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
@@ -62,7 +62,7 @@ _Asked = dict[str, Any] | None
 _STREAMS = ("SendStreamingMessage", "message/stream")
 
 
-class A2aDoor:
+class A2AEndpoint:
     """Answers requests; the library is imported with the first one.
 
     Args:
@@ -139,7 +139,7 @@ class A2aDoor:
             default_input_modes=_MODES,
             default_output_modes=_MODES,
         )
-        manager = import_module("sojourn.http.protocols.a2a.manager")
+        manager = import_module("sojourn.http.protocols.a2a.broker")
         app.task_manager = manager.RunTaskManager(broker=broker, storage=storage)
         return app
 
@@ -201,7 +201,7 @@ def _with_json_names(asked: dict[str, Any], body: bytes) -> bytes:
 
 
 def _check_supported(method: str) -> None:
-    """Check that a method is none of those for which `fasta2a` has no place.
+    """Check that a method is none of those for which `fasta2a` has no token.
 
     Raises:
         Problem: It is.

@@ -1,4 +1,4 @@
-"""Past: what a conversation was told, what it has asked, and how that was settled, from its events and those of its child runs."""
+"""DeliveryLog: what a conversation was told, what it has asked, and how that was settled, from its events and those of its child runs."""
 
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -13,54 +13,56 @@ from sojourn.contracts.event import (
 )
 from sojourn.http.locks.limits import reading
 from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.following import FREE, recorded
-from sojourn.http.protocols.place import Place
+from sojourn.http.protocols.reply import FREE, recorded
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
-__all__ = ["Delivered", "Past", "past_of"]
+__all__ = ["Delivered", "DeliveryLog", "read_delivery_log"]
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """A message, or an answer that had the id of one."""
 
-    place: Place
-    """The place of the reply."""
+    token: ReplyToken
+    """The token of the reply."""
     event: MessageReceivedEvent | AwaitAnsweredEvent
     """What was said."""
 
 
 @dataclass
-class Past:
+class DeliveryLog:
     """What a conversation has had."""
 
     delivered: dict[str, "Delivered"] = field(default_factory=dict[str, "Delivered"])
     """By message_id, what was delivered under it."""
-    open: list[tuple[Place, Asked, Place]] = field(default_factory=list[tuple[Place, Asked, Place]])
-    """What is asked, with the places before and after the question."""
-    decided: list[tuple[Asked, Place, AwaitAnsweredEvent]] = field(
-        default_factory=list[tuple[Asked, Place, AwaitAnsweredEvent]]
+    open: list[tuple[ReplyToken, Asked, ReplyToken]] = field(
+        default_factory=list[tuple[ReplyToken, Asked, ReplyToken]]
     )
-    """The calls that were decided, with the place after the question, and the decision."""
+    """What is asked, with the places before and after the question."""
+    decided: list[tuple[Asked, ReplyToken, AwaitAnsweredEvent]] = field(
+        default_factory=list[tuple[Asked, ReplyToken, AwaitAnsweredEvent]]
+    )
+    """The calls that were decided, with the token after the question, and the decision."""
 
 
-async def past_of(service: Service, run_id: str) -> Past:
+async def read_delivery_log(service: Service, run_id: str) -> DeliveryLog:
     """Read the past of a conversation.
 
     Raises:
         RunNotFound: There is no such run.
         SojournError: The events cannot be read.
     """
-    past, after = Past(), Place(run_id)
+    past, after = DeliveryLog(), ReplyToken(run_id)
     async with reading(begins_free=True) as take_turn, aclosing(recorded(service, after)) as events:
         count = 0
         async for event, cursor in events:
             if (count := count + 1) == FREE:
                 await take_turn()
-            before, after = after, Place(run_id, cursor)
+            before, after = after, ReplyToken(run_id, cursor)
             if isinstance(event, MessageReceivedEvent) and event.run_id == run_id:
-                place = Place(run_id, before.after, event.message_id)
-                past.delivered[event.message_id] = Delivered(place, event)
+                token = ReplyToken(run_id, before.after, event.message_id)
+                past.delivered[event.message_id] = Delivered(token, event)
             elif isinstance(event, AwaitClarificationEvent):
                 past.open.append((before, Asked(event.run_id, event.question), after))
             elif isinstance(event, AwaitConfirmationEvent):
@@ -72,7 +74,7 @@ async def past_of(service: Service, run_id: str) -> Past:
     return past
 
 
-def _settle(past: Past, event: AwaitAnsweredEvent) -> None:
+def _settle(past: DeliveryLog, event: AwaitAnsweredEvent) -> None:
     settled = [each for each in past.open if each[1].is_settled_by(event)]
     for _, asked, then in settled:
         if event.message_id:

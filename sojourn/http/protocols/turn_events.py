@@ -1,12 +1,14 @@
-"""Native: the events of a turn as the model layer's own events, the only form that the encoders of the protocols take.
+"""NativeEvents: the events of a turn as the model layer's own events, the only form that the encoders of the protocols take.
 
 Text is shown while it is written. When a plan is attempted again, what was shown stays, and nothing more is shown until its message is there: where
 that begins with what was shown, it goes on with the rest. So text is not doubled by an attempt that wrote the same.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 from pydantic_ai.messages import (
@@ -36,17 +38,33 @@ from sojourn.contracts.event import (
     ToolEndEvent,
     ToolResultReceivedEvent,
     TurnCompletedEvent,
+    TurnFailedEvent,
 )
 from sojourn.contracts.message import Message
 from sojourn.contracts.message import TextPart as Text
 from sojourn.contracts.message import ThinkingPart as Thinking
+from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.exact import exact
-from sojourn.http.protocols.marks import Unmarked
-from sojourn.http.protocols.turn import Seen
+from sojourn.errors import RunFailed, RunNotFound, SojournError
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.markup import Unmarked
+from sojourn.http.protocols.streamed import StreamCut
+from sojourn.http.protocols.turn import Blocked, Seen, Turn
 from sojourn.http.protocols.waits import OpenWait, waits_of
+from sojourn.http.shown import shown
 
-__all__ = ["DENIED", "Asked", "Native", "Noted", "Settled", "Stated", "Stepped"]
+__all__ = [
+    "DENIED",
+    "CallSettled",
+    "NativeEvents",
+    "OpenWaits",
+    "PlanStep",
+    "RunEvent",
+    "StatusSnapshot",
+    "TurnEvents",
+    "status_snapshot",
+]
 
 DENIED = "denied"
 """The code of a call that nobody may run, or a person did not approve."""
@@ -76,14 +94,14 @@ _PLAN_ENDS = (
 
 
 @dataclass(kw_only=True)
-class Noted(CustomEvent, name="sojourn_noted"):
+class RunEvent(CustomEvent, name="sojourn_noted"):
     """An event of ours, as it is."""
 
     event: dict[str, Any]
 
 
 @dataclass(kw_only=True)
-class Stepped(CustomEvent, name="sojourn_stepped"):
+class PlanStep(CustomEvent, name="sojourn_stepped"):
     """A plan began, or ended."""
 
     step: str
@@ -91,28 +109,28 @@ class Stepped(CustomEvent, name="sojourn_stepped"):
 
 
 @dataclass(kw_only=True)
-class Stated(CustomEvent, name="sojourn_stated"):
+class StatusSnapshot(CustomEvent, name="sojourn_stated"):
     """The status of the run."""
 
     status: dict[str, Any]
 
 
 @dataclass(kw_only=True)
-class Asked(CustomEvent, name="sojourn_asked"):
+class OpenWaits(CustomEvent, name="sojourn_asked"):
     """What the turn waits for, at the end of a stream."""
 
     waits: list[OpenWait]
 
 
 @dataclass(kw_only=True)
-class Settled(CustomEvent, name="sojourn_settled"):
+class CallSettled(CustomEvent, name="sojourn_settled"):
     """A call that was not told in this stream has its result: one of a child run, or one that an earlier stream had."""
 
     run_id: str
     result: ToolResult
 
 
-class Native:
+class NativeEvents:
     """Folds the events of a conversation's run; those of its child runs are in the result of their call.
 
     Args:
@@ -120,7 +138,7 @@ class Native:
     """
 
     def __init__(self, run_id: str) -> None:
-        self.place = ""
+        self.id_base = ""
         """The event_id that ids of what comes now are made of; of a message and its draft, that of the plan's start."""
         self._run_id = run_id
         self._plan = ""
@@ -154,18 +172,18 @@ class Native:
     @staticmethod
     def _of_child(event: Event) -> list[AgentStreamEvent]:
         if isinstance(event, (ToolResultReceivedEvent, ToolEndEvent)):
-            return [Settled(run_id=event.run_id, result=event.result)]
+            return [CallSettled(run_id=event.run_id, result=event.result)]
         is_progress = event.type in ("tool_update", "tool_retry")
-        return [Noted(event=exact(event.model_dump(mode="json")))] if is_progress else []
+        return [RunEvent(event=exact(event.model_dump(mode="json")))] if is_progress else []
 
     def _events(self, event: Event) -> Iterator[AgentStreamEvent]:
         """The native events of an event of the conversation's run, in their place."""
         is_of_plan = isinstance(event, (AssistantMessageEvent, AwaitClarificationEvent))
-        self.place = self._plan if self._plan and (is_of_plan or not event.event_id) else event.event_id
+        self.id_base = self._plan if self._plan and (is_of_plan or not event.event_id) else event.event_id
         yield from self._of_draft(event)
         yield from self._of_outcome(event)
         if event.type in _NOTED:
-            yield Noted(event=exact(event.model_dump(mode="json")))
+            yield RunEvent(event=exact(event.model_dump(mode="json")))
         if event.type in _PLAN_ENDS:
             yield from self.close()
 
@@ -198,14 +216,14 @@ class Native:
         self._plan = event.event_id
         self._shown, self._is_void = {"text": "", "thinking": ""}, False
         self._is_stepping = True
-        yield Stepped(step=f"plan {event.event_id}", is_begin=True)
+        yield PlanStep(step=f"plan {event.event_id}", is_begin=True)
 
     def close(self) -> Iterator[AgentStreamEvent]:
         """End what is open: a plan has its outcome, or the stream ends."""
         yield from self._close()
         if self._is_stepping:
             self._is_stepping = False
-            yield Stepped(step=f"plan {self._plan}", is_begin=False)
+            yield PlanStep(step=f"plan {self._plan}", is_begin=False)
 
     def _delta(self, kind: str, text: str) -> Iterator[AgentStreamEvent]:
         self._shown[kind] += text
@@ -270,7 +288,7 @@ class Native:
     def _result(self, result: ToolResult) -> Iterator[AgentStreamEvent]:
         call = self.pending.pop(result.tool_call_id, None)
         if call is None:
-            yield Settled(run_id=self._run_id, result=result)
+            yield CallSettled(run_id=self._run_id, result=result)
             return
         self.ended = {result.tool_call_id: call}
         outcome = "success"
@@ -292,3 +310,97 @@ def _object(raw: str | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+class TurnEvents:
+    """A turn that an encoder reads.
+
+    Args:
+        turn: The turn.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.native = NativeEvents(turn.run.id)
+        self.cut: StreamCut | None = None
+        """Set where the events end before the turn does; what the encoder makes of it is not the client's."""
+
+    async def events(self) -> AsyncGenerator[AgentStreamEvent]:
+        """The native events of the turn.
+
+        Raises:
+            RunFailed: The turn failed.
+            StreamCut: The events end before the turn does.
+        """
+        try:
+            yield status_snapshot(await self.turn.run.status())
+            async with aclosing(self.turn.events()) as events:
+                async for each in events:
+                    if isinstance(each, Blocked):
+                        for native in self.native.close():
+                            yield native
+                        yield status_snapshot(each.status)
+                        yield OpenWaits(waits=each.waits)
+                        return
+                    for native in self.native.take(each):
+                        yield native
+                    failure = _failure(each.event, self.turn)
+                    if failure is not None:
+                        raise failure
+            yield status_snapshot(await self.turn.run.status())
+        except RunFailed:
+            raise
+        except RunNotFound:
+            raise
+        except (Problem, SojournError) as error:
+            self.cut = StreamCut(str(error))
+            raise self.cut from error
+
+
+def status_snapshot(status: RunStatus) -> StatusSnapshot:
+    """The event of a status, as it is told over HTTP."""
+    told = shown(status).model_dump(mode="json")
+    for wait in (*told["awaits"], *chain.from_iterable(told["child_awaits"].values())):
+        for call in (wait, *wait.get("items", ())):
+            if "payload" in call:
+                call["payload"] = exact(call["payload"])
+    return StatusSnapshot(status=told)
+
+
+def _failure(event: Event, turn: Turn) -> RunFailed | None:
+    if event.run_id != turn.run.id or not turn.is_ended:
+        return None
+    if isinstance(event, TurnFailedEvent):
+        return RunFailed(str(event.error), run_id=event.run_id, code=event.error.code, error=event.error)
+    if event.type == "turn_completed":
+        return None
+    text = getattr(event, "text", None) or f"the conversation ended: {event.type}"
+    return RunFailed(text, run_id=event.run_id, code=getattr(event, "code", None) or event.type)
+
+
+class StableEncoder:
+    """Mixin for the model layer's encoders: an id is the same in every stream of a turn, and a turn that is cut has no end."""
+
+    turn_events: "TurnEvents"
+    message_id: str
+
+    def new_message_id(self) -> str:
+        """Return the id of the next message: the id of its event, and a number."""
+        base = self.turn_events.native.id_base
+        numbers: dict[str, int] = self.__dict__.setdefault("_numbers", {})
+        numbers[base] = numbers.get(base, 0) + 1
+        self.message_id = f"{base}-{numbers[base]}"
+        return self.message_id
+
+    async def frames(self, native_events: AsyncGenerator[AgentStreamEvent]) -> AsyncGenerator[str]:
+        """Encode native events.
+
+        Raises:
+            StreamCut: The events end before the turn does.
+        """
+        encoder: Any = self
+        async with aclosing(native_events), aclosing(encoder.transform_stream(native_events)) as encoded:
+            async for each in encoded:
+                if self.turn_events.cut is not None:
+                    raise self.turn_events.cut
+                yield encoder.encode_event(each)

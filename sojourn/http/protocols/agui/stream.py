@@ -23,19 +23,25 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 from pydantic_ai import CustomEvent as NativeCustomEvent
-from pydantic_ai.messages import AgentStreamEvent, FunctionToolResultEvent, PartStartEvent, ToolCallPart
+from pydantic_ai.messages import FunctionToolResultEvent, PartStartEvent, ToolCallPart
 from pydantic_ai.ui.ag_ui import AGUIEventStream
 
 from sojourn.authoring.app import App
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.ids import place_of
 from sojourn.errors import RunFailed
-from sojourn.http.protocols.follow import Followed
-from sojourn.http.protocols.native import Asked, Noted, Stated, Stepped
 from sojourn.http.protocols.turn import Turn
+from sojourn.http.protocols.turn_events import (
+    OpenWaits,
+    PlanStep,
+    RunEvent,
+    StableEncoder,
+    StatusSnapshot,
+    TurnEvents,
+)
 from sojourn.http.protocols.waits import OpenWait
 
-__all__ = ["Encoder", "Opened", "encoded", "frames"]
+__all__ = ["Encoder", "Opened", "frames"]
 
 APPROVAL: dict[str, Any] = {
     "type": "object",
@@ -62,23 +68,22 @@ class Opened(NativeCustomEvent, name="sojourn_opened"):
     messages: list[dict[str, Any]]
 
 
-class Encoder(AGUIEventStream[Any, Any]):
+class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
     """The encoder.
 
     Args:
-        followed: The turn.
+        turn_events: The turn.
         app: The app, which knows the schemas of results.
         messages: The messages that the client has, as it sent them.
     """
 
     def __init__(
-        self, followed: Followed, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
+        self, turn_events: TurnEvents, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
     ) -> None:
         super().__init__(run_input=None, thread_id=thread_id, run_id=run_id, message_id=f"{run_id}-0")
-        self.followed = followed
+        self.turn_events = turn_events
         self._app = app
         self._messages = messages
-        self._numbers: dict[str, int] = {}
         self._random: dict[str, str] = {}
         self._interrupts: list[Interrupt] = []
         self._started = set[str]()
@@ -88,16 +93,9 @@ class Encoder(AGUIEventStream[Any, Any]):
         """Make what comes next a message of its own, as it is in a stream of its own."""
         self._turn = None
 
-    def new_message_id(self) -> str:
-        """An id that the same message has in every stream."""
-        place = self.followed.native.place
-        self._numbers[place] = self._numbers.get(place, 0) + 1
-        self.message_id = f"{place}-{self._numbers[place]}"
-        return self.message_id
-
     async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
         """The events of a native one; before the first of the turn, perhaps what the client forgets."""
-        if not self._is_begun and not isinstance(event, (Stated, Opened)):
+        if not self._is_begun and not isinstance(event, (StatusSnapshot, Opened)):
             self._is_begun = True
             if snapshot := self._snapshot():
                 yield snapshot
@@ -114,7 +112,7 @@ class Encoder(AGUIEventStream[Any, Any]):
 
     def _told_again(self, tool_call_id: str) -> Iterator[BaseEvent]:
         """The call of a result, where an earlier stream had it; its arguments only for a client that lacks them, since they would add up."""
-        call = self.followed.native.ended.get(tool_call_id)
+        call = self.turn_events.native.ended.get(tool_call_id)
         if tool_call_id in self._started or call is None:
             return
         self._started.add(tool_call_id)
@@ -136,7 +134,7 @@ class Encoder(AGUIEventStream[Any, Any]):
 
     def _snapshot(self) -> MessagesSnapshotEvent | None:
         """The client's messages less those that come again; None where it has none of them."""
-        begin = place_of(self.followed.turn.first)
+        begin = place_of(self.turn_events.turn.first)
 
         def comes(message: dict[str, Any]) -> bool:
             made = _MADE.match(str(message.get("id")))
@@ -153,21 +151,21 @@ class Encoder(AGUIEventStream[Any, Any]):
 
     async def handle_custom_event(self, event: NativeCustomEvent) -> AsyncIterator[BaseEvent]:
         """What the model layer has no word for."""
-        if isinstance(event, Stated):
+        if isinstance(event, StatusSnapshot):
             yield StateSnapshotEvent(snapshot=event.status)
         elif isinstance(event, Opened):
             yield MessagesSnapshotEvent.model_validate(
                 {"messages": event.messages, "type": "MESSAGES_SNAPSHOT"}
             )
-        elif isinstance(event, Stepped):
+        elif isinstance(event, PlanStep):
             yield (
                 StepStartedEvent(step_name=event.step)
                 if event.is_begin
                 else StepFinishedEvent(step_name=event.step)
             )
-        elif isinstance(event, Noted):
+        elif isinstance(event, RunEvent):
             yield CustomEvent(name=f"sojourn.{event.event['type']}", value=event.event)
-        elif isinstance(event, Asked):
+        elif isinstance(event, OpenWaits):
             self._interrupts = [self._interrupt(each) for each in event.waits]
 
     def _interrupt(self, wait: OpenWait) -> Interrupt:
@@ -177,7 +175,7 @@ class Encoder(AGUIEventStream[Any, Any]):
             message=wait.prompt or None,
             tool_call_id=wait.shown_call,
             response_schema=self._schema(wait),
-            expires_at=_expiry(wait, self.followed.turn.since.get(wait.id)),
+            expires_at=_expiry(wait, self.turn_events.turn.since.get(wait.id)),
             metadata=wait.about,
         )
 
@@ -212,20 +210,9 @@ def _expiry(wait: OpenWait, since: datetime | None) -> str | None:
 async def frames(
     turn: Turn, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
 ) -> AsyncGenerator[str]:
-    """The frames of a turn; raises `StreamCut` where they end before the turn does."""
-    followed = Followed(turn)
-    encoder = Encoder(followed, app, thread_id, run_id, messages)
-    async with aclosing(encoded(encoder, followed, followed.events())) as found:
+    """Yield the frames of a turn; raises `StreamCut` if they end before the turn does."""
+    turn_events = TurnEvents(turn)
+    encoder = Encoder(turn_events, app, thread_id, run_id, messages)
+    async with aclosing(encoder.frames(turn_events.events())) as found:
         async for frame in found:
             yield frame
-
-
-async def encoded(
-    encoder: Any, followed: Followed, natives: AsyncGenerator[AgentStreamEvent]
-) -> AsyncGenerator[str]:
-    """The frames of native events; raises `StreamCut` where a turn that is followed is cut."""
-    async with aclosing(natives), aclosing(encoder.transform_stream(natives)) as events:
-        async for event in events:
-            if followed.cut is not None:
-                raise followed.cut
-            yield encoder.encode_event(event)

@@ -1,16 +1,23 @@
-"""Chat: what the messages of an AI SDK chat ask for; they tell by their ids alone what was sent and answered before."""
+"""What a chat of the AI SDK sends, and the turn that it asks for.
 
+The ids of messages and waits alone say what was sent and answered before.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+from pydantic import ConfigDict, Field
+
+from sojourn.contracts.message import Message, Part
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.bodies import VercelMessage, file_part, text_part, user_message
-from sojourn.http.protocols.cards import wait_id
-from sojourn.http.protocols.opening import Result, Sent
+from sojourn.http.protocols.message_parts import CamelBody, file_part, read_message, text_part
 from sojourn.http.protocols.settle import Answer
+from sojourn.http.protocols.turn_request import Result, Sent, TurnRequest
 
-__all__ = ["ANSWER", "Chat", "read"]
+__all__ = ["ANSWER", "Chat", "VercelBody", "VercelMessage", "card_id", "read"]
+
 
 ANSWER = "answer-"
 """What the id of the assistant's message begins with; then the message, or the wait, that it answers."""
@@ -18,19 +25,57 @@ ANSWER = "answer-"
 _OF_SDK = ("id", "descriptor", "isAutomatic", "signature", "inputSchemaInput", "requestContext")
 """What the SDK itself has in an approval, beside the decision."""
 
+_CARD = re.compile(r"^(.*?#[0-9a-f]*)~.*$", re.DOTALL)
+
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class VercelMessage(CamelBody):
+    """A `UIMessage`."""
+
+    id: Id
+    """The id; of a message of the user, it is delivered once by it."""
+    role: str
+    """`user`, `assistant` or `system`."""
+    parts: Annotated[list[dict[str, Any]], Field(max_length=10_000, default_factory=list[dict[str, Any]])]
+    """Texts, files, calls, data and others."""
+
+
+class VercelBody(CamelBody):
+    """What `DefaultChatTransport` of the AI SDK sends; what is not here is not read."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "desk-1",
+                    "trigger": "submit-message",
+                    "messages": [
+                        {
+                            "id": "m-1",
+                            "role": "user",
+                            "parts": [{"type": "text", "text": "Where is order 7?"}],
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    id: Id
+    """The chat, which is the session."""
+    messages: Annotated[list[VercelMessage], Field(min_length=1, max_length=10_000)]
+    """The messages of the chat."""
+    trigger: str = ""
+    """`regenerate-message` asks for another answer to the last message of the user, which is refused once it has one."""
+
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class Chat(TurnRequest):
     """What a request asks for."""
 
-    sent: Sequence[Sent]
-    """The messages that open the turn."""
-    message_id: str
+    message_id: str = ""
     """The id of the assistant's message that is streamed."""
-    answers: Sequence[Answer] = ()
-    results: Sequence[Result] = ()
-    seen: Sequence[str] = ()
-    """Ids of waits whose answers the client has seen."""
     calls: frozenset[str] = frozenset()
     """Calls that the assistant's message has already."""
     reply: Sent | None = None
@@ -96,19 +141,19 @@ def _of_user(messages: Sequence[VercelMessage]) -> Chat:
     while at and messages[at - 1].role != "assistant":
         at -= 1
         if messages[at].role == "user":
-            sent.insert(0, Sent(messages[at].id, user_message([])))
+            sent.insert(0, Sent(messages[at].id, Message(role="user", parts=[])))
     asked = _questions(messages[at - 1]) if at and len(sent) == 1 else []
     explicit = [each for each in _explicit(last) if each.id in asked]
     if explicit:
         opening, seen = _opening(messages, at - 1)
-        return Chat(opening, f"{ANSWER}{explicit[-1].id}", explicit, seen=seen)
+        return Chat(opening, explicit, seen=seen, message_id=f"{ANSWER}{explicit[-1].id}")
     sent = [_sent(each) for each in messages[at:] if each.role == "user"]
     text = sent[-1].message.text if sent else ""
     if len(asked) == 1 and text:
         opening, seen = _opening(messages, at - 1)
         answers = [Answer(asked[0], payload=text, message_id=last.id)]
-        return Chat(opening, f"{ANSWER}{asked[0]}", answers, seen=seen, reply=sent[-1])
-    return Chat(sent, f"{ANSWER}{last.id}")
+        return Chat(opening, answers, seen=seen, message_id=f"{ANSWER}{asked[0]}", reply=sent[-1])
+    return Chat(sent, message_id=f"{ANSWER}{last.id}")
 
 
 def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[Sent], list[str]]:
@@ -163,15 +208,26 @@ def _results(message: VercelMessage) -> Iterator[Result]:
 
 
 def _sent(message: VercelMessage) -> Sent:
-    parts: list[Any] = []
-    for part in message.parts:
-        match part:
-            case {"type": "text", "text": str(text)}:
-                parts.append(text_part(text))
-            case {"type": "file", "mediaType": str(kind), "url": str(url), **rest}:
-                parts.append(file_part(kind, url, None, rest.get("filename")))
-            case {"type": str(kind)} if kind.startswith("data-") or kind == "step-start":
-                pass
-            case _:
-                raise InvalidInput("a message of the user has texts and files")
-    return Sent(message.id, user_message(parts))
+    return Sent(message.id, read_message(message.parts, _part))
+
+
+def _part(part: Any) -> Part | None:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return text_part(text)
+        case {"type": "file", "mediaType": str(kind), "url": str(url), **rest}:
+            return file_part(kind, url=url, title=rest.get("filename"))
+        case {"type": str(kind)} if kind.startswith("data-") or kind == "step-start":
+            return None
+        case _:
+            raise InvalidInput("a message of the user has texts and files")
+
+
+def card_id(wait_id: str, message_id: str) -> str:
+    """The id of an approval in a message of the assistant."""
+    return f"{wait_id}~{message_id}"
+
+
+def wait_id(card_id: str) -> str:
+    """The id of the wait that a card is of."""
+    return _CARD.sub(r"\1", card_id)

@@ -21,10 +21,17 @@ from pydantic_ai.ui.vercel_ai.response_types import (
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.exact import exact
-from sojourn.http.protocols.cards import card_id
-from sojourn.http.protocols.follow import Followed
-from sojourn.http.protocols.native import DENIED, Asked, Noted, Settled, Stated
 from sojourn.http.protocols.turn import Turn
+from sojourn.http.protocols.turn_events import (
+    DENIED,
+    CallSettled,
+    OpenWaits,
+    RunEvent,
+    StableEncoder,
+    StatusSnapshot,
+    TurnEvents,
+)
+from sojourn.http.protocols.vercel.request import card_id
 from sojourn.http.protocols.waits import OpenWait
 
 __all__ = ["frames"]
@@ -32,28 +39,20 @@ __all__ = ["frames"]
 _PARTS = {"question": "data-question", "approval": "data-approval", "tool_result": "data-call"}
 
 
-class _Stream(VercelAIEventStream[Any, Any]):
+class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
     """The encoder.
 
     Args:
-        followed: The turn.
+        turn_events: The turn.
         message_id: The id of the assistant's message.
         calls: The calls that the client's message has already.
     """
 
-    def __init__(self, followed: Followed, message_id: str, calls: frozenset[str]) -> None:
+    def __init__(self, turn_events: TurnEvents, message_id: str, calls: frozenset[str]) -> None:
         super().__init__(run_input=None, sdk_version=6, server_message_id=message_id, message_id=message_id)
-        self._followed = followed
+        self.turn_events = turn_events
         self._answer_id = message_id
         self._calls = set(calls)
-        self._numbers: dict[str, int] = {}
-
-    def new_message_id(self) -> str:
-        """An id that the same part has in every stream."""
-        place = self._followed.native.place
-        self._numbers[place] = self._numbers.get(place, 0) + 1
-        self.message_id = f"{place}-{self._numbers[place]}"
-        return self.message_id
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseChunk]:
         """The chunks of a native event; a call that only an earlier message has is told again, for its result to belong somewhere."""
@@ -66,7 +65,7 @@ class _Stream(VercelAIEventStream[Any, Any]):
             yield chunk
 
     def _told_again(self, tool_call_id: str) -> list[BaseChunk]:
-        native = self._followed.native
+        native = self.turn_events.native
         call = native.pending.get(tool_call_id) or native.ended.get(tool_call_id)
         if tool_call_id in self._calls or call is None:
             return []
@@ -76,12 +75,12 @@ class _Stream(VercelAIEventStream[Any, Any]):
 
     async def handle_custom_event(self, event: CustomEvent) -> AsyncIterator[BaseChunk]:
         """What the model layer has no word for."""
-        if isinstance(event, Stated):
+        if isinstance(event, StatusSnapshot):
             yield DataChunk(type="data-status", id="status", data=event.status, transient=True)
-        elif isinstance(event, Noted):
+        elif isinstance(event, RunEvent):
             name = str(event.event["type"]).replace("_", "-")
             yield DataChunk(type=f"data-{name}", data=event.event, transient=True)
-        elif isinstance(event, Asked):
+        elif isinstance(event, OpenWaits):
             for wait in event.waits:
                 yield DataChunk(
                     type=_PARTS[wait.kind], id=wait.id, data={**wait.about, "prompt": wait.prompt}
@@ -89,7 +88,7 @@ class _Stream(VercelAIEventStream[Any, Any]):
             for chunk in self._cards([each for each in event.waits if each.kind == "approval"]):
                 yield chunk
         elif (
-            isinstance(event, Settled)
+            isinstance(event, CallSettled)
             and (call_id := self._call_id(event.run_id, event.result)) in self._calls
         ):
             yield _output(call_id, event.result)
@@ -100,13 +99,13 @@ class _Stream(VercelAIEventStream[Any, Any]):
         `useChat` sends decisions once no call of the last step is open. So calls of child runs begin a step: the conversation's own call,
         which waits for the child run, is in the one before.
         """
-        begins_step = any(wait.run_id != self._followed.turn.run.id for wait in waits)
+        begins_step = any(wait.run_id != self.turn_events.turn.run.id for wait in waits)
         if begins_step:
             yield StartStepChunk()
         for wait in waits:
             assert isinstance(wait.wait, AwaitConfirmation)
             call_id, given = self._call_id(wait.run_id, wait.wait), exact(wait.wait.payload)
-            told = self._followed.native.pending.get(call_id)
+            told = self.turn_events.native.pending.get(call_id)
             is_told = call_id in self._calls and (told is None or told.args_as_dict() == given)
             if begins_step or not is_told:
                 yield ToolInputAvailableChunk(tool_call_id=call_id, tool_name=wait.wait.tool, input=given)
@@ -117,7 +116,7 @@ class _Stream(VercelAIEventStream[Any, Any]):
 
     def _call_id(self, run_id: str, of: AwaitConfirmation | ToolResult) -> str:
         """The id of a call in the chat; those of child runs have their run's too."""
-        below = run_id.removeprefix(self._followed.turn.run.id)
+        below = run_id.removeprefix(self.turn_events.turn.run.id)
         return f"{below}/{of.tool_call_id}" if below else of.tool_call_id
 
 
@@ -130,11 +129,8 @@ def _output(call_id: str, result: ToolResult) -> BaseChunk:
 
 
 async def frames(turn: Turn, message_id: str, calls: frozenset[str]) -> AsyncGenerator[str]:
-    """The frames of a turn; raises `StreamCut` where they end before the turn does."""
-    followed = Followed(turn)
-    stream: Any = _Stream(followed, message_id, calls)
-    async with aclosing(stream.transform_stream(followed.events())) as chunks:
-        async for chunk in chunks:
-            if followed.cut is not None:
-                raise followed.cut
-            yield stream.encode_event(chunk)
+    """Yield the frames of a turn; raises `StreamCut` if they end before the turn does."""
+    turn_events = TurnEvents(turn)
+    async with aclosing(Encoder(turn_events, message_id, calls).frames(turn_events.events())) as found:
+        async for frame in found:
+            yield frame

@@ -35,10 +35,10 @@ from sojourn.errors import SojournError
 from sojourn.http.hub import Hub
 from sojourn.http.locks.limits import reading
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.agui_stream import Encoder, Opened, encoded
-from sojourn.http.protocols.follow import Followed, stated
-from sojourn.http.protocols.following import FREE
+from sojourn.http.protocols.agui.stream import Encoder, Opened
+from sojourn.http.protocols.reply import FREE
 from sojourn.http.protocols.turn import ENDS, Begin, Seen, Turn
+from sojourn.http.protocols.turn_events import TurnEvents, status_snapshot
 from sojourn.http.shown import shown
 
 __all__ = ["Thread", "frames", "read"]
@@ -154,7 +154,7 @@ async def read(run: Run, app: App, hub: Hub) -> Thread:
         SojournError: The events cannot be read.
     """
     thread = Thread()
-    encoder: Any = Encoder(Followed(Turn(hub, run, Begin("", None))), app, run.id, run.id, [])
+    encoder: Any = Encoder(TurnEvents(Turn(hub, run, Begin("", None))), app, run.id, run.id, [])
     faults: list[Exception] = []
     async with aclosing(encoder.transform_stream(_past(run, thread, encoder, faults))) as events:
         async for event in events:
@@ -167,7 +167,7 @@ async def read(run: Run, app: App, hub: Hub) -> Thread:
 
 async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Exception]) -> AsyncGenerator[Any]:
     """The native events of all turns so far; what is raised is put into `faults`, since the encoder would make an event of it."""
-    native = encoder.followed.native
+    native = encoder.turn_events.native
     try:
         async with reading(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
             count = 0
@@ -199,18 +199,18 @@ def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
 
 async def frames(thread: Thread, turn: Turn, app: App, thread_id: str, run_id: str) -> AsyncGenerator[str]:
     """The frames of a page that is loaded again: the thread's messages, and the turn if it goes on; raises as those of a turn."""
-    followed = Followed(turn)
-    encoder = Encoder(followed, app, thread_id, run_id, [])
-    async with aclosing(encoded(encoder, followed, _opened(thread, followed))) as found:
+    turn_events = TurnEvents(turn)
+    encoder = Encoder(turn_events, app, thread_id, run_id, [])
+    async with aclosing(encoder.frames(_opened(thread, turn_events))) as found:
         async for frame in found:
             yield frame
 
 
-async def _opened(thread: Thread, followed: Followed) -> AsyncGenerator[Any]:
+async def _opened(thread: Thread, turn_events: TurnEvents) -> AsyncGenerator[Any]:
     yield Opened(messages=thread.messages)
     if thread.begin is not None:
-        async with aclosing(followed.events()) as events:
+        async with aclosing(turn_events.events()) as events:
             async for native in events:
                 yield native
     elif thread.is_begun:
-        yield stated(await followed.turn.run.status())
+        yield status_snapshot(await turn_events.turn.run.status())

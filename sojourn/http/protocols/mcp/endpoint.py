@@ -12,13 +12,13 @@ from sojourn.http.attendance import Attendance
 from sojourn.http.locks.noted import only_calls
 from sojourn.http.service import Service
 
-__all__ = ["McpDoor"]
+__all__ = ["MCPEndpoint"]
 
 GRACE = 5.0
 """Seconds that a stream has to send its result, once uvicorn was asked to stop: what a call then says takes a moment on a busy machine."""
 
 
-class McpDoor:
+class MCPEndpoint:
     """Answers requests; the SDK, which takes most of a second to import, is imported with the first one.
 
     Args:

@@ -1,0 +1,167 @@
+"""What a client of AG-UI sends, and the turn that it asks for."""
+
+import base64
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import ConfigDict, Field
+
+from sojourn.contracts.message import DocumentPart, Part
+from sojourn.errors import InvalidInput
+from sojourn.http.protocols.message_parts import CamelBody, file_part, read_message, read_result, text_part
+from sojourn.http.protocols.settle import Answer
+from sojourn.http.protocols.turn_request import Result, Sent, TurnRequest
+
+__all__ = ["AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]
+
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+WaitId = Annotated[str, Field(min_length=1, max_length=2_000)]
+
+
+class AguiMessage(CamelBody):
+    """A message of a thread."""
+
+    id: Id
+    """The id; of a message of the user, it is delivered once by it."""
+    role: str
+    """`user`, `assistant`, `tool` and others."""
+    content: Any = None
+    """A text, or a list of parts."""
+    tool_call_id: str | None = None
+    """Of a result: its call."""
+    error: str | None = None
+    """Of a result: why the call failed."""
+
+
+class AguiResume(CamelBody):
+    """The answer to an interrupt."""
+
+    interrupt_id: WaitId
+    """The interrupt."""
+    status: Literal["resolved", "cancelled"]
+    """`cancelled` declines a question, or denies a call."""
+    payload: Any = None
+    """What the `responseSchema` of the interrupt asks for."""
+
+
+class AguiContext(CamelBody):
+    """What a page says beside the messages, such as what its user looks at."""
+
+    description: Annotated[str, Field(max_length=1_000)] = ""
+    """What it is."""
+    value: str
+    """A text, or JSON as text."""
+
+
+class AguiTool(CamelBody):
+    """A tool that a page carries out."""
+
+    name: Annotated[str, Field(max_length=200)]
+    """The id of a tool of the agent whose results come from outside."""
+
+
+class AguiBody(CamelBody):
+    """`RunAgentInput` of AG-UI; what is not here is not read."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "threadId": "desk-1",
+                    "runId": "run-1",
+                    "messages": [{"id": "m-1", "role": "user", "content": "Where is order 7?"}],
+                }
+            ]
+        }
+    )
+
+    thread_id: Id
+    """The session."""
+    run_id: Id
+    """The id of the exchange, returned in its events."""
+    messages: Annotated[list[AguiMessage], Field(max_length=10_000, default_factory=list[AguiMessage])]
+    """The messages of the thread."""
+    resume: Annotated[list[AguiResume], Field(max_length=1_000)] | None = None
+    """The answers to the open interrupts."""
+    context: Annotated[list[AguiContext], Field(max_length=100, default_factory=list[AguiContext])]
+    """What goes with the last message of the user, each as a document."""
+    tools: Annotated[list[AguiTool], Field(max_length=1_000, default_factory=list[AguiTool])]
+    """What the page carries out: tools of the agent whose results come from outside, and no others."""
+
+
+def read(body: AguiBody) -> TurnRequest:
+    """Return what a request asks for: the last messages of the user, answers to interrupts, results of calls.
+
+    Raises:
+        InvalidInput: A message has a part that agents do not read.
+    """
+    return TurnRequest(
+        sent=_sent(body.messages, body.context),
+        answers=[
+            Answer(
+                each.interrupt_id,
+                payload=each.payload,
+                is_declined=each.status == "cancelled",
+                more=each.model_extra or {},
+            )
+            for each in body.resume or ()
+        ],
+        results=() if body.resume else _results(body.messages),
+    )
+
+
+def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Sent]:
+    """Return the last message of the user, with the context, and those of the user just before it."""
+    found: list[Sent] = []
+    for message in reversed(messages):
+        if message.role == "user":
+            beside = [] if found else [_document(each) for each in context]
+            found.insert(0, Sent(message.id, read_message(_parts(message.content), _part), beside))
+        elif found:
+            break
+    return found
+
+
+def _document(context: AguiContext) -> DocumentPart:
+    """Return what a page adds to a message as a document, so that no planner takes it for the user's words."""
+    data = base64.b64encode(context.value.encode(errors="replace")).decode()
+    return DocumentPart(
+        type="document", media_type="text/plain", data=data, title=context.description or None
+    )
+
+
+def _parts(content: Any) -> list[Any]:
+    return cast("list[Any]", content) if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def _part(part: Any) -> Part:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return text_part(text)
+        case {
+            "type": "image" | "document",
+            "source": {"type": "data", "value": str(data), "mimeType": str(kind)},
+        }:
+            return file_part(kind, data=data)
+        case {"type": "image" | "document" as what, "source": {"type": "url", "value": str(url), **rest}}:
+            kind = rest.get("mimeType") or ("image/*" if what == "image" else "application/octet-stream")
+            return file_part(str(kind), url=url)
+        case {"type": "binary", "mimeType": str(kind), **rest}:
+            url, data = rest.get("url"), rest.get("data")
+            if isinstance(url, str) or isinstance(data, str):
+                return file_part(kind, url=url, data=data, title=rest.get("filename"))
+        case _:
+            pass
+    raise InvalidInput("a message of the user has texts, images and documents, each with its data or its URL")
+
+
+def _results(messages: list[AguiMessage]) -> list[Result]:
+    """Return the results after the last message of the assistant, which the client made, or has seen."""
+    found: list[Result] = []
+    for message in reversed(messages):
+        if message.role in ("assistant", "user"):
+            break
+        if message.role == "tool" and message.tool_call_id:
+            content = message.content
+            payload = read_result(content) if isinstance(content, str) else content
+            found.append(Result(message.tool_call_id, payload, message.error or ""))
+    return found

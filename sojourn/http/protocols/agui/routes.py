@@ -1,0 +1,94 @@
+"""`POST /agui/{agent_id}`: talk by AG-UI."""
+
+import asyncio
+from importlib import import_module
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from sojourn.contracts.principal import Principal
+from sojourn.errors import RunNotFound
+from sojourn.http.locks.audit import about
+from sojourn.http.locks.limits import count
+from sojourn.http.locks.principals import Asking, require
+from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
+from sojourn.http.protocols.streamed import Streamed
+from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
+from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
+from sojourn.http.service import Service
+
+__all__ = ["routes"]
+
+
+routes = APIRouter(prefix="/agui", tags=["protocols"])
+
+
+@routes.post(
+    "/{agent_id}",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The events of the turn.",
+            "content": {"text/event-stream": STREAM},
+        },
+        **problems(400, 404, 409, 429),
+    },
+    summary="Talk by AG-UI",
+)
+async def run_agent(
+    agent_id: AgentId,
+    body: AguiBody,
+    request: Request,
+    asking: Asking,
+    service: Serving,
+    on_disconnect: OnDisconnect = None,
+) -> Response:
+    """Send the last message of the thread, or answers to its interrupts, and read the turn; the same request again resumes it.
+
+    A page without messages of the user gets those of the thread, and the turn that goes on.
+    """
+    about(request, answers=[each.interrupt_id for each in body.resume or ()])
+    service.agent(agent_id)
+    headers = _warning(service, agent_id, body.tools)
+    count(request.scope)
+    asked = read(body)
+    if not (asked.sent or body.resume or asked.results):
+        turn, frames = await _reopened(service, asking, agent_id, body)
+    else:
+        turn = await begin(service, asking, agent_id, body.thread_id, asked)
+        encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.stream")
+        messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
+        frames = encoder.frames(turn, service.app, body.thread_id, body.run_id, messages)
+    left = interrupting(turn, asking) if on_disconnect and turn else None
+    return Streamed(frames, headers, left=left)
+
+
+async def _reopened(
+    service: Service, asking: Principal, agent_id: str, body: AguiBody
+) -> tuple[Turn | None, Any]:
+    """Return the turn that goes on, and the frames: for a page that was loaded again, the thread's messages first."""
+    require(asking, "viewer")
+    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.thread")
+    try:
+        run = await service.conversation(asking, agent_id, body.thread_id)
+        thread = await encoder.read(run, service.app, service.hub)
+    except RunNotFound:
+        run, thread = service.client.session(agent_id, body.thread_id, principal=asking).run, encoder.Thread()
+    turn = Turn(service.hub, run, thread.begin or Begin("", None))
+    frames = encoder.frames(thread, turn, service.app, body.thread_id, body.run_id)
+    return (turn if thread.begin else None), frames
+
+
+def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:
+    """Return the header that names tools of the page that no agent calls; pages send all their tools with each request."""
+    known = service.app.tools_of(agent_id)
+    unread = [
+        each.name for each in offered if each.name not in known or known[each.name].spec.kind != "external"
+    ]
+    if not unread:
+        return {}
+    told = ", ".join(ascii(name[:60]) for name in unread[:10])
+    return {
+        "X-Sojourn-Warning": f"not read: {told}, which {agent_id} does not have as tools with results from outside"
+    }

@@ -1,0 +1,46 @@
+"""An opaque token: the run, the event after which a reply starts, and its message."""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ReplyToken"]
+
+MAX_TOKEN = 4_000
+"""Longest token that is read, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyToken:
+    """Where a reply starts. What follows in the history is the reply, so every process reads the same."""
+
+    run_id: str
+    """The run that is followed: of a conversation, or of one request."""
+    after: str = ""
+    """The cursor after which the events of the reply come."""
+    message_id: str = ""
+    """The message that is replied to; empty if the reply starts at once: at a run's start, or after an answer."""
+
+    @property
+    def text(self) -> str:
+        """The token in letters, digits, `-` and `_`. It is no secret, and gives no right to see the run."""
+        fields = json.dumps([self.run_id, self.after, self.message_id], separators=(",", ":"))
+        return base64.urlsafe_b64encode(fields.encode()).decode().rstrip("=")
+
+    @staticmethod
+    def parse(text: str) -> "ReplyToken | None":
+        """Read a token; returns None for a text that is none."""
+        if len(text) > MAX_TOKEN:
+            return None
+        try:
+            found: Any = json.loads(
+                base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            )
+            run_id, after, message_id = found
+        except (ValueError, TypeError, binascii.Error, RecursionError):
+            return None
+        if not all(isinstance(each, str) for each in (run_id, after, message_id)) or not run_id:
+            return None
+        return ReplyToken(run_id, after, message_id)
