@@ -4,14 +4,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from sojourn.console.views.run_tree import RunTree
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.events.cursor import Position
 from sojourn.events.stream import stream
 from sojourn.http.service import Service
+from sojourn.timeline import Timeline
 
-__all__ = ["HistoryPart", "event_at", "part_of", "tree_of"]
+__all__ = ["HistoryPart", "event_at", "part_of", "timeline_of"]
 
 ALL = 100_000
 """More entries than a part has."""
@@ -67,12 +67,14 @@ async def event_at(service: Service, run_id: str, event_id: str) -> Event | None
     return None
 
 
-async def tree_of(service: Service, run_id: str, before: str = "", *, most: int = ALL) -> tuple[RunTree, str]:
-    """The tree of a part, with at most so many entries, and where the part before it ends; raises as `part_of`."""
-    found, tree = await part_of(service, run_id, before), RunTree(run_id, most)
+async def timeline_of(
+    service: Service, run_id: str, before: str = "", *, most: int = ALL
+) -> tuple[Timeline, str]:
+    """The timeline of a part, with at most so many entries, and where the part before it ends; raises as `part_of`."""
+    found, timeline = await part_of(service, run_id, before), Timeline(run_id, most)
     for event in found.events:
-        tree.feed(event)
-    return tree, found.earlier
+        timeline.feed(event)
+    return timeline, found.earlier
 
 
 def _from(service: Service, run_id: str, since: str) -> AsyncGenerator[Event]:

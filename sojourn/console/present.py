@@ -11,14 +11,13 @@ from sojourn.client.run import status_name
 from sojourn.client.stuck import Stuck, stuck_of
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
 from sojourn.console.views.about_run import AboutRun
-from sojourn.console.views.run_tree import RunTree
-from sojourn.console.views.spent import Spent
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_in, place_of
 from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import records_of
 from sojourn.http.service import Service
+from sojourn.timeline import Spent, Timeline
 
 __all__ = ["PresentRun", "may_be_stuck", "present_run"]
 
@@ -27,9 +26,9 @@ __all__ = ["PresentRun", "may_be_stuck", "present_run"]
 class PresentRun:
     """What is known of a run."""
 
-    tree: RunTree
+    timeline: Timeline
     earlier: str
-    """Where the part of the run before the tree ends; empty where the tree begins with the run."""
+    """Where the part of the run before the timeline ends; empty where the timeline begins with the run."""
     status: RunStatus
     about: AboutRun
     stuck: Stuck | None
@@ -42,7 +41,7 @@ async def present_run(service: Service, run_id: str, *, most: int) -> PresentRun
     Args:
         service: The service.
         run_id: The run.
-        most: Most entries of the tree.
+        most: Most entries of the timeline.
 
     Raises:
         RunNotFound: There is no such run.
@@ -56,17 +55,17 @@ async def present_run(service: Service, run_id: str, *, most: int) -> PresentRun
         )
     except RPCError as error:
         raise translated(error, run_id) from error
-    tree = RunTree(run_id, most)
+    timeline = Timeline(run_id, most)
     for event in events:
-        tree.feed(event)
+        timeline.feed(event)
     began = place_of(events[0].event_id)[0] if events else 0
     if began:
-        tree.spent = Spent.of(fold.totals())
-    is_known = tree.is_over and described.status != WorkflowExecutionStatus.RUNNING
+        timeline.spent = Spent.of(fold.totals())
+    is_known = timeline.is_over and described.status != WorkflowExecutionStatus.RUNNING
     status = _ended(fold, described) if is_known else await service.client.get_run(run_id).status()
     about = AboutRun(asked, fold.state.opening.labels, described.run_id)
     stuck = await stuck_of(service.client, described) if may_be_stuck(status) else None
-    return PresentRun(tree, place_in(began, 0) if began else "", status, about, stuck)
+    return PresentRun(timeline, place_in(began, 0) if began else "", status, about, stuck)
 
 
 def may_be_stuck(status: RunStatus) -> bool:

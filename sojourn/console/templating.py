@@ -11,6 +11,7 @@ from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, money, short_number, size
 from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.conversation import items_shown, json_text
+from sojourn.console.views.entries import end_title, note_text
 from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered, rendered_draft
 from sojourn.console.views.run_rows import doing
@@ -36,6 +37,7 @@ def _templates() -> Environment:
         "ago": ago,
         "artifact_place": artifact_place,
         "doing": doing,
+        "end_title": end_title,
         "exact": exact,
         "items_shown": items_shown,
         "json_text": json_text,
@@ -44,6 +46,7 @@ def _templates() -> Environment:
         "markdown": rendered,
         "markdown_draft": rendered_draft,
         "money": money,
+        "note_text": note_text,
         "one_line": one_line,
         "parted": parted,
         "readable": readable,

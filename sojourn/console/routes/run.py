@@ -10,23 +10,23 @@ from weakref import WeakKeyDictionary
 
 from starlette.responses import Response
 
-from sojourn.console.history_parts import tree_of
+from sojourn.console.history_parts import timeline_of
 from sojourn.console.live import Live, News, part
 from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
 from sojourn.console.run_links import RunLinks, links_of
 from sojourn.console.views.amounts import ago_now
-from sojourn.console.views.entries import Call, Entry, markdown_of
+from sojourn.console.views.chart import WIDTH, chart_of
+from sojourn.console.views.entries import markdown_of
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.run_head import head_of
-from sojourn.console.views.run_tree import RunTree
-from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
 from sojourn.console.watching import Changes, Watching
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
+from sojourn.timeline import Call, Entry, Timeline
 
 __all__ = ["call_of", "head_values", "pages", "watching_of"]
 
@@ -81,20 +81,20 @@ _NEWER = {"events": newer_events, "transcript": newer_messages}
 def _moved(watched: WatchedRun, seen: int) -> list[str]:
     """The child runs in which something has happened since a version; all of them for a page of which nobody knows what it has."""
     if seen < 0:
-        return [call.child.run_id for call in watched.tree.calls if call.child]
+        return [call.child.run_id for call in watched.timeline.calls if call.child]
     return [child for child, version in watched.children.items() if version > seen]
 
 
 def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> tuple[list[str], int]:
     """What has changed since a version, and how many entries the page has then beside those that it began with."""
-    tree, values = watched.tree, head_values(watched, links)
+    timeline, values = watched.timeline, head_values(watched, links)
     found = [part("head", _part(visit, watched, "run_head.html", values))]
     if visit.query("of") == "timeline":
-        timeline = timeline_of(tree, datetime.now(UTC))
-        html = visit.render("timeline.html", run_id=watched.run_id, timeline=timeline, width=WIDTH)
+        chart = chart_of(timeline.entries, datetime.now(UTC))
+        html = visit.render("timeline.html", run_id=watched.run_id, chart=chart, width=WIDTH)
         return [*found, part("timeline", html)], 0
     found.append(part("side", _part(visit, watched, "run_side.html", values)))
-    changed = tree.changed(seen)
+    changed = timeline.changed(seen)
     added += sum(entry.born > seen for entry in changed)
     if seen < 0 or added > WINDOW:  # then the page forgets what was first, so that it stays small
         return [*found, part("tree", _tree(visit, watched))], 0
@@ -109,11 +109,11 @@ async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await watching_of(visit.service).look(run.id, 0)
-    await prepare(text for entry in watched.tree.last(WINDOW) for text in markdown_of(entry))
+    await prepare(text for entry in watched.timeline.last(WINDOW) for text in markdown_of(entry))
     return visit.page(
         "run_inside.html",
         **_values(watched),
-        entries=watched.tree.last(WINDOW),
+        entries=watched.timeline.last(WINDOW),
         within=_within(run.id),
         shown=_SHOWN,
     )
@@ -153,13 +153,13 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
         call_id: The call.
         at: An event of the part of the run that has the call, if it is known; else all parts are looked through, the newest first.
     """
-    if found := watched.tree.call(call_id):
+    if found := watched.timeline.call(call_id):
         return found
     before, is_first = (f"{place_of(at)[0] + 1}-000000-00000" if EVENT_ID.match(at) else ""), True
     while is_first or before:
         is_first = False
-        tree, before = await tree_of(visit.service, watched.run_id, before)
-        if found := tree.call(call_id):
+        timeline, before = await timeline_of(visit.service, watched.run_id, before)
+        if found := timeline.call(call_id):
             return found
     return None
 
@@ -175,28 +175,32 @@ async def run(visit: Visit, run_id: str) -> Response:
             422, "invalid_input", f"before: {before[:100]!r} is no event", then="Open the page without it."
         )
     if before:
-        tree, earlier = await tree_of(visit.service, found.id, before)
+        timeline, earlier = await timeline_of(visit.service, found.id, before)
     else:
-        tree, earlier = watched.tree, watched.earlier
+        timeline, earlier = watched.timeline, watched.earlier
     links = await links_of(visit.service, visit.asking, watched)
-    await prepare(text for entry in tree.last(WINDOW) for text in markdown_of(entry))
-    entries = tree.last(
+    await prepare(text for entry in timeline.last(WINDOW) for text in markdown_of(entry))
+    entries = timeline.last(
         WINDOW
     )  # from here on nothing waits: the tree, its mark and the head are of one moment
     return visit.page(
         "run.html",
         **head_values(watched, links),
         entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
-        earlier=_before(tree, entries, earlier),
+        earlier=_before(timeline, entries, earlier),
         before=before,
         mark=watched.mark,
         tab="tree",
     )
 
 
-def _before(tree: RunTree, entries: list[Entry], earlier: str) -> str:
+def _before(timeline: Timeline, entries: list[Entry], earlier: str) -> str:
     """Where the entries before these end; empty where there are none."""
-    return entries[0].event_id if entries and (len(tree) > len(entries) or tree.dropped) else earlier
+    return (
+        entries[0].event_id
+        if entries and (len(timeline.entries) > len(entries) or timeline.dropped)
+        else earlier
+    )
 
 
 _SHOWN = {"value": shown_value, "line": line_of}
@@ -208,8 +212,8 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
 
 def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
     """What the templates of every page of a run are given, as it is at this moment."""
-    children = [call.child.run_id for call in watched.tree.calls if call.child]
-    head = head_of(watched.status, watched.about, watched.tree.spent, children, watched.stuck)
+    children = [call.child.run_id for call in watched.timeline.calls if call.child]
+    head = head_of(watched.status, watched.about, watched.timeline.spent, children, watched.stuck)
     return {**_values(watched), "head": head, "links": links}
 
 
@@ -220,12 +224,12 @@ def _part(visit: Visit, watched: WatchedRun, template: str, values: dict[str, An
 
 
 def _tree(visit: Visit, watched: WatchedRun) -> str:
-    entries = watched.tree.last(WINDOW)
+    entries = watched.timeline.last(WINDOW)
     return visit.render(
         "run_tree.html",
         **_values(watched),
         entries=[_entry(visit, watched, entry) for entry in entries],
-        earlier=_before(watched.tree, entries, watched.earlier),
+        earlier=_before(watched.timeline, entries, watched.earlier),
     )
 
 

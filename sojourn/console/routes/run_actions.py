@@ -14,7 +14,6 @@ from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values, watching_of
 from sojourn.console.run_links import links_of
 from sojourn.console.templating import new_mark
-from sojourn.console.views.entries import Call
 from sojourn.console.views.values import json_text
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
@@ -31,6 +30,7 @@ from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.locks.audit import about
 from sojourn.http.problems import Problem, problem_of
+from sojourn.timeline import Call
 
 __all__ = ["pages"]
 

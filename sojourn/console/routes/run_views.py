@@ -9,10 +9,10 @@ from sojourn.console.history_parts import event_at, part_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import head_values, watching_of
 from sojourn.console.run_links import links_of
+from sojourn.console.views.chart import WIDTH, chart_of
 from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
 from sojourn.console.views.event_rows import event_row, event_text
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.timeline import WIDTH, timeline_of
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
@@ -50,10 +50,10 @@ async def timeline(visit: Visit, run_id: str) -> Response:
     return visit.page(
         "timeline_page.html",
         **head_values(watched, links),
-        timeline=timeline_of(watched.tree, now),
+        chart=chart_of(watched.timeline.entries, now),
         width=WIDTH,
         mark=watched.mark,
-        earlier=bool(watched.earlier or watched.tree.dropped),
+        earlier=bool(watched.earlier or watched.timeline.dropped),
         tab="timeline",
     )
 

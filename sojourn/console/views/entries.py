@@ -1,257 +1,82 @@
-"""Entries: what the tree of a run is made of, one after the other; each is changed in place while the run goes on."""
+"""The entries of a timeline as the page of a run has them: titles, the words of a note, and the texts that are Markdown."""
 
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from sojourn.console.views.text import lines_of
-from sojourn.contracts.awaits import Await, AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent
+from sojourn.contracts import event as events
 from sojourn.contracts.message import Message, TextPart, ThinkingPart
-from sojourn.contracts.plan import Usage
-from sojourn.contracts.run import RunOutput
-from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import RetryHint, ToolError
-from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
-from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
+from sojourn.core.history.fork_changes import texts_of_changes
+from sojourn.timeline import End, Entry, Note, Plan, UserMessage
 
-__all__ = [
-    "MOST_TEXT",
-    "Attempt",
-    "Call",
-    "Decision",
-    "End",
-    "Entry",
-    "Note",
-    "Plan",
-    "Question",
-    "Said",
-    "markdown_of",
-    "markdown_of_message",
-]
-
+__all__ = ["MOST_TEXT", "NoteText", "end_title", "markdown_of", "markdown_of_message", "note_text"]
 
 MOST_TEXT = 6_000
-"""Most characters of a text among others."""
+"""Longest text of an entry on a page, in characters."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Entry:
-    """Something that happened."""
+class NoteText(NamedTuple):
+    """A note in words."""
 
-    key: str
-    """The id of its place in the page."""
-    event_id: str
-    """Its first event; empty for what no event has told yet."""
-    at: datetime
-    version: int = 0
-    """Of the tree when it was changed last."""
-    born: int = 0
-    """Of the tree when it came."""
-
-    @property
-    def kind(self) -> str:
-        """Its name, by which a template is chosen."""
-        return type(self).__name__.lower()
-
-
-@dataclass(slots=True, kw_only=True)
-class Said(Entry):
-    """A message of a person, or of whoever started the run."""
-
-    message: Message | None
-    mode: str = ""
-    """In a conversation: `queue`, `steer` or `interrupt`."""
-    by: str = ""
-    turn_id: str = ""
-    is_taken: bool = True
-    """Whether a turn has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An attempt that failed, or what is being done."""
-
-    number: int
-    error: str
-    due: datetime | None
-
-
-@dataclass(slots=True, kw_only=True)
-class Plan(Entry):
-    """The planner's turn: from the question to it until its answer."""
-
-    number: int
-    """In what is shown, from 1."""
-    turn_id: str = ""
-    ended_at: datetime | None = None
-    message: Message | None = None
-    """What it says, or with which message it calls."""
-    usage: Usage | None = None
-    said_event_id: str = ""
-    """The event of its message."""
-    is_answer: bool = False
-    """Whether its message is the answer, which stands where the run, or the turn, ends."""
-    calls: list[str] = field(default_factory=list[str])
-    """The ids of its calls."""
-    draft: str = ""
-    """What it is writing."""
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is being made."""
-        return self.ended_at is None
-
-    @property
-    def took(self) -> timedelta | None:
-        """How long it took; None while it is being made."""
-        return self.ended_at - self.at if self.ended_at else None
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-        return self.message.text if self.message else ""
-
-    @property
-    def thinking(self) -> str:
-        """The model's reasoning, as far as its provider gives it."""
-        parts = self.message.parts if self.message else []
-        return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What somebody decided, and when."""
-
-    word: str
-    """Such as `approved`."""
-    by: str
-    """The name in the answer; empty where there is none."""
-    identity: str
-    """The client, as Temporal records it."""
-    text: str
-    at: datetime
-
-    @classmethod
-    def of(cls, event: AwaitAnsweredEvent) -> "Decision":
-        """What an event tells."""
-        word = event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]
-        return cls(word, event.by or "", event.identity or "", event.text or "", event.time)
-
-
-@dataclass(slots=True, kw_only=True)
-class Call(Entry):
-    """A call of a tool."""
-
-    call: ToolRequest
-    state: str = "running"
-    """`running`, `waiting`, `done`, `failed`, `denied`, `not_executed` or `canceled`."""
-    ended_at: datetime | None = None
-    end_event_id: str = ""
-    """Its `tool_end`, from which a fork can go on."""
-    result: ToolResult | None = None
-    wait: AwaitConfirmation | None = None
-    """What a person was asked about it."""
-    waited_since: datetime | None = None
-    decision: Decision | None = None
-    child: RunLink | None = None
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
-    progress: str = ""
-    done: float | None = None
-    total: float | None = None
-    mended_by: str = ""
-    """The call that repeats it with other arguments."""
-    mends: str = ""
-    """The failed call that it repeats."""
-
-    @property
-    def id(self) -> str:
-        """The id of the call."""
-        return self.call.tool_call_id
-
-    @property
-    def took(self) -> timedelta | None:
-        """From its start to its end; None while it is open."""
-        return self.ended_at - self.at if self.ended_at else None
-
-    @property
-    def error(self) -> ToolError | None:
-        """Why it failed."""
-        return self.result.error if self.result else None
-
-    @property
-    def hint(self) -> RetryHint | None:
-        """How it can be repaired."""
-        return self.result.retry_hint if self.result else None
-
-    @property
-    def doubt(self) -> Doubt:
-        """Whether it may have taken effect although it failed."""
-        return doubt_about(self.result) if self.result else ""
-
-    @property
-    def bounds(self) -> Bounds | None:
-        """How much of the whole its result has."""
-        return self.result.bounds if self.result else None
-
-    @property
-    def artifacts(self) -> list[Artifact]:
-        """What it returned beside its result."""
-        return self.result.artifacts if self.result else []
-
-    @property
-    def telemetry(self) -> ToolTelemetry | None:
-        """What it cost."""
-        return self.result.telemetry if self.result else None
-
-
-@dataclass(slots=True, kw_only=True)
-class Question(Entry):
-    """A question to a person, or calls that somebody outside executes."""
-
-    wait: Await
-    decision: Decision | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Note(Entry):
-    """A line about what happened: a note, a pause, a limit, a decision of the policy."""
-
-    sign: str
-    """Its sign in `icons.html`."""
+    icon: str
+    """Its name in `icons.html`."""
     title: str
     text: str = ""
     by: str = ""
-    is_bad: bool = False
-    value: object = None
-    """Data that belongs to it."""
+    value: Any = None
+    """Data to unfold."""
 
 
-@dataclass(slots=True, kw_only=True)
-class End(Entry):
-    """How the run, or a turn of a conversation, ended."""
+def note_text(note: Note) -> NoteText:
+    """A note in words."""
+    match note.event:
+        case events.RunStartedEvent(forked_from=origin) if origin:
+            changes = "\n".join(f"It was given the {text}" for text in texts_of_changes(origin))
+            title = f"Forked from {origin.run_id} at {origin.event_id}"
+            return NoteText("fork", title, changes, origin.forked_by or "")
+        case events.PlannerNoteEvent(text=text, by=by):
+            return NoteText("note", "Note", text, by or "")
+        case events.PolicyDecisionEvent(decision=decision):
+            changes = decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
+            return NoteText("policy", "The policy changed", decision.reason or "", value=changes)
+        case events.RunPausedEvent(text=text, by=by):
+            return NoteText("paused", "Paused", text or "", by or "")
+        case events.RunResumedEvent(text=text, by=by, messages=messages):
+            return NoteText("running", "Resumed", "\n".join(filter(None, (text, *messages))), by or "")
+        case events.MemoryChangedEvent(patch=patch):
+            return NoteText("memory", "Memory changed", value=patch)
+        case events.LimitReachedEvent(limit=limit):
+            return NoteText("stuck", "A limit is reached", limit.message)
+        case events.RetriesStoppedEvent(limit=limit):
+            return NoteText("stuck", "A safeguard stopped the retries", limit.message)
+        case events.RunContinuedEvent(executions=executions):
+            return NoteText("link", f"Goes on in execution {executions + 1}")
+        case other:
+            return NoteText("note", other.type.replace("_", " ").capitalize())
 
-    status: str
-    """As in `views.states`."""
-    title: str
-    output: RunOutput | None = None
-    error: ToolError | None = None
-    text: str = ""
+
+def end_title(end: End) -> str:
+    """How a run or a turn ended, as a title."""
+    if end.is_of_turn:
+        return f"Turn {end.turn_id} {'is answered' if end.status == 'completed' else 'failed'}"
+    return "Answered" if end.status == "completed" else end.status.replace("_", " ").capitalize()
 
 
 def markdown_of(entry: Entry) -> list[str]:
-    """The texts of an entry that are rendered as Markdown, as its template has them."""
-    if isinstance(entry, Said):
-        return markdown_of_message(entry.message) if entry.message else []
+    """The texts of an entry that its template renders as Markdown."""
     texts: tuple[str, ...] = ()
-    if isinstance(entry, Plan):
-        texts = entry.thinking, "" if entry.is_answer else entry.text
-    elif isinstance(entry, End) and entry.output:
-        texts = (entry.output.text,)
+    match entry:
+        case UserMessage(message=message):
+            return markdown_of_message(message)
+        case Plan():
+            texts = entry.thinking, "" if entry.is_answer else entry.text
+        case End(output=output) if output:
+            texts = (output.text,)
+        case _:
+            pass
     return [lines_of(text, MOST_TEXT)[0] for text in texts if text]
 
 
 def markdown_of_message(message: Message) -> list[str]:
-    """The texts of a message that are rendered as Markdown, as its template has them."""
+    """The texts of a message that its template renders as Markdown."""
     texts = [part.text for part in message.parts if isinstance(part, TextPart | ThinkingPart)]
     return [lines_of(text, MOST_TEXT)[0] for text in texts if text]

@@ -10,11 +10,11 @@ from sojourn.client.stuck import Stuck
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.amounts import money, short_number
 from sojourn.console.views.run_rows import doing, stuck_line
-from sojourn.console.views.spent import Spent
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 from sojourn.core.values.terminal import took
+from sojourn.timeline import Spent
 
 __all__ = ["RunHead", "head_of", "left_of"]
 

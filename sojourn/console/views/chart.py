@@ -1,12 +1,12 @@
-"""The timeline of a run: its plans and calls as bars on one scale, on which long times without work are short, and waits are marked."""
+"""A chart of a run: plans, calls and waits as bars on one scale, which shortens long times without work."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sojourn.console.views.entries import Call, Entry, Plan, Question
+from sojourn.timeline import Call, Entry, Plan, WaitEntry
 
-__all__ = ["WIDTH", "Bar", "Gap", "Piece", "Timeline", "timeline_of"]
+__all__ = ["WIDTH", "Bar", "Chart", "Gap", "Piece", "chart_of"]
 
 WIDTH = 1_000.0
 """Units of the scale."""
@@ -57,7 +57,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class Chart:
     """All bars."""
 
     bars: Sequence[Bar]
@@ -81,8 +81,8 @@ class _Work:
     waited_for: str = ""
 
 
-def timeline_of(entries: Iterable[Entry], now: datetime) -> Timeline:
-    """The timeline of the entries of a tree.
+def chart_of(entries: Iterable[Entry], now: datetime) -> Chart:
+    """The chart of a timeline.
 
     Args:
         entries: The entries.
@@ -90,22 +90,21 @@ def timeline_of(entries: Iterable[Entry], now: datetime) -> Timeline:
     """
     works = [work for entry in entries if (work := _work(entry, now))]
     if not works:
-        return Timeline((), (), None, None)
+        return Chart((), (), None, None)
     all_spans = [span for work in works for _, span in work.spans]
     begin, end = min(span[0] for span in all_spans), max(span[1] for span in all_spans)
     busy = [span for work in works for kind, span in work.spans if kind != "wait"]
     scale = _Scale(begin, end, busy)
-    return Timeline([_bar(work, scale) for work in works], scale.gaps, begin, end)
+    return Chart([_bar(work, scale) for work in works], scale.gaps, begin, end)
 
 
 def _work(entry: Entry, now: datetime) -> _Work | None:
     if isinstance(entry, Plan):
         span = entry.at, entry.ended_at or now
         return _Work(entry, "plan", "plan", [("plan", span)], entry.is_open)
-    if isinstance(entry, Question):
-        span = entry.at, entry.decision.at if entry.decision else now
-        who = (entry.decision.by or entry.decision.identity) if entry.decision else "somebody"
-        return _Work(entry, "question", "waiting", [("wait", span)], entry.decision is None, who)
+    if isinstance(entry, WaitEntry):
+        span = entry.at, _wait_end(entry, now)
+        return _Work(entry, "question", "waiting", [("wait", span)], entry.is_waiting, _waited_for(entry))
     return _of_call(entry, now) if isinstance(entry, Call) else None
 
 
@@ -114,15 +113,23 @@ def _of_call(call: Call, now: datetime) -> _Work:
     spans: list[tuple[str, _Span]] = []
     begin, who = call.at, ""
     if call.waited_since is not None:
-        until = call.decision.at if call.decision else end
+        until = _wait_end(call, end)
         if call.waited_since > begin:
             spans.append(("running", (begin, call.waited_since)))
         spans.append(("wait", (call.waited_since, until)))
         begin = until
-        who = (call.decision.by or call.decision.identity) if call.decision else "somebody"
+        who = _waited_for(call)
     if call.waited_since is None or (call.decision and end > begin):
         spans.append((call.state, (begin, max(begin, end))))
     return _Work(call, call.call.name, call.state, spans, call.ended_at is None, who)
+
+
+def _wait_end(entry: Call | WaitEntry, now: datetime) -> datetime:
+    return entry.decision.at if entry.decision else entry.closed_at or now
+
+
+def _waited_for(entry: Call | WaitEntry) -> str:
+    return entry.decision.who if entry.decision else "somebody"
 
 
 def _bar(work: _Work, scale: "_Scale") -> Bar:

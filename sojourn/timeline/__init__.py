@@ -1,0 +1,56 @@
+"""Timeline: one reducer of a run's events, which every face renders.
+
+The package decides what events come to: messages, plans, calls, waits, notes and ends, grouped in turns; which waits
+are open, what was decided, and what was delivered under which message id. It is pure, and imports only contracts and
+core. Begin with `Timeline`; `TimelineTree` covers child runs too.
+"""
+
+from sojourn.timeline.endings import RUN_END_TYPES as RUN_END_TYPES
+from sojourn.timeline.endings import RunEnd as RunEnd
+from sojourn.timeline.endings import TurnEnd as TurnEnd
+from sojourn.timeline.endings import is_run_end as is_run_end
+from sojourn.timeline.endings import is_turn_end as is_turn_end
+from sojourn.timeline.endings import verdict_of as verdict_of
+from sojourn.timeline.entries import Attempt as Attempt
+from sojourn.timeline.entries import Call as Call
+from sojourn.timeline.entries import Decision as Decision
+from sojourn.timeline.entries import Delivery as Delivery
+from sojourn.timeline.entries import Draft as Draft
+from sojourn.timeline.entries import End as End
+from sojourn.timeline.entries import Entry as Entry
+from sojourn.timeline.entries import Note as Note
+from sojourn.timeline.entries import OpenWait as OpenWait
+from sojourn.timeline.entries import Plan as Plan
+from sojourn.timeline.entries import Spent as Spent
+from sojourn.timeline.entries import Turn as Turn
+from sojourn.timeline.entries import UserMessage as UserMessage
+from sojourn.timeline.entries import WaitEntry as WaitEntry
+from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
+from sojourn.timeline.timeline import Timeline as Timeline
+from sojourn.timeline.tree import TimelineTree as TimelineTree
+
+__all__ = [
+    "MOST_ENTRIES",
+    "RUN_END_TYPES",
+    "Attempt",
+    "Call",
+    "Decision",
+    "Delivery",
+    "Draft",
+    "End",
+    "Entry",
+    "Note",
+    "OpenWait",
+    "Plan",
+    "RunEnd",
+    "Spent",
+    "Timeline",
+    "TimelineTree",
+    "Turn",
+    "TurnEnd",
+    "UserMessage",
+    "WaitEntry",
+    "is_run_end",
+    "is_turn_end",
+    "verdict_of",
+]

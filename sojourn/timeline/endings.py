@@ -1,0 +1,54 @@
+"""How runs, turns and waits end: the events that say so, and the outcome in a word."""
+
+from typing import TypeAlias, TypeGuard
+
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    BaseEvent,
+    RunCanceledEvent,
+    RunCompletedEvent,
+    RunFailedEvent,
+    RunTerminatedEvent,
+    RunTimedOutEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+)
+
+__all__ = [
+    "RUN_END_TYPES",
+    "RunEnd",
+    "TurnEnd",
+    "is_run_end",
+    "is_turn_end",
+    "verdict_of",
+]
+
+RunEnd: TypeAlias = (
+    RunCompletedEvent | RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent
+)
+"""The event that ends a run. `RunStreamEndEvent` follows it, and says only that no event comes after."""
+
+TurnEnd: TypeAlias = TurnCompletedEvent | TurnFailedEvent
+"""The event that ends a turn of a conversation."""
+
+RUN_END_TYPES = frozenset({"run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out"})
+"""The `type` of each `RunEnd`."""
+
+
+def is_run_end(event: BaseEvent) -> TypeGuard[RunEnd]:
+    """Whether an event ends its run."""
+    return isinstance(event, RunEnd)
+
+
+def is_turn_end(event: BaseEvent) -> TypeGuard[TurnEnd]:
+    """Whether an event ends a turn of a conversation."""
+    return isinstance(event, TurnEnd)
+
+
+def verdict_of(event: AwaitAnsweredEvent) -> str:
+    """How a wait ended, in a word.
+
+    Returns:
+        `approved`, `denied` or `answered`; or the code of the event, such as `declined` or `expired`.
+    """
+    return event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]

@@ -1,0 +1,431 @@
+"""What a timeline consists of: entries in the order of their events, and turns that group them.
+
+A `Timeline` changes an entry in place while the run goes on, and notes its version then. Renderers read entries and
+never change them.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    Event,
+    LimitReachedEvent,
+    MessageReceivedEvent,
+    RetriesStoppedEvent,
+    RunCompletedEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+)
+from sojourn.contracts.message import Message, ThinkingPart
+from sojourn.contracts.plan import Usage
+from sojourn.contracts.run import RunOutput
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
+from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
+from sojourn.timeline.endings import RunEnd, TurnEnd, is_turn_end, verdict_of
+
+__all__ = [
+    "Attempt",
+    "Call",
+    "Decision",
+    "Delivery",
+    "Draft",
+    "End",
+    "Entry",
+    "Note",
+    "OpenWait",
+    "Plan",
+    "Spent",
+    "Turn",
+    "UserMessage",
+    "WaitEntry",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens and money that models used."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """US dollars; None while no cost is known."""
+
+    @classmethod
+    def of(cls, used: Usage | ToolTelemetry) -> "Spent":
+        """What a usage record or a call's telemetry says."""
+        return cls(used.input_tokens, used.output_tokens, used.cost)
+
+    def plus(self, used: Usage | ToolTelemetry | None) -> "Spent":
+        """Add a usage record or a call's telemetry."""
+        if used is None:
+            return self
+        cost = self.cost if used.cost is None else (self.cost or 0.0) + used.cost
+        return Spent(self.input_tokens + used.input_tokens, self.output_tokens + used.output_tokens, cost)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Entry:
+    """Something that happened in a run."""
+
+    kind: ClassVar[str]
+    """`message`, `plan`, `call`, `wait`, `note` or `end`."""
+    key: str
+    """Unique in the timeline."""
+    event_id: str
+    """The event that added it."""
+    at: datetime
+    turn_id: str = ""
+    turn: "Turn | None" = field(default=None, repr=False)
+    """The turn of a conversation that has it."""
+    version: int = 0
+    """Version of the timeline that changed it last."""
+    born: int = 0
+    """Version of the timeline that added it."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class UserMessage(Entry):
+    """A message to the agent: the run's opening, a message of a conversation, or one that came with a resume."""
+
+    kind: ClassVar[str] = "message"
+    message: Message
+    message_id: str = ""
+    """Empty outside a conversation."""
+    mode: str = ""
+    """In a conversation: `queue`, `steer` or `interrupt`."""
+    by: str = ""
+    identity: str = ""
+    event: MessageReceivedEvent | None = None
+    """In a conversation: the event that accepted the message."""
+    is_in_turn: bool = True
+    """Whether a turn has taken it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt after a failed one."""
+
+    number: int
+    """From 2 on."""
+    error: str
+    """Why the attempt before it failed."""
+    due: datetime | None
+    """When it starts; None once it has started."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """What the planner is writing; live only."""
+
+    text: str = ""
+    thinking: str = ""
+    tools: list[str] = field(default_factory=list[str])
+    """Tools of the calls that it is writing, by index."""
+    retry: Attempt | None = None
+    """The attempt that comes, while the plan waits for it."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Plan(Entry):
+    """A plan, from its start to the planner's message."""
+
+    kind: ClassVar[str] = "plan"
+    number: int
+    """In this timeline, from 1."""
+    ended_at: datetime | None = None
+    message: Message | None = None
+    """The planner's message: its answer, or its calls."""
+    message_event_id: str = ""
+    usage: Usage | None = None
+    is_answer: bool = False
+    """Whether the message is the output of the `End` that follows."""
+    calls: list[str] = field(default_factory=list[str])
+    """Ids of its calls that have begun."""
+    draft: Draft = field(default_factory=Draft)
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the planner is at work on it."""
+        return self.ended_at is None
+
+    @property
+    def took(self) -> timedelta | None:
+        """From its start to its end; None while it is open."""
+        return self.ended_at - self.at if self.ended_at else None
+
+    @property
+    def text(self) -> str:
+        """The text of its message."""
+        return self.message.text if self.message else ""
+
+    @property
+    def requested(self) -> list[ToolRequest]:
+        """The calls of its message that have not begun."""
+        parts = self.message.tool_calls if self.message else []
+        return [part.request for part in parts if part.tool_call_id not in self.calls]
+
+    @property
+    def thinking(self) -> str:
+        """The model's reasoning, if the provider returns it."""
+        parts = self.message.parts if self.message else []
+        return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A wait and how it ended."""
+
+    event: AwaitAnsweredEvent
+    wait: Await | None
+    """The wait; None if its event is not in the timeline."""
+    since: datetime | None
+    """When the wait was opened."""
+    after: str = ""
+    """Cursor after the event that opened the wait."""
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a word, such as `approved`."""
+        return verdict_of(self.event)
+
+    @property
+    def who(self) -> str:
+        """Who answered: the name in the answer, or the client's identity."""
+        return self.event.by or self.event.identity or ""
+
+    @property
+    def at(self) -> datetime:
+        """When the wait ended."""
+        return self.event.time
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Call(Entry):
+    """A call of a tool or of an agent."""
+
+    kind: ClassVar[str] = "call"
+    call: ToolRequest
+    state: str = "running"
+    """`running`, `waiting`, `done`, `failed`, `denied`, `not_executed` or `canceled`."""
+    ended_at: datetime | None = None
+    duration: timedelta | None = None
+    """From start to end without the time before it started; None until `tool_end`."""
+    end_event_id: str = ""
+    """Its `tool_end`, from which a fork can go on."""
+    result: ToolResult | None = None
+    wait: AwaitConfirmation | None = None
+    """The approval that it needs or needed."""
+    waited_since: datetime | None = None
+    decision: Decision | None = None
+    closed_at: datetime | None = None
+    """When the wait closed without an answer, with its turn or its run."""
+    child: RunLink | None = None
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    progress: str = ""
+    done: float | None = None
+    total: float | None = None
+    repaired_by: str = ""
+    """The call that repeats it with other arguments."""
+    repairs: str = ""
+    """The failed call that it repeats."""
+
+    @property
+    def id(self) -> str:
+        """The id of the call."""
+        return self.call.tool_call_id
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its approval is open."""
+        return self.wait is not None and self.decision is None and self.closed_at is None
+
+    @property
+    def took(self) -> timedelta | None:
+        """From its first event to its end; None while it is open."""
+        return self.ended_at - self.at if self.ended_at else None
+
+    @property
+    def error(self) -> ToolError | None:
+        """Why it failed."""
+        return self.result.error if self.result else None
+
+    @property
+    def hint(self) -> RetryHint | None:
+        """How to repair it."""
+        return self.result.retry_hint if self.result else None
+
+    @property
+    def doubt(self) -> Doubt:
+        """Whether it may have taken effect although it failed."""
+        return doubt_about(self.result) if self.result else ""
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """How much of the full data its result has."""
+        return self.result.bounds if self.result else None
+
+    @property
+    def artifacts(self) -> list[Artifact]:
+        """The artifacts of its result."""
+        return self.result.artifacts if self.result else []
+
+    @property
+    def telemetry(self) -> ToolTelemetry | None:
+        """What it used."""
+        return self.result.telemetry if self.result else None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class WaitEntry(Entry):
+    """A question to a person, or calls that a program outside the run executes."""
+
+    kind: ClassVar[str] = "wait"
+    wait: Await
+    decision: Decision | None = None
+    closed_at: datetime | None = None
+    """When it closed without an answer, with its turn or its run."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is open."""
+        return self.decision is None and self.closed_at is None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Note(Entry):
+    """An event that stands alone: a note, a pause, a limit, a change of policy or memory, a fork, a continuation."""
+
+    kind: ClassVar[str] = "note"
+    event: Event
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it says that something went wrong."""
+        return isinstance(self.event, LimitReachedEvent | RetriesStoppedEvent)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class End(Entry):
+    """The end of a run or of a turn."""
+
+    kind: ClassVar[str] = "end"
+    event: RunEnd | TurnEnd
+
+    @property
+    def is_of_turn(self) -> bool:
+        """Whether a turn ended, and the run goes on."""
+        return is_turn_end(self.event)
+
+    @property
+    def status(self) -> str:
+        """`completed`, `failed`, `canceled`, `terminated` or `timed_out`."""
+        return self.event.type.partition("_")[2]
+
+    @property
+    def output(self) -> RunOutput | None:
+        """The answer."""
+        return self.event.output if isinstance(self.event, RunCompletedEvent | TurnCompletedEvent) else None
+
+    @property
+    def error(self) -> ToolError | None:
+        """The chain of causes of a failure."""
+        if self.output is not None:
+            return self.output.error
+        return getattr(self.event, "error", None)
+
+    @property
+    def text(self) -> str:
+        """The reason that the event of a run's end gives in one line."""
+        return getattr(self.event, "text", None) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWait:
+    """A wait that is open."""
+
+    run_id: str
+    wait: Await
+    since: datetime
+    event_id: str
+    before: str
+    """Cursor before the event that opened it."""
+    after: str
+    """Cursor after that event."""
+    entry: Call | WaitEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a conversation accepted under a message id."""
+
+    event: MessageReceivedEvent | AwaitAnsweredEvent
+    """The message; or the answer to a wait, if the message was that."""
+    before: str
+    """Cursor before the message; of an answer, the cursor after the event that opened the wait."""
+    after: str
+    """Cursor after the event."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A turn of a conversation."""
+
+    key: str
+    """Its first event in the timeline."""
+    id: str
+    at: datetime
+    messages: list[UserMessage] = field(default_factory=list[UserMessage])
+    """The messages that opened it, as far as the timeline has them."""
+    missing: list[str] = field(default_factory=list[str])
+    """Ids of the other messages that opened it."""
+    entries: list[Entry] = field(default_factory=list[Entry])
+    """Its messages, plans, calls, waits and notes in order; a message that steers stands where it joined."""
+    ids: set[str] = field(default_factory=set[str])
+    """Ids of the user turns in it: an answer to a question begins another one."""
+    end: End | None = None
+    calls: int = 0
+    """Calls that have started."""
+    spent: Spent = Spent()
+    """What its plans and calls used so far."""
+    model: str = ""
+    """The last model that it used."""
+    has_start: bool = True
+    """Whether the timeline has its beginning."""
+    is_over: bool = False
+    """Whether it has ended, by itself or with its run."""
+    version: int = 0
+    """Version of the timeline that changed it last."""
+    born: int = 0
+    """Version of the timeline that added it."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that the planner is at work on."""
+        last = next((each for each in reversed(self.entries) if isinstance(each, Plan)), None)
+        return last if last is not None and last.is_open and not self.is_over else None
+
+    @property
+    def took(self) -> timedelta | None:
+        """From its start to its end; None while it is under way."""
+        return self.end.at - self.at if self.end else None
+
+    @property
+    def waited(self) -> timedelta:
+        """How long its first message waited for it."""
+        return self.at - self.messages[0].at if self.messages else timedelta(0)
+
+    @property
+    def failure(self) -> TurnFailedEvent | None:
+        """Its end, if it failed."""
+        return self.end.event if self.end and isinstance(self.end.event, TurnFailedEvent) else None

@@ -1,0 +1,587 @@
+"""The timeline of one run: what its events come to, and what changed since a version.
+
+A child run appears as the call that started it, and has a timeline of its own. A timeline keeps its newest entries; the
+history has those before.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from sojourn.contracts import event as events
+from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.event import Event
+from sojourn.contracts.ids import place_of
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.values.merge_patch import memory_after
+from sojourn.timeline.endings import RunEnd, TurnEnd
+from sojourn.timeline.entries import (
+    Attempt,
+    Call,
+    Decision,
+    Delivery,
+    Draft,
+    End,
+    Entry,
+    Note,
+    OpenWait,
+    Plan,
+    Spent,
+    Turn,
+    UserMessage,
+    WaitEntry,
+)
+
+__all__ = ["MOST_ENTRIES", "Timeline"]
+
+MOST_ENTRIES = 400
+"""Default for the number of entries that a timeline keeps."""
+
+MAX_DRAFT = 60_000
+"""Longest draft, in characters. Of a longer one the last half stays, so that its beginning changes seldom."""
+
+MAX_ATTEMPTS = 20
+"""Most attempts of a call or a plan, the newest ones."""
+
+MAX_DRAFT_TOOLS = 100
+"""Most calls of a draft."""
+
+_OUTSIDE_TURNS = (events.MessageReceivedEvent, events.TurnStartedEvent)
+_OF_CONVERSATION = (
+    events.MessageReceivedEvent,
+    events.TurnStartedEvent,
+    events.TurnSteeredEvent,
+    events.TurnCompletedEvent,
+    events.TurnFailedEvent,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Timeline:
+    """Grows with the events of a run.
+
+    Args:
+        run_id: The run; events of other runs change nothing.
+        most: Most entries, decisions and deliveries that are kept, the newest ones.
+        is_conversation: Whether the run is known to be a conversation. Otherwise its first message or turn says so;
+            events that begin in the middle of a turn need it.
+        memory: The run's memory before the first event.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        most: int = MOST_ENTRIES,
+        *,
+        is_conversation: bool = False,
+        memory: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.is_conversation = is_conversation
+        self.version = 0
+        """Grows with every event of the run."""
+        self.last_event_id = ""
+        self.cursor = ""
+        """The cursor after the last event: its id, unless `feed` was given another one."""
+        self.started: events.RunStartedEvent | None = None
+        """The start of the run, if it was among the events."""
+        self.dropped = 0
+        """Entries that are no longer kept."""
+        self.end: End | None = None
+        """How the run ended."""
+        self.is_over = False
+        """Whether no event comes any more."""
+        self.spent = Spent()
+        """What the run's plans and calls used, as far as the events say."""
+        self.memory: Mapping[str, Any] = memory or {}
+        self.turns: list[Turn] = []
+        """The turns of a conversation in order; empty for other runs."""
+        self.queued: dict[str, UserMessage] = {}
+        """Messages that no turn has taken, by id."""
+        self.open_waits: dict[str, OpenWait] = {}
+        """By the id of the wait, oldest first."""
+        self.decisions: deque[Decision] = deque(maxlen=most)
+        """Waits that were answered, in order."""
+        self.delivered: dict[str, Delivery] = {}
+        """By message id: what the conversation accepted under it first."""
+        self.last_user_text: str | None = None
+        """Text of the last user message that the planner got; None if its event is not here."""
+        self.last_assistant_text = ""
+        """The planner's last text."""
+        self._most = most
+        self._entries: deque[Entry] = deque()
+        self._calls: dict[str, Call] = {}
+        self._plan: Plan | None = None
+        self._plans = 0
+        self._failed: dict[str, Call] = {}
+        """By tool, the last call that failed with a hint and was not repeated yet."""
+
+    # Read.
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries in order."""
+        return list(self._entries)
+
+    def last(self, most: int) -> list[Entry]:
+        """The last entries."""
+        return list(islice(self._entries, max(0, len(self._entries) - most), None))
+
+    def changed(self, since: int) -> list[Entry]:
+        """The entries that were added or changed after a version."""
+        return [entry for entry in self._entries if entry.version > since]
+
+    def call(self, call_id: str) -> Call | None:
+        """A call by its id, if it is kept."""
+        return self._calls.get(call_id)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls in order."""
+        return [entry for entry in self._entries if isinstance(entry, Call)]
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that is under way."""
+        return self.turns[-1] if self.turns and not self.turns[-1].is_over else None
+
+    @property
+    def has_start(self) -> bool:
+        """Whether the run's beginning is here."""
+        return self.started is not None and not self.dropped
+
+    def _has(self, event: Event) -> bool:
+        return bool(event.event_id and place_of(event.event_id) <= place_of(self.last_event_id))
+
+    # Grow.
+
+    def feed(self, event: Event, cursor: str = "") -> None:
+        """Take the next event.
+
+        Args:
+            event: The event.
+            cursor: The cursor after it, by which a reader of a tree of runs resumes. Defaults to the event's id.
+
+        An event that was taken before changes nothing, so that a reader may resume from an earlier cursor.
+        """
+        if event.run_id != self.run_id or self._has(event):
+            return
+        before, self.cursor = self.cursor, cursor or event.event_id or self.cursor
+        self.version += 1
+        if event.event_id:
+            self.last_event_id = event.event_id
+        self.is_conversation = self.is_conversation or isinstance(event, _OF_CONVERSATION)
+        if (turn := self._turn(event)) and event.turn_id and not isinstance(event, _OUTSIDE_TURNS):
+            turn.ids.add(event.turn_id)
+        if wait := wait_in(event):
+            self._open(event, wait, before)
+        elif isinstance(event, events.MessageReceivedEvent):
+            self._accept(event, before)
+        elif take := self._TAKES.get(type(event)):
+            take(self, event)
+
+    def keep_turns(self, most: int) -> None:
+        """Drop all but the last turns, and a first turn without its beginning unless it is the only one."""
+        gone = self.turns[:-most]
+        del self.turns[:-most]
+        if len(self.turns) > 1 and not self.turns[0].has_start:
+            gone.append(self.turns.pop(0))
+        for entry in [entry for turn in gone for entry in turn.entries]:
+            self._entries.remove(entry)
+            self._forget(entry)
+
+    def prepend_turns(self, earlier: "Timeline") -> None:
+        """Take the turns of an earlier part of the same conversation."""
+        first = self.turns[0] if self.turns else None
+        before = [
+            turn
+            for turn in earlier.turns
+            if first is None or (place_of(turn.key) < place_of(first.key) and turn.id != first.id)
+        ]
+        for turn in before:
+            turn.version = turn.born = 0
+        self.turns[:0] = before
+        self._entries.extendleft(entry for turn in reversed(before) for entry in reversed(turn.entries))
+        self.started, self.dropped = earlier.started, earlier.dropped
+
+    # Entries.
+
+    def _add(self, entry: Entry, turn: Turn | None) -> None:
+        entry.version = entry.born = self.version
+        self._entries.append(entry)
+        if turn is not None:
+            self._join(turn, entry)
+        if len(self._entries) > self._most:
+            self._forget(self._entries.popleft())
+
+    def _forget(self, gone: Entry) -> None:
+        self.dropped += 1
+        if isinstance(gone, Call):
+            self._calls.pop(gone.id, None)
+        if isinstance(gone, UserMessage):
+            self.queued.pop(gone.message_id, None)
+        if (turn := gone.turn) is not None:
+            turn.entries.remove(gone)
+            turn.has_start = False
+            if turn.is_over and not turn.entries and turn in self.turns:
+                self.turns.remove(turn)
+
+    def _touch(self, entry: Entry) -> None:
+        """Note that an entry changed, and its turn."""
+        entry.version = self.version
+        if entry.turn is not None:
+            entry.turn.version = self.version
+
+    def _join(self, turn: Turn, entry: Entry) -> None:
+        turn.entries.append(entry)
+        entry.turn = turn
+        turn.version = self.version
+
+    def _turn(self, event: Event) -> Turn | None:
+        """The turn of an event: the one under way, or the last one if the event belongs to no later one."""
+        last = self.turns[-1] if self.turns else None
+        if last and (not last.is_over or not event.turn_id or last.id == event.turn_id):
+            return last
+        return None
+
+    def _turn_at_work(self, event: Event) -> Turn | None:
+        """The turn of an event that only a turn has; one without its beginning if the events begin in its middle."""
+        turn = self._turn(event)
+        if turn is None and self.is_conversation:
+            turn = Turn(event.event_id, event.turn_id, event.time, has_start=False, born=self.version)
+            turn.ids.add(event.turn_id)
+            self.turns.append(turn)
+        return turn
+
+    def _note(self, event: Event) -> None:
+        turn = self._turn(event) or (self.turns[-1] if self.turns else None)
+        self._add(Note(key=f"e-{event.event_id}", **_place(event), event=event), turn)
+
+    # Messages and turns.
+
+    def _start(self, event: events.RunStartedEvent) -> None:
+        self.started = event
+        if event.forked_from:
+            self._note(event)
+        if event.message:
+            self.last_user_text = event.message.text
+            self._add(UserMessage(key=f"said-{event.event_id}", **_place(event), message=event.message), None)
+
+    def _accept(self, event: events.MessageReceivedEvent, before: str) -> None:
+        entry = UserMessage(
+            key=f"e-{event.event_id}",
+            event_id=event.event_id,
+            at=event.time,
+            message=event.message,
+            message_id=event.message_id,
+            mode=event.mode,
+            by=event.by or "",
+            identity=event.identity or "",
+            event=event,
+            is_in_turn=False,
+        )
+        self.queued[event.message_id] = entry
+        self._deliver(event.message_id, Delivery(event, before, self.cursor))
+        self._add(entry, None)
+
+    def _deliver(self, message_id: str, delivery: Delivery) -> None:
+        self.delivered.setdefault(message_id, delivery)
+        _trim(self.delivered, self._most)
+
+    def _start_turn(self, event: events.TurnStartedEvent) -> None:
+        self._end_plan(event.time)
+        turn = Turn(event.event_id, event.turn_id, event.time, born=self.version, version=self.version)
+        turn.ids.add(event.turn_id)
+        self.turns.append(turn)
+        turn.messages = self._take(turn, event)
+        known = {message.message_id for message in turn.messages}
+        turn.missing = [each for each in event.message_ids if each not in known]
+        turn.has_start = not turn.missing
+
+    def _steer(self, event: events.TurnSteeredEvent) -> None:
+        if turn := self._turn_at_work(event):
+            self._take(turn, event)
+
+    def _take(
+        self, turn: Turn, event: events.TurnStartedEvent | events.TurnSteeredEvent
+    ) -> list[UserMessage]:
+        taken: list[UserMessage] = []
+        for message_id in event.message_ids:
+            message = self.queued.pop(message_id, None)
+            self.last_user_text = message and message.message.text
+            if message is not None:
+                message.is_in_turn, message.turn_id, message.version = True, event.turn_id, self.version
+                self._join(turn, message)
+                taken.append(message)
+        return taken
+
+    def _end_turn(self, event: TurnEnd) -> None:
+        self._end_plan(event.time)
+        turn = self._turn_at_work(event)
+        end = self._end(event, turn)
+        if turn is None:
+            return
+        turn.end, turn.is_over = end, True
+        for entry in turn.entries:
+            if isinstance(entry, Call) and entry.result is None and entry.child is None:
+                entry.state = "not_executed"
+                self._touch(entry)
+        self._close_waits(event.time)
+
+    def _end(self, event: RunEnd | TurnEnd, turn: Turn | None) -> End:
+        end = End(key=f"e-{event.event_id}", **_place(event), event=event)
+        if self._plan is not None and end.output is not None and self._plan.text == end.output.text:
+            self._plan.is_answer = True
+            self._touch(self._plan)
+        self._add(end, turn)
+        return end
+
+    def _end_run(self, event: RunEnd) -> None:
+        self._end_plan(event.time)
+        turn = self.turn
+        self.end = self._end(event, turn)
+        self._close_waits(event.time)
+        if turn is not None:
+            turn.is_over, turn.version = True, self.version
+
+    def _end_stream(self, _: events.RunStreamEndEvent) -> None:
+        self.is_over = True
+
+    # Plans.
+
+    def _start_plan(self, event: Event) -> Plan:
+        self._end_plan(event.time)
+        self._plans += 1
+        self._plan = Plan(key=f"e-{event.event_id}", **_place(event), number=self._plans)
+        self._add(self._plan, self._turn_at_work(event))
+        return self._plan
+
+    def _say(self, event: events.AssistantMessageEvent) -> None:
+        plan = self._plan if self._plan is not None and self._plan.message is None else None
+        plan = plan or self._start_plan(event)
+        plan.message, plan.message_event_id = event.message, event.event_id
+        self._touch(plan)
+        self._end_plan(event.time)
+        self.last_assistant_text = event.message.text or self.last_assistant_text
+
+    def _use(self, event: events.UsageEvent) -> None:
+        if self._plan is not None:
+            self._plan.usage = event.usage
+            self._touch(self._plan)
+        self._spend(event.usage, event)
+        if (turn := self.turn) is not None:
+            turn.model = event.usage.model or turn.model
+
+    def _spend(self, used: Any, event: Event) -> None:
+        self.spent = self.spent.plus(used)
+        if (turn := self.turn) is not None and event.run_id == self.run_id:
+            turn.spent, turn.version = turn.spent.plus(used), self.version
+
+    def _write(
+        self, event: events.TextDeltaEvent | events.ThinkingDeltaEvent | events.ToolCallDeltaEvent
+    ) -> None:
+        plan = self._plan
+        if plan is None or not plan.is_open:
+            return
+        draft = plan.draft
+        if isinstance(event, events.TextDeltaEvent):
+            draft.text = _grown(draft.text, event.text)
+        elif isinstance(event, events.ThinkingDeltaEvent):
+            draft.thinking = _grown(draft.thinking, event.text)
+        elif len(draft.tools) <= min(event.index, MAX_DRAFT_TOOLS - 1):
+            draft.tools.append(event.tool_name)
+        self._touch(plan)
+
+    def _restart_draft(self, _: events.StreamRestartedEvent) -> None:
+        if self._plan is not None and self._plan.is_open:
+            self._plan.draft = Draft()
+            self._touch(self._plan)
+
+    def _end_plan(self, at: datetime) -> None:
+        if self._plan is not None and self._plan.is_open:
+            self._plan.ended_at, self._plan.draft = at, Draft()
+            self._touch(self._plan)
+
+    # Calls.
+
+    def _start_call(self, event: events.ToolStartEvent | events.AgentRunStartedEvent) -> None:
+        call = self._call(event, event.call)
+        if isinstance(event, events.AgentRunStartedEvent):
+            call.child = event.run_link
+        elif turn := self._turn(event):
+            turn.calls += 1
+        if call.state == "waiting" and not call.is_waiting:
+            call.state = "running"
+        self._touch(call)
+
+    def _end_call(self, event: events.ToolEndEvent | events.ToolResultReceivedEvent) -> None:
+        result = event.result
+        call = self._call(event, ToolRequest(name=result.name, tool_call_id=result.tool_call_id))
+        call.result, call.state = result, _state_of(result)
+        call.child = result.run_link or call.child
+        call.ended_at = call.ended_at or event.time
+        if isinstance(event, events.ToolEndEvent):
+            call.end_event_id, call.duration = event.event_id, event.duration
+            self._spend(result.telemetry, event)
+        call.progress, call.done, call.total = "", None, None
+        if result.error and result.retry_hint:
+            self._failed[call.call.name] = call
+            _trim(self._failed, self._most)
+        self._touch(call)
+
+    def _call(self, event: Event, request: ToolRequest) -> Call:
+        known = self._calls.get(request.tool_call_id)
+        if known is not None:
+            if request.readings or not (known.call.payload or known.call.raw):
+                known.call = request
+            return known
+        self._end_plan(event.time)
+        call = Call(key=f"call-{request.tool_call_id}", **_place(event), call=request)
+        if before := self._failed.pop(request.name, None):
+            before.repaired_by, call.repairs = request.tool_call_id, before.id
+            self._touch(before)
+        self._calls[request.tool_call_id] = call
+        if self._plan is not None:
+            self._plan.calls.append(request.tool_call_id)
+            self._touch(self._plan)
+        self._add(call, self._turn_at_work(event))
+        return call
+
+    def _retry(self, event: events.ToolRetryEvent) -> None:
+        entry = self._calls.get(event.tool_call_id) if event.tool_call_id else self._plan
+        if entry is None:
+            return
+        attempt = Attempt(event.attempt, event.error, event.due)
+        others = [each for each in entry.attempts if each.number != event.attempt]
+        entry.attempts = [*others, attempt][-MAX_ATTEMPTS:]
+        if isinstance(entry, Call):
+            entry.progress, entry.done, entry.total = "", None, None
+        elif entry.is_open:
+            entry.draft.retry = attempt
+        self._touch(entry)
+
+    def _progress(self, event: events.ToolUpdateEvent) -> None:
+        if call := self._calls.get(event.tool_call_id):
+            call.progress, call.done, call.total = event.note, event.done, event.total
+            self._touch(call)
+
+    # Waits.
+
+    def _open(self, event: Event, wait: Await, before: str) -> None:
+        if isinstance(wait, AwaitConfirmation):
+            request = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
+            entry = self._call(event, request)
+            entry.wait, entry.waited_since, entry.state = wait, event.time, "waiting"
+            entry.decision = entry.closed_at = None
+            self._touch(entry)
+        else:
+            self._end_plan(event.time)
+            entry = WaitEntry(key=f"e-{event.event_id}", **_place(event), wait=wait)
+            self._add(entry, self._turn_at_work(event))
+        self.open_waits[wait.id] = OpenWait(
+            self.run_id, wait, event.time, event.event_id, before, self.cursor, entry
+        )
+        _trim(self.open_waits, self._most)
+
+    def _answer(self, event: events.AwaitAnsweredEvent) -> None:
+        opened = self.open_waits.pop(event.await_id, None)
+        decision = Decision(
+            event, opened and opened.wait, opened and opened.since, opened.after if opened else ""
+        )
+        self.decisions.append(decision)
+        if event.message_id:
+            after = opened.after if opened else self.cursor
+            self._deliver(event.message_id, Delivery(event, after, self.cursor))
+        if opened is None:
+            return
+        entry = opened.entry
+        entry.decision = decision
+        if isinstance(entry, Call) and entry.state == "waiting":
+            entry.state = "running" if event.approved else "denied"
+        self._touch(entry)
+
+    def _close_waits(self, at: datetime) -> None:
+        """Close all open waits without an answer."""
+        for opened in self.open_waits.values():
+            opened.entry.closed_at = at
+            self._touch(opened.entry)
+        self.open_waits.clear()
+
+    # Notes.
+
+    def _resume(self, event: events.RunResumedEvent) -> None:
+        self._note(event)
+        if event.messages:
+            self.last_user_text = event.messages[-1]
+
+    def _remember(self, event: events.MemoryChangedEvent) -> None:
+        self.memory = memory_after(self.memory, event.patch)
+        self._note(event)
+
+    def _continue(self, event: events.RunContinuedEvent) -> None:
+        self._note(event)
+
+    _TAKES: ClassVar[Mapping[type[Any], Callable[[Any, Any], object]]] = {
+        events.AgentRunStartedEvent: _start_call,
+        events.AssistantMessageEvent: _say,
+        events.AwaitAnsweredEvent: _answer,
+        events.LimitReachedEvent: _note,
+        events.MemoryChangedEvent: _remember,
+        events.PlanStartedEvent: _start_plan,
+        events.PlannerNoteEvent: _note,
+        events.PolicyDecisionEvent: _note,
+        events.RetriesStoppedEvent: _note,
+        events.RunCanceledEvent: _end_run,
+        events.RunCompletedEvent: _end_run,
+        events.RunContinuedEvent: _continue,
+        events.RunFailedEvent: _end_run,
+        events.RunPausedEvent: _note,
+        events.RunResumedEvent: _resume,
+        events.RunStartedEvent: _start,
+        events.RunStreamEndEvent: _end_stream,
+        events.RunTerminatedEvent: _end_run,
+        events.RunTimedOutEvent: _end_run,
+        events.StreamRestartedEvent: _restart_draft,
+        events.TextDeltaEvent: _write,
+        events.ThinkingDeltaEvent: _write,
+        events.ToolCallDeltaEvent: _write,
+        events.ToolEndEvent: _end_call,
+        events.ToolResultReceivedEvent: _end_call,
+        events.ToolRetryEvent: _retry,
+        events.ToolStartEvent: _start_call,
+        events.ToolUpdateEvent: _progress,
+        events.TurnCompletedEvent: _end_turn,
+        events.TurnFailedEvent: _end_turn,
+        events.TurnStartedEvent: _start_turn,
+        events.TurnSteeredEvent: _steer,
+        events.UsageEvent: _use,
+    }
+    """The method that takes an event, by the event's class. Waits are taken by `wait_in`."""
+
+
+def _place(event: Event) -> dict[str, Any]:
+    return {"event_id": event.event_id, "at": event.time, "turn_id": event.turn_id}
+
+
+def _state_of(result: ToolResult) -> str:
+    if result.error is None:
+        return "done"
+    code = result.error.code or ""
+    return code if code in ("denied", "not_executed", "canceled") else "failed"
+
+
+def _grown(text: str, piece: str) -> str:
+    text += piece
+    return text if len(text) <= MAX_DRAFT else text[-MAX_DRAFT // 2 :]
+
+
+def _trim(known: dict[K, V], most: int) -> None:
+    """Drop the oldest items beyond a number."""
+    while len(known) > most:
+        del known[next(iter(known))]

@@ -1,0 +1,104 @@
+"""The timelines of a run and its child runs, with what they wait for, decided and got as one list."""
+
+from collections import deque
+
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    AwaitAnsweredEvent,
+    Event,
+    MessageReceivedEvent,
+    ToolEndEvent,
+    ToolResultReceivedEvent,
+)
+from sojourn.timeline.endings import is_run_end, is_turn_end
+from sojourn.timeline.entries import Decision, Delivery, OpenWait
+from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
+
+__all__ = ["TimelineTree"]
+
+MOST_RUNS = 500
+"""Most child runs whose timelines are kept; those that ended go first."""
+
+
+class TimelineTree:
+    """Grows with the events of a run and its child runs, in the order of their stream.
+
+    Args:
+        run_id: The run at the top; events outside its tree change nothing.
+        most: Most entries of each run, and most decisions and deliveries of all, that are kept, the newest ones.
+        is_conversation: Whether the run is known to be a conversation.
+    """
+
+    def __init__(self, run_id: str, most: int = MOST_ENTRIES, *, is_conversation: bool = False) -> None:
+        self.top = Timeline(run_id, most, is_conversation=is_conversation)
+        self.runs: dict[str, Timeline] = {run_id: self.top}
+        """By run id; the run at the top first."""
+        self.parents: dict[str, tuple[str, str]] = {}
+        """By child run: its parent run, and the call that it answers."""
+        self.open_waits: dict[tuple[str, str], OpenWait] = {}
+        """By run and wait, oldest first."""
+        self.decisions: deque[Decision] = deque(maxlen=most)
+        """Waits that were answered, in order."""
+        self.delivered: dict[str, Delivery] = {}
+        """By message id: a message to the run at the top, or the answer to a wait of any run."""
+        self.cursor = ""
+        """The cursor after the last event."""
+        self._most = most
+
+    def feed(self, event: Event, cursor: str = "") -> None:
+        """Take the next event.
+
+        Args:
+            event: The event.
+            cursor: The cursor after it. Defaults to the event's id.
+        """
+        top = self.top.run_id
+        if event.run_id != top and not event.run_id.startswith(f"{top}/"):
+            return
+        run = self._run(event.run_id)
+        version, run.cursor = run.version, self.cursor
+        run.feed(event, cursor)
+        if run.version == version:
+            return
+        self.cursor = run.cursor
+        if isinstance(event, AgentRunStartedEvent):
+            self.parents[event.run_link.run_id] = event.run_id, event.tool_call_id
+        self._update_waits(run, event)
+        if isinstance(event, AwaitAnsweredEvent):
+            self.decisions.append(run.decisions[-1])
+        if isinstance(event, MessageReceivedEvent | AwaitAnsweredEvent):
+            self._deliver(run, event)
+
+    def _deliver(self, run: Timeline, event: MessageReceivedEvent | AwaitAnsweredEvent) -> None:
+        delivery = run.delivered.get(event.message_id or "")
+        if delivery is None or (run is not self.top and isinstance(event, MessageReceivedEvent)):
+            return
+        self.delivered.setdefault(event.message_id or "", delivery)
+        while len(self.delivered) > self._most:
+            del self.delivered[next(iter(self.delivered))]
+
+    def _run(self, run_id: str) -> Timeline:
+        if known := self.runs.get(run_id):
+            return known
+        self.runs[run_id] = Timeline(run_id, self._most)
+        if len(self.runs) > MOST_RUNS + 1:
+            below = list(self.runs.values())[1:-1]
+            gone = next((each for each in below if each.is_over), below[0])
+            del self.runs[gone.run_id]
+            self.parents.pop(gone.run_id, None)
+        return self.runs[run_id]
+
+    def _update_waits(self, run: Timeline, event: Event) -> None:
+        """Take over the waits of the event's run, and close those of runs below that ended with it."""
+        if isinstance(event, ToolEndEvent | ToolResultReceivedEvent):
+            self._close_below(f"{event.run_id}/{event.tool_call_id}")
+        elif is_turn_end(event) or is_run_end(event):
+            self._close_below(event.run_id)
+        for key in [key for key in self.open_waits if key[0] == run.run_id and key[1] not in run.open_waits]:
+            del self.open_waits[key]
+        for await_id, opened in run.open_waits.items():
+            self.open_waits.setdefault((run.run_id, await_id), opened)
+
+    def _close_below(self, run_id: str) -> None:
+        for key in [key for key in self.open_waits if f"{key[0]}/".startswith(f"{run_id}/")]:
+            del self.open_waits[key]
