@@ -12,7 +12,7 @@ from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import extended
 
 if TYPE_CHECKING:
-    from sojourn.http.locks.oidc import Oidc
+    from sojourn.http.security.oidc import Oidc
 
 __all__ = ["VARIABLES", "oidc_of_settings", "with_oidc"]
 
@@ -126,7 +126,7 @@ def oidc_of_settings() -> "Oidc | None":
                 "this service",
                 exit_code=USAGE,
             )
-    from sojourn.http.locks.oidc import Oidc
+    from sojourn.http.security.oidc import Oidc
 
     return Oidc(
         given["issuer"],

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from sojourn.http.locks.heads import cookie_of
-from sojourn.http.locks.requests import header_values
+from sojourn.http.security.headers import cookie_of
+from sojourn.http.security.requests import header_values
 
 __all__ = ["forget", "is_key", "keep", "key_of"]
 

@@ -12,8 +12,8 @@ from sojourn.console.views.decisions import Decision, Decisions
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
-from sojourn.http.locks.tenancy import may_look_at
 from sojourn.http.replies import ListedRun, Runs
+from sojourn.http.security.tenancy import may_look_at
 from sojourn.http.service import Service
 
 __all__ = ["Decided", "Reach"]

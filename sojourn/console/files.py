@@ -6,8 +6,8 @@ from starlette.requests import Request
 
 from sojourn.console.form import MAX_FIELDS, Form, form_of
 from sojourn.console.views.attachments import File
-from sojourn.http.locks.requests import header_values
 from sojourn.http.problems import Problem
+from sojourn.http.security.requests import header_values
 
 __all__ = ["form_with_files"]
 

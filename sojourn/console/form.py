@@ -4,8 +4,8 @@ from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
-from sojourn.http.locks.requests import header_values
 from sojourn.http.problems import Problem
+from sojourn.http.security.requests import header_values
 
 __all__ = ["Form", "form_of"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sojourn.client.listing import Selection
 from sojourn.contracts.principal import Principal
 from sojourn.http.inbox import FoundWait, FoundWaits, WaitingRuns
-from sojourn.http.locks.tenancy import View
+from sojourn.http.security.tenancy import View
 from sojourn.http.service import Service
 
 __all__ = ["HURRY", "LIVE", "OpenWaits"]

@@ -22,8 +22,8 @@ from sojourn.console.templating import render
 from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.principal import Principal, Role
 from sojourn.errors import SojournError
-from sojourn.http.locks.principals import principal_of, require
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.security.principals import principal_of, require
 from sojourn.http.service import Service
 
 __all__ = ["Links", "Pages", "Visit", "problem_page"]
@@ -164,7 +164,7 @@ def _endpoint(
         links = Links(request.scope.get("root_path", "") + prefix)
         asking = principal_of(request.scope)
         if asking is None:
-            raise RuntimeError("the console is behind no locks")
+            raise RuntimeError("the console is behind no security middleware")
         try:
             require(asking, role)
             await service.open()

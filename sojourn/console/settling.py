@@ -134,14 +134,14 @@ def given(seen: Seen, form: Form) -> list[str]:
 
 async def _send(visit: Visit, run_id: str, body: Body) -> None:
     """Send an answer as the API does, under its roles, to its log."""
-    asking, service, request = visit.asking, visit.service, visit.request
+    asking, service = visit.asking, visit.service
     try:
         if isinstance(body, ApprovalBody):
-            await answers.decide(run_id, body, asking, service, request)
+            await answers.decide(run_id, body, asking, service)
         elif isinstance(body, AnswerBody):
-            await answers.answer(run_id, body, asking, service, request)
+            await answers.answer(run_id, body, asking, service)
         else:
-            await answers.provide(run_id, body, asking, service, request)
+            await answers.provide(run_id, body, asking, service)
     finally:
         service.inbox.forget(run_id)
 

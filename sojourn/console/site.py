@@ -1,4 +1,4 @@
-"""Site: the console as a part of the application, behind its locks: its routes, its headers, and its cookie."""
+"""Site: the console as a part of the application, behind its security middleware: its routes, its headers, and its cookie."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
@@ -29,10 +29,9 @@ from sojourn.console.routes import (
     talk,
 )
 from sojourn.console.templating import render
-from sojourn.http.locks.principals import Auth, principal_of
-from sojourn.http.locks.requests import header_values, path_of
-from sojourn.http.locks.site import Site
 from sojourn.http.problems import Problem
+from sojourn.http.security.principals import Auth, principal_of
+from sojourn.http.security.requests import Site, header_values, path_of
 from sojourn.http.service import Service
 
 __all__ = ["ConsoleSite", "install"]
@@ -51,7 +50,7 @@ ROUTES: Sequence[ModuleType] = (
     agents,
     health,
 )
-"""The files of pages behind the locks: a new one is a name here, and where it is a room a line in `rooms.py`."""
+"""The files of pages behind the security middleware: a new one is a name here, and where it is a room a line in `rooms.py`."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -60,7 +59,7 @@ POLICY = (
 
 
 def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> Site:
-    """Add the pages to an application; returns what its locks have to know of them.
+    """Add the pages to an application; returns what its security middleware has to know of them.
 
     Args:
         web: The application; its own paths come first.
@@ -80,11 +79,11 @@ def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> S
 
 
 class ConsoleSite:
-    """What the locks have to know.
+    """What the security middleware has to know.
 
     Args:
         prefix: What all paths begin with.
-        rooms: The first words of the paths that are behind the locks.
+        rooms: The first words of the paths that are behind the security middleware.
     """
 
     def __init__(self, prefix: str, rooms: set[str]) -> None:

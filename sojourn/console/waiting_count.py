@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from sojourn.client.listing import Selection
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
-from sojourn.http.locks.tenancy import View
+from sojourn.http.security.tenancy import View
 from sojourn.http.service import Service
 
 __all__ = ["WaitingCount", "waiting_count_of"]

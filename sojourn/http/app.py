@@ -17,9 +17,6 @@ from sojourn import __version__
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.http import problems
-from sojourn.http.locks.locked import OPEN_PATHS, PAGES, Locked, Locks
-from sojourn.http.locks.principals import Auth
-from sojourn.http.locks.site import Site
 from sojourn.http.metrics import Counted
 from sojourn.http.protocols.a2a.endpoint import A2AEndpoint
 from sojourn.http.protocols.agui import routes as agui
@@ -28,6 +25,9 @@ from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.errors import answer_of
 from sojourn.http.protocols.vercel import routes as vercel
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
+from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings
+from sojourn.http.security.principals import Auth
+from sojourn.http.security.requests import Site
 from sojourn.http.service import Service
 from sojourn.http.temporal_ui import ui_address
 
@@ -49,7 +49,7 @@ def create_app(
     client: Client | None = None,
     auth: Auth | None = None,
     prefix: str = "",
-    locks: Locks | None = None,
+    security: SecuritySettings | None = None,
     console: bool = True,
     temporal_ui: str | None = None,
 ) -> FastAPI:
@@ -62,12 +62,12 @@ def create_app(
         client: The client; by default one of the service's own, by the standard Temporal settings.
         auth: Finds out who sent a request; without it everybody on this machine may do everything, and nobody else anything.
         prefix: What all paths begin with, such as `/agents`; where the application is mounted, its place is enough.
-        locks: Hosts and origins that are let in, and limits.
+        security: Hosts and origins that are accepted, and limits.
         console: Whether the pages of the console are served too, beside the API.
         temporal_ui: The address of Temporal's UI, to which the console then links: `https://temporal.example.org`.
 
     Raises:
-        DefinitionError: A setting of the locks, or the address, is invalid.
+        DefinitionError: A security setting, or the address, is invalid.
     """
     service = Service(app, client, ui_address(temporal_ui) if temporal_ui else "")
 
@@ -106,9 +106,9 @@ def create_app(
     if console and find_spec("jinja2"):
         site = import_module(CONSOLE).install(web, service, auth, prefix)
     web.add_middleware(
-        Locked,
+        SecurityMiddleware,
         auth=auth,
-        locks=locks,
+        settings=security,
         open_paths=[prefix + path for path in OPEN_PATHS],
         pages=[prefix + path for path in PAGES],
         site=site,

@@ -14,8 +14,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from sojourn.http.locks.addresses import network_of
-from sojourn.http.locks.heads import MAX_CURSOR, MAX_HEAD, has_long_cursor
+from sojourn.http.security.headers import MAX_CURSOR, MAX_HEAD, has_long_cursor
+from sojourn.http.security.requests import network_of
 
 __all__ = ["CONNECTIONS", "Connection", "Connections"]
 

@@ -10,8 +10,8 @@ from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.core.awaits.deciding import in_words, why_not
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
+from sojourn.http.security.principals import require
 
 __all__ = ["decide", "decided_by", "open_call", "require_approver"]
 

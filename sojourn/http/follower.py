@@ -16,7 +16,7 @@ from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
 from sojourn.events.live_text import ENDS
 from sojourn.events.stream import stream
-from sojourn.http.shown import shown
+from sojourn.http.redaction import redact
 from sojourn.live import Delta, LiveTransport
 from sojourn.serving.pace import Pace
 
@@ -161,7 +161,7 @@ class Follower:
             async with aclosing(events):
                 async for event in events:
                     with pace:
-                        self._add(shown(event))
+                        self._add(redact(event))
                     await pace.rest()
         except Exception as error:  # noqa: BLE001 - raised where the events are read
             self.failure = error

@@ -33,7 +33,7 @@ from sojourn.errors import (
     SojournError,
     StaleDigest,
 )
-from sojourn.http.shown import shown_text
+from sojourn.http.redaction import redact_text
 
 __all__ = [
     "MEDIA_TYPE",
@@ -252,7 +252,7 @@ def problem_of(error: Exception) -> Problem:
     return Problem(
         status,
         code,
-        shown_text(str(error)) if isinstance(error, RunFailed) else str(error),
+        redact_text(str(error)) if isinstance(error, RunFailed) else str(error),
         then=_then_of(error) or then,
         headers=SOON if status in (429, 503) else None,
         run_id=getattr(error, "run_id", None),

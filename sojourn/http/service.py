@@ -38,12 +38,12 @@ from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
 from sojourn.http.inbox import Inbox, WaitingRuns
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.tenancy import View, chosen_id, may_look_at, may_see, view_of
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
 from sojourn.http.replies import ListedRun, Runs
-from sojourn.http.stopping import Server, signaled_server, until_it_stops
+from sojourn.http.security import audit
+from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
+from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of
 
 __all__ = ["Service"]
 
@@ -106,8 +106,8 @@ class Service:
         except (RPCError, SojournError):
             return False
 
-    async def _watch(self, server: Server, stopping: asyncio.Future[None]) -> None:
-        await until_it_stops(server, stopping)
+    async def _watch(self, server: StoppableServer, stopping: asyncio.Future[None]) -> None:
+        await wait_until_stopping(server, stopping)
         if not stopping.done():
             await self.end_streams()
 
@@ -470,4 +470,4 @@ async def _noted(fork: ForkReview) -> None:
     changes = [
         each.model_dump(mode="json", exclude_defaults=True, exclude=left_out) for each in fork.origin.changes
     ]
-    note(run_id=fork.origin.run_id, fork=fork.run_id, **({"changes": changes} if changes else {}))
+    audit.bind(run_id=fork.origin.run_id, fork=fork.run_id, **({"changes": changes} if changes else {}))

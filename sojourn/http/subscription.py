@@ -11,7 +11,7 @@ from sojourn.events.stream import stream
 from sojourn.http.drafts import DELTAS, Delivery, Drafts
 from sojourn.http.follower import Entry, Follower
 from sojourn.http.problems import Problem, stopped
-from sojourn.http.shown import shown
+from sojourn.http.redaction import redact
 from sojourn.http.unread import Unread
 from sojourn.serving.pace import Pace
 
@@ -112,7 +112,7 @@ class Subscription:
         async with aclosing(events):
             async for read in events:
                 with pace:
-                    event = shown(read)
+                    event = redact(read)
                     delivered = self._delivered(event, event_line(event))
                 yield [delivered]
                 await pace.rest()

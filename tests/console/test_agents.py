@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from sojourn import Agent, App, Client, RunPolicy, mcp
 from sojourn.console.views.fields import MOST, fields_of
 from sojourn.http import ApiKeys, create_app
-from sojourn.http.locks.key_file import create_key
+from sojourn.http.security.keys import create_key
 from tests.http.conftest import listening
 
 

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from sojourn import Client, http_client
 from sojourn.http import ApiKeys, create_app
-from sojourn.http.locks.key_file import create_key
+from sojourn.http.security.keys import create_key
 from tests.console import office as the_office
 from tests.console.axe import violations_for_all
 from tests.console.office import office

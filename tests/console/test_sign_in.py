@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from sojourn import Client, http_client
 from sojourn.http import ApiKeys, create_app
-from sojourn.http.locks.key_file import create_key, revoke_key
+from sojourn.http.security.keys import create_key, revoke_key
 from tests.http.conftest import listening
 
 

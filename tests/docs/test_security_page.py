@@ -1,4 +1,4 @@
-"""docs/security.md: its commands and examples work, and its table names what the locks answer."""
+"""docs/security.md: its commands and examples work, and its table names what the security middleware answers."""
 
 import re
 import shlex
@@ -8,11 +8,11 @@ import httpx2
 import pytest
 
 from sojourn import Principal
-from sojourn.http.locks import presence
-from sojourn.http.locks.locked import Locks
-from sojourn.http.locks.principals import AuthAgain, FirstOf
+from sojourn.http.security import disconnect
+from sojourn.http.security.middleware import SecuritySettings
+from sojourn.http.security.principals import AuthAgain, FirstOf
 from tests.cli.conftest import command, start_command
-from tests.http.locks.conftest import serve_web
+from tests.http.security.conftest import serve_web
 
 __all__ = ["command", "serve_web", "start_command"]  # fixtures
 
@@ -57,15 +57,15 @@ async def test_the_examples_lock_a_service(blocks, command, tmp_path, serve_web,
     sessions = {"s-1": Principal(subject="cy", roles=["user"])}
     by_session = scope["BySession"](sessions)
     assert isinstance(by_session, AuthAgain)
-    monkeypatch.setattr(presence, "LOOK", 0.1)
+    monkeypatch.setattr(disconnect, "RECHECK", 0.1)
     site = await serve_web(auth=by_session)
     with pytest.raises(httpx2.RemoteProtocolError):
         await _until_closed(site, sessions)
 
 
-def test_the_codes_and_limits_are_those_of_the_locks():
-    """Each code that a lock refuses with is on the page, and each limit is the default of its setting."""
-    files = (ROOT / "sojourn" / "http" / "locks").glob("*.py")
+def test_the_codes_and_limits_are_those_of_the_middleware():
+    """Each code that the middleware refuses with is on the page, and each limit is the default of its setting."""
+    files = (ROOT / "sojourn" / "http" / "security").glob("*.py")
     sources = [re.sub(r"__all__ = \[.*?\]", "", path.read_text(), flags=re.DOTALL) for path in files]
     codes = {
         code for text in sources for code in re.findall(r'^\s+"([a-z0-9]+_[a-z0-9_]+)",$', text, re.MULTILINE)
@@ -75,7 +75,7 @@ def test_the_codes_and_limits_are_those_of_the_locks():
     named = set(re.findall(r"`([a-z0-9]+_[a-z0-9_]+)`", table))
     assert named <= {code for text in sources for code in re.findall(r'"([a-z0-9_]+)"', text)}
     assert codes - named <= {"issuer_unavailable", "bad_host", "bad_request"}
-    defaults = Locks()
+    defaults = SecuritySettings()
     for said in (
         f"{defaults.requests:g} a second",
         f"{defaults.burst} at once",

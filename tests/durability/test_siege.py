@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from sojourn import http_client
-from sojourn.http.locks.key_file import create_key
+from sojourn.http.security.keys import create_key
 from sojourn.server.ports import pick
 
 from .stage import Stage

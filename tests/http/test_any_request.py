@@ -22,7 +22,7 @@ from starlette.requests import Request
 from sojourn import Client, Principal, Worker, http_client
 from sojourn.contracts.principal import ROLES
 from sojourn.http import create_app
-from sojourn.http.locks.heads import MAX_HEAD
+from sojourn.http.security.headers import MAX_HEAD
 from tests.http.conftest import Shop, listening
 from tests.http.test_document import PATHS
 

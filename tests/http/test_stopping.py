@@ -12,7 +12,7 @@ import pytest
 
 from sojourn import Client, Worker
 from sojourn.http import create_app
-from sojourn.http.locks.key_file import create_key, revoke_key
+from sojourn.http.security.keys import create_key, revoke_key
 from tests import programs
 from tests.http.conftest import SHOP, listening
 from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams

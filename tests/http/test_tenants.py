@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from sojourn import http_client
 from sojourn.http import ApiKeys, create_app
-from sojourn.http.locks.key_file import create_key
+from sojourn.http.security.keys import create_key
 from tests.http.conftest import listening
 
 

@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import Principal
-from sojourn.http import ApiKeys, Locks, create_app
-from sojourn.http.locks import presence
-from sojourn.http.locks.key_file import create_key, revoke_key
+from sojourn.http import ApiKeys, SecuritySettings, create_app
+from sojourn.http.security import disconnect
+from sojourn.http.security.keys import create_key, revoke_key
 from tests.http.conftest import Shop, listening
 from tests.http.requests_that_wait import WAITING, answering, connected, request_of, requests, streams
 
@@ -102,9 +102,9 @@ async def by_name(request):
 
 
 @contextlib.asynccontextmanager
-async def locked(served: Shop, shop, **locks):
-    """The shop behind locks; the key is the subject."""
-    web = create_app(shop.app, client=served.client, auth=by_name, locks=Locks(**locks))
+async def secured(served: Shop, shop, **limits):
+    """The shop with limits; the key is the subject."""
+    web = create_app(shop.app, client=served.client, auth=by_name, security=SecuritySettings(**limits))
     async with listening(web) as url:
         yield url, web.state.service.metrics
 
@@ -112,7 +112,7 @@ async def locked(served: Shop, shop, **locks):
 @pytest.mark.parametrize("kind", WAITING)
 async def test_who_waits_for_too_much_is_refused_before_anything_is_sent(served, shop, sleeper, until, kind):
     """A request that waits takes the place of a stream; one too many is refused in its protocol's shape, and has sent nothing."""
-    async with locked(served, shop, streams=1) as (url, metrics):
+    async with secured(served, shop, streams=1) as (url, metrics):
         async with connected(url, *request_of("output", "", run_id=sleeper), key="ana") as first:
             await until(lambda: metrics.waiting == 1)
             session_id = uuid.uuid4().hex
@@ -168,7 +168,7 @@ async def test_a_stream_too_many_is_refused_before_its_message_is_sent(served, s
         ),
     }[kind]
     async with (
-        locked(served, shop, streams=1) as (url, metrics),
+        secured(served, shop, streams=1) as (url, metrics),
         connected(url, *request_of("output", "", run_id=sleeper), key="ana"),
     ):
         await until(lambda: metrics.waiting == 1)
@@ -184,7 +184,7 @@ async def test_a_stream_too_many_is_refused_before_its_message_is_sent(served, s
 
 async def test_what_lasts_ends_with_its_key(served, shop, tmp_path, until, monkeypatch):
     """Once a key is revoked, streams of every protocol are cut, without their end, and who waits gets 401; nothing is left of them, and the runs go on."""
-    monkeypatch.setattr(presence, "LOOK", 0.3)
+    monkeypatch.setattr(disconnect, "RECHECK", 0.3)
     file = tmp_path / "keys.json"
     _, ana = create_key(file, "ana", roles=["user"])
     web = create_app(shop.app, client=served.client, auth=ApiKeys(file))

@@ -13,7 +13,7 @@ from sojourn.cli.options import Json
 from sojourn.cli.screen.text import local, plain
 
 if TYPE_CHECKING:
-    from sojourn.http.locks.key_file import Key
+    from sojourn.http.security.keys import Key
 
 __all__ = ["keys"]
 
@@ -81,7 +81,7 @@ def create(
     """
     from sojourn.contracts.principal import ROLES
     from sojourn.contracts.record import suggestion
-    from sojourn.http.locks.key_file import create_key, rotate_key
+    from sojourn.http.security.keys import create_key, rotate_key
 
     if rotate and roles:
         raise typer.BadParameter("a key that is rotated has the roles of the present one; leave out --role")
@@ -108,7 +108,7 @@ def list_(file: File, as_json: Json = False) -> int:
     \b
     sojourn keys list --file keys.json
     """
-    from sojourn.http.locks.key_file import read_keys
+    from sojourn.http.security.keys import read_keys
 
     found = read_keys(file)
     if as_json:
@@ -142,7 +142,7 @@ def revoke(
     sojourn keys revoke ana --file keys.json
     sojourn keys revoke ana --older --file keys.json
     """
-    from sojourn.http.locks.key_file import revoke_key
+    from sojourn.http.security.keys import revoke_key
 
     revoked = revoke_key(file, which, older=older)
     if as_json:

@@ -61,9 +61,9 @@ def serve(
         )
     from sojourn.http.app import create_app
     from sojourn.http.listening import address_of, is_loopback, listen
-    from sojourn.http.locks.keys import ApiKeys
-    from sojourn.http.locks.locked import Locks
-    from sojourn.http.locks.principals import FirstOf
+    from sojourn.http.security.keys import ApiKeys
+    from sojourn.http.security.middleware import SecuritySettings
+    from sojourn.http.security.principals import FirstOf
     from sojourn.http.serving import serve as serve_until_stopped
     from sojourn.logs import configure_logs
 
@@ -81,7 +81,7 @@ def serve(
     web = create_app(
         app,
         auth=FirstOf(*ways) if ways else None,
-        locks=Locks(hosts=hosts, origins=origins or ()),
+        security=SecuritySettings(hosts=hosts, origins=origins or ()),
         temporal_ui=temporal_ui,
     )
     with listen(host, port) as listener:

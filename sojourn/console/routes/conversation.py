@@ -30,8 +30,8 @@ from sojourn.console.watched_talk import WatchedTalk
 from sojourn.console.watching import Changes, Made, Watching
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = ["pages"]

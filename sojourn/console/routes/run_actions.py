@@ -28,8 +28,8 @@ from sojourn.core.run.effects import has_acted
 from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
-from sojourn.http.locks.audit import about
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.security import audit
 from sojourn.timeline import Call
 
 __all__ = ["pages"]
@@ -186,7 +186,7 @@ async def fork(visit: Visit, run_id: str) -> Response:
     form = await visit.form()
     try:
         body, result = _asked(form)
-        about(visit.request, at=body.at, change=form.text("change"))
+        audit.bind(at=body.at, change=form.text("change"))
         made = await _fork(visit, run, form, body, result)
     except (InvalidInput, ValidationError) as error:
         return await _form(visit, run, form.text("at").strip(), form, _told(error, run.id))

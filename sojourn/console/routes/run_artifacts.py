@@ -13,8 +13,8 @@ from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.values import MOST, line_of, shown_value
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, SojournError
-from sojourn.http.locks.limits import reading
 from sojourn.http.problems import problem_of
+from sojourn.http.security.limits import heavy_read
 
 __all__ = ["pages"]
 
@@ -42,7 +42,7 @@ async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Respon
     if found.data is None and place and place.run_id != run.id:
         return visit.go(place.path, **{"as": visit.query("as")})
     if visit.query("as") == "json":
-        async with reading():
+        async with heavy_read():
             whole = await _whole(visit, found, run.id)
         name = _UNNAMED.sub("_", kind)[:60]
         return JSONResponse(

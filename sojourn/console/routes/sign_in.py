@@ -11,8 +11,8 @@ from sojourn.console.cookie import forget, is_key, keep
 from sojourn.console.form import form_of
 from sojourn.console.page import Links, problem_page
 from sojourn.console.templating import render
-from sojourn.http.locks.principals import Auth
 from sojourn.http.problems import problem_of
+from sojourn.http.security.principals import Auth
 
 __all__ = ["routes"]
 

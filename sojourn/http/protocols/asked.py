@@ -13,11 +13,11 @@ from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.values.visible import fence, inert, visible
 from sojourn.errors import InvalidInput
 from sojourn.http.deciding import decide, decided_by, require_approver
-from sojourn.http.locks.noted import note_settled
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import unmarked
 from sojourn.http.protocols.verdict import Verdict, verdict_of
+from sojourn.http.security import audit
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = ["Asked"]
@@ -88,7 +88,7 @@ class Asked:
         if isinstance(self.wait, AwaitConfirmation):
             await self.decide(service, asking, verdict_of(text), run_id, message_id)
             return
-        note_settled(self.run_id, self.wait.id)
+        audit.bind_answer(self.run_id, self.wait.id)
         run = await service.run(asking, self.run_id)
         require(asking, "user")
         await run.answer(self.wait.id, text, principal=asking, message_id=message_id or None)
@@ -106,7 +106,7 @@ class Asked:
         """
         wait = self.wait
         assert isinstance(wait, AwaitConfirmation)
-        note_settled(self.run_id, wait.id, approved=verdict.is_approved, digest=wait.payload_digest)
+        audit.bind_answer(self.run_id, wait.id, approved=verdict.is_approved, digest=wait.payload_digest)
         run = await service.run(asking, self.run_id)
         require_approver(asking, wait, approved=verdict.is_approved)
         if verdict.code and verdict.code != self.code:

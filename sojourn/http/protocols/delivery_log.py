@@ -11,10 +11,10 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnFailedEvent,
 )
-from sojourn.http.locks.limits import reading
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.reply import FREE, recorded
 from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
 
 __all__ = ["Delivered", "DeliveryLog", "read_delivery_log"]
@@ -54,7 +54,7 @@ async def read_delivery_log(service: Service, run_id: str) -> DeliveryLog:
         SojournError: The events cannot be read.
     """
     past, after = DeliveryLog(), ReplyToken(run_id)
-    async with reading(begins_free=True) as take_turn, aclosing(recorded(service, after)) as events:
+    async with heavy_read(begins_free=True) as take_turn, aclosing(recorded(service, after)) as events:
         count = 0
         async for event, cursor in events:
             if (count := count + 1) == FREE:

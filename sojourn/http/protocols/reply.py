@@ -35,12 +35,12 @@ from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
-from sojourn.http.locks.limits import reading as turn_to_read
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.markup import Unmarked, closing, unmarked
 from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.redaction import redact
+from sojourn.http.security.limits import heavy_read as turn_to_read
 from sojourn.http.service import Service
-from sojourn.http.shown import shown
 from sojourn.http.stream import HEARTBEAT
 
 __all__ = [
@@ -367,7 +367,7 @@ async def recorded(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[
     )
     async with aclosing(events):
         async for event in events:
-            yield shown(event), cursor.add(event)
+            yield redact(event), cursor.add(event)
 
 
 def cursor_of(token: ReplyToken) -> Cursor:

@@ -15,11 +15,11 @@ from sojourn.core.awaits.sent import as_json
 from sojourn.core.values.exact import exact, is_same
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.http.deciding import decide, require_approver
-from sojourn.http.locks.noted import note_settled
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.decision import check_fields
 from sojourn.http.protocols.waits import OpenWait, open_waits, waits_of
+from sojourn.http.security import audit
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = ["Answer", "check_decision", "given", "settle"]
@@ -94,7 +94,7 @@ async def _settle_one(
         run_id=run.id,
     )
     if wait is not None:
-        note_settled(wait.run_id, wait.wait.id, **_decided(wait, answer))
+        audit.bind_answer(wait.run_id, wait.wait.id, **_decided(wait, answer))
         if wait.kind != "approval":
             require(asking, "user")
         try:

@@ -22,8 +22,6 @@ from sojourn.contracts.principal import Principal
 from sojourn.core.run.inbox import Accepted
 from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
 from sojourn.http.bodies import StartBody
-from sojourn.http.locks.principals import require
-from sojourn.http.locks.tenancy import chosen_id
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.attempts import attempted
@@ -31,6 +29,8 @@ from sojourn.http.protocols.delivery_log import Delivered, read_delivery_log
 from sojourn.http.protocols.reply import Reply, follow, read, recorded
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.verdict import is_same_answer, verdict_of
+from sojourn.http.security.principals import require
+from sojourn.http.security.tenancy import chosen_id
 from sojourn.http.service import Service
 
 __all__ = [

@@ -52,7 +52,7 @@ from sojourn.http.protocols.markup import Unmarked
 from sojourn.http.protocols.streamed import StreamCut
 from sojourn.http.protocols.turn import Blocked, Seen, Turn
 from sojourn.http.protocols.waits import OpenWait, waits_of
-from sojourn.http.shown import shown
+from sojourn.http.redaction import redact
 
 __all__ = [
     "DENIED",
@@ -277,10 +277,10 @@ class NativeEvents:
 
     def _rest(self, kind: str, whole: str) -> Iterator[AgentStreamEvent]:
         """What of a text was not shown while it was written; where something else was shown, all of it, as a part of its own."""
-        shown = self._shown[kind]
+        redact = self._shown[kind]
         self._shown[kind] = ""
-        if whole.startswith(shown):
-            yield from self._delta(kind, whole[len(shown) :])
+        if whole.startswith(redact):
+            yield from self._delta(kind, whole[len(redact) :])
         else:
             yield from self._close()
             yield from self._delta(kind, whole)
@@ -359,7 +359,7 @@ class TurnEvents:
 
 def status_snapshot(status: RunStatus) -> StatusSnapshot:
     """The event of a status, as it is told over HTTP."""
-    told = shown(status).model_dump(mode="json")
+    told = redact(status).model_dump(mode="json")
     for wait in (*told["awaits"], *chain.from_iterable(told["child_awaits"].values())):
         for call in (wait, *wait.get("items", ())):
             if "payload" in call:

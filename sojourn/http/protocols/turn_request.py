@@ -14,12 +14,12 @@ from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.settle import Answer, settle
 from sojourn.http.protocols.streamed import Left
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import open_waits
+from sojourn.http.security.principals import require
 from sojourn.http.sent_before import Delivered, is_same, require_same
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of

@@ -3,10 +3,10 @@
 from fastapi import APIRouter, Response
 
 from sojourn.authoring.app import App
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import AgentCard, Agents, WholeAgent
 from sojourn.http.routes.answering import AgentId, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.security.principals import Asking, require
 
 __all__ = ["routes"]
 

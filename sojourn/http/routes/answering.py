@@ -5,10 +5,10 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from sojourn.http.attendance import Attendance
 from sojourn.http.problems import MEDIA_TYPE
+from sojourn.http.redaction import redact
+from sojourn.http.request_scope import RequestScope
 from sojourn.http.service import Service
-from sojourn.http.shown import shown
 
 __all__ = ["STREAM", "AgentId", "Attending", "Cursor", "Limit", "RunId", "Serving", "json_of", "problems"]
 
@@ -55,11 +55,11 @@ Serving = Annotated[Service, Depends(_service)]
 """The parameter of a route that is the service, which is connected."""
 
 
-async def _attendance(request: Request, service: Serving) -> Attendance:
-    return Attendance(service, request.scope)
+async def _attendance(request: Request, service: Serving) -> RequestScope:
+    return RequestScope(service, request.scope)
 
 
-Attending = Annotated[Attendance, Depends(_attendance)]
+Attending = Annotated[RequestScope, Depends(_attendance)]
 """The parameter of a route that may wait."""
 
 AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
@@ -86,4 +86,4 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def json_of(record: BaseModel, status: int = 200) -> Response:
     """A record as the answer, as it is told over HTTP."""
-    return Response(shown(record).model_dump_json(), status, media_type="application/json")
+    return Response(redact(record).model_dump_json(), status, media_type="application/json")

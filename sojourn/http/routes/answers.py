@@ -3,19 +3,19 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from sojourn.client.run import Run
 from sojourn.errors import InvalidInput
 from sojourn.http import deciding
 from sojourn.http.asked import asked_of
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
-from sojourn.http.locks.audit import about
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done
 from sojourn.http.routes.answering import RunId, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.security import audit
+from sojourn.http.security.principals import Asking, require
 
 __all__ = ["answer", "decide", "provide", "routes"]
 
@@ -28,11 +28,9 @@ routes = APIRouter(prefix="/v1/runs", tags=["answers"], route_class=KnownQueryRo
     responses=problems(400, 404, 409),
     summary="Answer a question",
 )
-async def answer(
-    run_id: RunId, body: AnswerBody, asking: Asking, service: Serving, request: Request
-) -> Response:
+async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Serving) -> Response:
     """Answer a question of the run, or decline to; `by` is whoever asks."""
-    about(request, await_id=body.await_id)
+    audit.bind(await_id=body.await_id)
     require(asking, "user")
     run = await service.run(asking, run_id)
     by = asking.subject
@@ -51,13 +49,9 @@ async def answer(
     responses=problems(400, 404, 409),
     summary="Decide on a call",
 )
-async def decide(
-    run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving, request: Request
-) -> Response:
+async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving) -> Response:
     """Approve a call as it was seen, or deny it. A digest that does not fit the call any more is refused with 409."""
-    about(
-        request, await_id=body.await_id, approved=body.approved, approval_scope=body.scope, digest=body.digest
-    )
+    audit.bind(await_id=body.await_id, approved=body.approved, approval_scope=body.scope, digest=body.digest)
     run = await service.asked_run(asking, run_id, body.await_id)
     by = asking.subject
     try:
@@ -123,11 +117,9 @@ async def _is_stale(run: Run, body: ApprovalBody) -> bool:
     responses=problems(400, 404, 409),
     summary="Send results of external calls",
 )
-async def provide(
-    run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving, request: Request
-) -> Response:
+async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving) -> Response:
     """Results of calls that a program outside the run executes, all or some."""
-    about(request, await_id=body.await_id)
+    audit.bind(await_id=body.await_id)
     require(asking, "user")
     run = await service.run(asking, run_id)
     by = asking.subject

@@ -11,11 +11,11 @@ from sojourn.client.run import Run
 from sojourn.contracts.event import Event
 from sojourn.events import Cursor, event_line
 from sojourn.http.cursors import after_of, cursor_at
-from sojourn.http.locks.limits import reading
-from sojourn.http.locks.outflow import fits
+from sojourn.http.redaction import redact
 from sojourn.http.routes.answering import STREAM, problems
+from sojourn.http.security.byte_limits import reserve
+from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
-from sojourn.http.shown import shown
 from sojourn.http.sse import EventStream, wants_stream
 from sojourn.serving.pace import Pace
 
@@ -89,7 +89,7 @@ async def events_answer(
         cursor = await cursor_at(run, place)
         return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
     read, pace = 0, Pace()
-    async with reading(begins_free=True) as take_turn:
+    async with heavy_read(begins_free=True) as take_turn:
         cursor = await cursor_at(run, place) if children else _plain(run, place)
         lines, size = list[bytes](), 0
         async with aclosing(run.events(after=place, follow=False, children=children)) as events:
@@ -99,9 +99,9 @@ async def events_answer(
                     await take_turn()
                 await pace.rest()
                 with pace:
-                    line = event_line(shown(event)).encode()
+                    line = event_line(redact(event)).encode()
                 size += len(line) + 1
-                if lines and (size > MAX_BYTES or not fits(request.scope, len(line) + 1)):
+                if lines and (size > MAX_BYTES or not reserve(request.scope, len(line) + 1)):
                     break
                 lines.append(line)
                 cursor.add(event)

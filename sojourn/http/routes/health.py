@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Request, Response
 
 from sojourn import __version__
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import Health
 from sojourn.http.routes.answering import Serving, json_of, problems
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
 __all__ = ["routes"]

@@ -17,16 +17,16 @@ from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
-from sojourn.http.locks.limits import reading
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
+from sojourn.http.redaction import redact
 from sojourn.http.replies import Outcome, Runs, Started
 from sojourn.http.routes.answering import Attending, Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.security import audit
+from sojourn.http.security.limits import heavy_read
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
-from sojourn.http.shown import shown
 from sojourn.serving.pace import Pace
 
 __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
@@ -111,9 +111,9 @@ async def start_run(
     except RunAlreadyExists:
         if not key or run_id is None or not await _is_same(service, asking, run_id, body):
             raise
-        note(run_id=run_id)
+        audit.bind(run_id=run_id)
         return json_of(Started(run_id=run_id, agent_id=body.agent_id))
-    note(run_id=run.id)
+    audit.bind(run_id=run.id)
     return json_of(Started(run_id=run.id, agent_id=body.agent_id), 201)
 
 
@@ -160,7 +160,7 @@ async def list_runs(
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children)
     labels = labels_of(label)
-    async with reading() if labels else nullcontext():  # the store does not have them
+    async with heavy_read() if labels else nullcontext():  # the store does not have them
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
 
 
@@ -194,7 +194,7 @@ async def get_output(
     try:
         if not wait and (status := await run.status()).status in OPEN:
             return json_of(_open(status), 202)
-        output = await (attending.until(run.result(), wait) if wait else run.result())
+        output = await (attending.wait(run.result(), wait) if wait else run.result())
         return json_of(Outcome(run_id=run.id, status="completed", output=output))
     except RunFailed as error:
         status = await run.status()
@@ -205,9 +205,9 @@ async def get_output(
 
 
 def _open(status: RunStatus) -> Outcome:
-    shown = status_of(status)
+    redact = status_of(status)
     return Outcome(
-        run_id=shown.run_id, status=shown.status, awaits=shown.awaits, child_awaits=shown.child_awaits
+        run_id=redact.run_id, status=redact.status, awaits=redact.awaits, child_awaits=redact.child_awaits
     )
 
 
@@ -221,11 +221,11 @@ async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Res
     """The messages, calls and results so far, as the planner receives them."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    async with reading():
+    async with heavy_read():
         pace, told = Pace(), list[bytes]()
         for message in await run.transcript():
             with pace:
-                told.append(_MESSAGE.dump_json(shown(message)))
+                told.append(_MESSAGE.dump_json(redact(message)))
             await pace.rest()
         return Response(b"[" + b",".join(told) + b"]", media_type="application/json")
 
@@ -273,7 +273,7 @@ async def get_artifact(
     owner = ref.partition("#")[0] if "#" in ref else run.id
     if owner != run.id and not owner.startswith(f"{run.id}/"):
         raise InvalidInput(f"{ref[:300]!r} is not of run {run.id} or of a child run of it", run_id=run.id)
-    async with reading():
+    async with heavy_read():
         return json_of(await run.artifact(ref if "#" in ref else f"{run.id}#{ref}"))
 
 

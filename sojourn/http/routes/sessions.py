@@ -13,18 +13,18 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
-from sojourn.http.attendance import Attendance
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Done, Runs
+from sojourn.http.request_scope import RequestScope
 from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.routes.runs import Since, Status, Wait, labels_of
 from sojourn.http.routes.session_path import SessionId
 from sojourn.http.routes.settling import settled
+from sojourn.http.security import audit
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 
@@ -191,7 +191,7 @@ async def _conversation(service: Service, asking: Principal, agent_id: str, sess
 
 
 async def _send(
-    attending: Attendance,
+    attending: RequestScope,
     session: Session,
     body: MessageBody,
     asking: Principal,
@@ -200,7 +200,7 @@ async def _send(
     if wait:
         attending.count()
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
-    note(run_id=session.run.id)
+    audit.bind(run_id=session.run.id)
     message = Message.user(body.message) if isinstance(body.message, str) else body.message
     await require_same(session.run, turn.accepted, message)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
@@ -208,7 +208,7 @@ async def _send(
     return json_of(told, 200 if turn.is_repeated else 201)
 
 
-async def _told(attending: Attendance, turn: SessionTurn, wait: float) -> dict[str, Any]:
+async def _told(attending: RequestScope, turn: SessionTurn, wait: float) -> dict[str, Any]:
     """What there is to say of a message: its answer, or why there is none, or whom the conversation waits for."""
     try:
         found = await settled(attending, turn, wait)

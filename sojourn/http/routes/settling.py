@@ -7,8 +7,8 @@ from sojourn.client.session import SessionTurn
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
-from sojourn.http.attendance import Attendance
 from sojourn.http.problems import Problem
+from sojourn.http.request_scope import RequestScope
 from sojourn.http.service import Service
 
 __all__ = ["settled"]
@@ -17,7 +17,7 @@ QUIET = 0.1
 """Seconds without an event after which a conversation is asked whether it waits for somebody."""
 
 
-async def settled(attending: Attendance, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
+async def settled(attending: RequestScope, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
     """Wait for the answer of the turn that takes a message.
 
     Args:
@@ -34,7 +34,7 @@ async def settled(attending: Attendance, turn: SessionTurn, seconds: float) -> R
         Problem: The principal waits for too much, or is let in no longer.
     """
     try:
-        return await attending.until(_first(attending.service, turn), seconds)
+        return await attending.wait(_first(attending.service, turn), seconds)
     except TimeoutError:
         return await turn.run.status()
 

@@ -6,11 +6,11 @@ from sojourn.client.forking import MISSING
 from sojourn.client.run import OPEN, Run
 from sojourn.client.setting_aside import is_plan_under_way
 from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.replies import Done, SetAsideDone, Started
 from sojourn.http.routes.answering import RunId, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.security.principals import Asking, require
 
 __all__ = ["routes"]
 

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Query, Response
 
 from sojourn.client.listing import Selection
 from sojourn.http.inbox import FoundWait
-from sojourn.http.locks.limits import reading
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.security.limits import heavy_read
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.waits import fields_of, wait_of
 
 __all__ = ["routes"]
@@ -35,7 +35,7 @@ async def list_waits(
     def fits(found: FoundWait) -> bool:
         return kind in (None, fields_of(found.opened.wait)["kind"])
 
-    async with reading():
+    async with heavy_read():
         listed = await service.waiting_runs(asking, Selection(agent_id, session_id))
         found = await service.inbox.page(
             listed, fits=fits, newest=order == "newest", most=limit, cursor=cursor

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from sojourn.http.locks.key_file import key_of, read_keys
+from sojourn.http.security.keys import key_of, read_keys
 
 CREATE = ("keys", "create", "--file", "keys.json")
 

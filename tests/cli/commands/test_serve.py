@@ -10,7 +10,7 @@ import pytest
 
 from sojourn import http_client
 from tests.cli.conftest import DESK
-from tests.http.locks.issuer import bearer, issuer
+from tests.http.security.issuer import bearer, issuer
 
 __all__ = ["issuer"]
 

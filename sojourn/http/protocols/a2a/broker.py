@@ -22,14 +22,14 @@ from fasta2a.task_manager import TaskManager
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
-from sojourn.http.attendance import Attendance
-from sojourn.http.locks.noted import note
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
 from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
 from sojourn.http.protocols.reply import Reply, follow, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import stop
+from sojourn.http.request_scope import RequestScope
+from sojourn.http.security import audit
 from sojourn.http.service import Service
 
 __all__ = ["RunBroker", "RunTaskManager", "Watched", "require_open"]
@@ -45,7 +45,7 @@ LASTS = ("open", "asked")
 class Watched(EventBus):
     """The events of a task, from the one follower that its run has in this process."""
 
-    def __init__(self, attending: Attendance, asking: Principal) -> None:
+    def __init__(self, attending: RequestScope, asking: Principal) -> None:
         self._attending = attending
         self._service = attending.service
         self._asking = asking
@@ -53,7 +53,7 @@ class Watched(EventBus):
     @asynccontextmanager
     async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
         """Follow a task from where it is, until it has ended, or without `to_end` asks something."""
-        self._attending.sent()
+        self._attending.release()
         token = await place_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(token.run_id).status()).session_id
         reply = Reply(token, is_task=True)
@@ -114,7 +114,9 @@ class RunBroker(Broker):
         waits: Whether a message that is sent waits for its task.
     """
 
-    def __init__(self, attending: Attendance, asking: Principal, storage: RunStorage, *, waits: bool) -> None:
+    def __init__(
+        self, attending: RequestScope, asking: Principal, storage: RunStorage, *, waits: bool
+    ) -> None:
         super().__init__(event_bus=Watched(attending, asking))
         self._attending = attending
         self._service = attending.service
@@ -125,11 +127,11 @@ class RunBroker(Broker):
     async def run_task(self, params: TaskSendParams) -> None:
         """Wait for a task that goes on by itself, where that is asked for."""
         token = await place_of_task(self._service, self._asking, params["id"])
-        note(run_id=token.run_id)
+        audit.bind(run_id=token.run_id)
         if self._waits:
             reply = Reply(token, is_task=True)
             with suppress(TimeoutError):  # then it is as it was when the message was sent
-                await self._attending.until(read_to_end(self._service, reply), PATIENCE)
+                await self._attending.wait(read_to_end(self._service, reply), PATIENCE)
                 await self._storage.refresh(reply)
         self._storage.limit_history(params.get("history_length"))
 
@@ -145,7 +147,7 @@ class RunBroker(Broker):
         self._attending.count()
         await stop(self._service, self._asking, token)
         with suppress(TimeoutError):
-            await self._attending.until(_ended(self._service, token), PATIENCE)
+            await self._attending.wait(_ended(self._service, token), PATIENCE)
 
     async def __aenter__(self) -> Self:
         """Nothing to open."""

@@ -14,11 +14,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
-from sojourn.http.attendance import Attendance
-from sojourn.http.locks.noted import note, only_calls
-from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, not_sent_as_json, problem_of
 from sojourn.http.protocols.a2a.heartbeat import answer_alive
+from sojourn.http.request_scope import RequestScope
+from sojourn.http.security import audit
+from sojourn.http.security.principals import principal_of
 from sojourn.http.service import Service
 
 __all__ = ["A2AEndpoint"]
@@ -73,14 +73,14 @@ class A2AEndpoint:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, which has passed the locks."""
+        """Answer one request, which has passed the security middleware."""
         await self._service.open()
         request, body = Request(scope, receive), b""
         asked: _Asked = None
         try:
             if request.method == "POST":
                 body = await request.body()
-                only_calls()
+                audit.bind_jsonrpc()
                 asked = {} if body else None
                 _check_headers(request)
                 value = _parsed(body)
@@ -88,7 +88,7 @@ class A2AEndpoint:
                 _check(value)
                 body = _with_json_names(asked, body)
                 if (method := asked["method"]) not in _READS:
-                    note(call=method[:_MAX_METHOD])
+                    audit.bind(call=method[:_MAX_METHOD])
                 _check_supported(method)
                 if method == "SubscribeToTask":
                     await self._require_open(request, asked)
@@ -110,13 +110,13 @@ class A2AEndpoint:
         agent_id = request.path_params["agent_id"]
         asking = principal_of(request.scope)
         if asking is None:
-            raise RuntimeError("the request has passed no locks")
+            raise RuntimeError("the request has passed no security middleware")
         agent = self._service.agent(agent_id)
         storage = import_module("sojourn.http.protocols.a2a.storage").RunStorage(
             self._service, asking, agent_id
         )
         rooms = import_module("sojourn.http.protocols.a2a.broker")
-        attending, waits = Attendance(self._service, request.scope), _waits(asked or {})
+        attending, waits = RequestScope(self._service, request.scope), _waits(asked or {})
         attending.hold()
         if waits or (asked or {}).get("method") in _STREAMS:
             attending.count()
@@ -292,7 +292,7 @@ def _error(error: Exception, asked: _Asked) -> JSONResponse:
         code = _OF_PROBLEM.get(problem.code, code)
     if asked is None:
         return problem.response()
-    note(code=problem.code)
+    audit.bind(code=problem.code)
     id = asked.get("id")
     about = {"code": problem.code, "then": problem.then}
     reason = _REASONS.get(code, problem.code.upper())

@@ -14,7 +14,6 @@ from sojourn.contracts.message import Message as Words
 from sojourn.contracts.principal import Principal
 from sojourn.core.run.inbox import MAX_ID_CHARS
 from sojourn.errors import RunNotFound
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import artifact_data, limit_history, task_of
 from sojourn.http.protocols.asked import Asked
@@ -25,6 +24,7 @@ from sojourn.http.protocols.reply import Reply, read, recorded
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import Said, digest_of, repeated, reused, say_in_session
 from sojourn.http.protocols.verdict import Verdict, is_same_answer, verdict_of
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = ["RunStorage", "place_of_task"]

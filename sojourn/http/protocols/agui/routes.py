@@ -8,14 +8,14 @@ from fastapi import APIRouter, Request, Response
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
-from sojourn.http.locks.audit import about
-from sojourn.http.locks.limits import count
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
+from sojourn.http.security import audit
+from sojourn.http.security.limits import count_stream
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -48,10 +48,10 @@ async def run_agent(
 
     A page without messages of the user gets those of the thread, and the turn that goes on.
     """
-    about(request, answers=[each.interrupt_id for each in body.resume or ()])
+    audit.bind(answers=[each.interrupt_id for each in body.resume or ()])
     service.agent(agent_id)
     headers = _warning(service, agent_id, body.tools)
-    count(request.scope)
+    count_stream(request.scope)
     asked = read(body)
     if not (asked.sent or body.resume or asked.results):
         turn, frames = await _reopened(service, asking, agent_id, body)

@@ -33,13 +33,13 @@ from sojourn.contracts.event import (
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import SojournError
 from sojourn.http.hub import Hub
-from sojourn.http.locks.limits import reading
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.agui.stream import Encoder, Opened
 from sojourn.http.protocols.reply import FREE
 from sojourn.http.protocols.turn import ENDS, Begin, Seen, Turn
 from sojourn.http.protocols.turn_events import TurnEvents, status_snapshot
-from sojourn.http.shown import shown
+from sojourn.http.redaction import redact
+from sojourn.http.security.limits import heavy_read
 
 __all__ = ["Thread", "frames", "read"]
 
@@ -169,7 +169,7 @@ async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Excepti
     """The native events of all turns so far; what is raised is put into `faults`, since the encoder would make an event of it."""
     native = encoder.turn_events.native
     try:
-        async with reading(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
+        async with heavy_read(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
             count = 0
             async for event in events:
                 if (count := count + 1) == FREE:
@@ -177,7 +177,7 @@ async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Excepti
                 thread.take(event)
                 if isinstance(event, TurnStartedEvent):
                     encoder.begin_turn()
-                for each in native.take(Seen(shown(event), is_shown=True)):
+                for each in native.take(Seen(redact(event), is_shown=True)):
                     yield each
     except (Problem, SojournError) as error:
         faults.append(error)

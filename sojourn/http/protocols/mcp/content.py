@@ -18,14 +18,14 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
 from sojourn.http.deciding import decide, require_approver
-from sojourn.http.locks.noted import note_settled
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.decision import check_fields
 from sojourn.http.protocols.markup import without_tokens
 from sojourn.http.protocols.reply import Reply
 from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.security import audit
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = [
@@ -148,12 +148,12 @@ async def respond(
     if isinstance(wait, AwaitConfirmation):
         check_fields(content, ("decision", "reason"))
         approved = response.action == "accept" and content.get("decision") == "approve"
-        note_settled(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
+        audit.bind_answer(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
         _require_approver(asking, asked, wait, token, approved=approved)
         reason = "" if approved else str(content.get("reason") or "")
         await decide(asking, run, wait, approved=approved, digest=wait.payload_digest, reason=reason)
         return True
-    note_settled(asked.run_id, wait.id)
+    audit.bind_answer(asked.run_id, wait.id)
     require(asking, "user")
     if response.action == "decline":
         await run.decline(wait.id, principal=asking)

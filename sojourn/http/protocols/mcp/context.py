@@ -9,10 +9,10 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
-from sojourn.http.attendance import Attendance
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.principals import principal_of
 from sojourn.http.problems import Problem, problem_of
+from sojourn.http.request_scope import RequestScope
+from sojourn.http.security import audit
+from sojourn.http.security.principals import principal_of
 from sojourn.http.service import Service
 
 __all__ = ["Context", "asking_of", "attendance_of", "told"]
@@ -27,23 +27,23 @@ def asking_of(context: Context) -> Principal:
     """Who sent a request.
 
     Raises:
-        RuntimeError: The request came past the locks.
+        RuntimeError: The request passed no security middleware.
     """
     found = principal_of(context.request.scope) if context.request is not None else None
     if found is None:
-        raise RuntimeError("the request has passed no locks")
+        raise RuntimeError("the request has passed no security middleware")
     return found
 
 
-def attendance_of(service: Service, context: Context) -> Attendance:
+def attendance_of(service: Service, context: Context) -> RequestScope:
     """The waiting of a request.
 
     Raises:
-        RuntimeError: The request came past the locks.
+        RuntimeError: The request passed no security middleware.
     """
     if context.request is None:
-        raise RuntimeError("the request has passed no locks")
-    return Attendance(service, context.request.scope)
+        raise RuntimeError("the request has passed no security middleware")
+    return RequestScope(service, context.request.scope)
 
 
 def told(
@@ -56,7 +56,7 @@ def told(
             return await handle(context, params)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
-            note(code=problem.code)
+            audit.bind(code=problem.code)
             code = INTERNAL_ERROR if problem.status >= 500 else INVALID_PARAMS
             data = {"code": problem.code, "then": problem.then, **problem.more}
             raise MCPError(code, problem.detail, data) from error

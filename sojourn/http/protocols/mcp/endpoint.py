@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from sojourn.http.attendance import Attendance
-from sojourn.http.locks.noted import only_calls
+from sojourn.http.request_scope import RequestScope
+from sojourn.http.security import audit
 from sojourn.http.service import Service
 
 __all__ = ["MCPEndpoint"]
@@ -30,10 +30,10 @@ class MCPEndpoint:
         self._made: Callable[[], Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. Its host and origin, its body and who asks were checked by the locks."""
-        only_calls()
+        """Answer one request. Its host and origin, its body and principal were checked by the security middleware."""
+        audit.bind_jsonrpc()
         await self._service.open()
-        Attendance(self._service, scope).hold()
+        RequestScope(self._service, scope).hold()
         if self._made is None:
             self._made = await asyncio.to_thread(_maker_of, self._service)  # other requests and streams go on
         manager = self._made()

@@ -35,9 +35,6 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import suggestion
 from sojourn.errors import SojournError
-from sojourn.http.attendance import Attendance, Stopping
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.attempts import attempted
 from sojourn.http.protocols.delivery_log import Delivered, read_delivery_log
@@ -62,6 +59,9 @@ from sojourn.http.protocols.reply import Reply, follow, read
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
 from sojourn.http.protocols.verdict import verdict_of
+from sojourn.http.request_scope import RequestScope, ServerStopping
+from sojourn.http.security import audit
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = ["check_arguments", "server_of"]
@@ -128,7 +128,7 @@ class _Answers:
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
         attending = attendance_of(service, context)
         if params.name != ANSWER or arguments.get("answer"):
-            note(call="tools/call", tool=params.name)
+            audit.bind(call="tools/call", tool=params.name)
         if params.name != ANSWER and params.name not in self._names:
             raise MCPError(
                 INVALID_PARAMS, f"there is no tool {params.name[:200]!r}; tools/list lists the tools"
@@ -148,14 +148,14 @@ class _Answers:
                 reply = await _answered(service, asking, arguments)
             else:
                 token = await _started(service, asking, self._names[params.name], arguments)
-                note(run_id=token.run_id)
+                audit.bind(run_id=token.run_id)
                 if declares_tasks(context):
                     return created(token)
                 reply = Reply(token, is_task=True)
             return await _result(attending, context, reply)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
-            note(code=problem.code)
+            audit.bind(code=problem.code)
             return failed(f"{problem.detail}\n{problem.then}", code=problem.code)
 
     async def list_resources(
@@ -296,14 +296,14 @@ async def _settled(service: Service, asking: Principal, token: ReplyToken, text:
 
 
 async def _result(
-    attending: Attendance, context: Context, reply: Reply
+    attending: RequestScope, context: Context, reply: Reply
 ) -> CallToolResult | InputRequiredResult:
     """Follow a reply to its end, and tell its progress; or ask, or say which results from outside are not there."""
     told, numbers = "", count(1)
     while reply.state == "open" and not told:
         try:
-            await attending.until(_told_to_end(attending.service, context, reply, numbers), PATIENCE)
-        except Stopping:
+            await attending.wait(_told_to_end(attending.service, context, reply, numbers), PATIENCE)
+        except ServerStopping:
             told = "This process of the service stops; the agent goes on."
         except TimeoutError:
             told = await told_of_outside(attending.service, reply.token.run_id)

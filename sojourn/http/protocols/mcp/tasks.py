@@ -20,14 +20,14 @@ from mcp_types.jsonrpc import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILIT
 from pydantic import Field, ValidationError
 
 from sojourn.contracts.principal import Principal
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.principals import require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.mcp.content import key_of, request_of, respond, result_of
 from sojourn.http.protocols.mcp.context import Context, asking_of, told
 from sojourn.http.protocols.reply import Reply, read
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.talking import stop
+from sojourn.http.security import audit
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = ["TASKS", "created", "declares_tasks", "serve_tasks", "task_place"]
@@ -73,7 +73,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         return {"resultType": "complete", **_detailed(reply)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
-        note(call="tasks/update")
+        audit.bind(call="tasks/update")
         _check_request(context, params)
         asking = asking_of(context)
         require(asking, "user")
@@ -86,7 +86,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         return {"resultType": "complete"}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
-        note(call="tasks/cancel")
+        audit.bind(call="tasks/cancel")
         _check_request(context, params)
         asking = asking_of(context)
         token = await task_place(service, asking, params.task_id)
@@ -134,7 +134,7 @@ async def task_place(service: Service, asking: Principal, task_id: str) -> Reply
             f"there is no task {task_id[:80]!r}",
             then="Use the id of a task's creation.",
         )
-    note(run_id=token.run_id)
+    audit.bind(run_id=token.run_id)
     await service.run(asking, token.run_id)
     return token
 

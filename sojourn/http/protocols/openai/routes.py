@@ -8,9 +8,6 @@ from fastapi.responses import JSONResponse
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
-from sojourn.http.attendance import Attendance, Stopping
-from sojourn.http.locks.noted import note
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem, problem_of, stopped
 from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, without_marks
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
@@ -21,7 +18,10 @@ from sojourn.http.protocols.reply import Reply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
+from sojourn.http.request_scope import RequestScope, ServerStopping
 from sojourn.http.routes.answering import Attending, Serving
+from sojourn.http.security import audit
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -64,7 +64,7 @@ async def complete_chat(
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.named("session_id"))
     reply = Reply(await _place_of_chat(service, asking, body, key))
-    note(run_id=reply.token.run_id)
+    audit.bind(run_id=reply.token.run_id)
     warned = _warned(body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
@@ -105,7 +105,7 @@ async def create_response(
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
     reply = Reply(await _place_of_response(service, asking, body, key))
-    note(run_id=reply.token.run_id)
+    audit.bind(run_id=reply.token.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
         "previous_response_id": body.previous_response_id,
@@ -186,15 +186,15 @@ def _warned(body: ChatBody | ResponseBody) -> dict[str, str]:
     return {"X-Sojourn-Warning": body.warning} if body.warning else {}
 
 
-def _is_once(attending: Attendance, name: str | None) -> bool:
+def _is_once(attending: RequestScope, name: str | None) -> bool:
     """Whether the same request, sent again, is delivered once, by what it is named; else it is not sent again where the server ends it."""
     if not name:
         for header in _NOT_AGAIN.items():
-            attending.if_stopped(*header)
+            attending.add_stop_header(*header)
     return bool(name)
 
 
-async def _end_of(attending: Attendance, reply: Reply, *, is_once: bool) -> None:
+async def _end_of(attending: RequestScope, reply: Reply, *, is_once: bool) -> None:
     """Read a reply to its end.
 
     Args:
@@ -214,11 +214,11 @@ async def _end_of(attending: Attendance, reply: Reply, *, is_once: bool) -> None
         raise problem from error
 
 
-async def _read_to_end(attending: Attendance, reply: Reply) -> None:
+async def _read_to_end(attending: RequestScope, reply: Reply) -> None:
     run_id = reply.token.run_id
     try:
-        await attending.until(read_to_end(attending.service, reply), LONGEST)
-    except Stopping as error:
+        await attending.wait(read_to_end(attending.service, reply), LONGEST)
+    except ServerStopping as error:
         stops = stopped()
         detail = f"{stops.detail}; the run {run_id} goes on"
         raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error

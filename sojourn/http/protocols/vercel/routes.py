@@ -17,9 +17,6 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
-from sojourn.http.locks.audit import about
-from sojourn.http.locks.limits import count
-from sojourn.http.locks.principals import Asking, require
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.delivery_log import read_delivery_log
 from sojourn.http.protocols.reply import read as read_reply
@@ -30,6 +27,9 @@ from sojourn.http.protocols.turn_request import OnDisconnect, begin, interruptin
 from sojourn.http.protocols.vercel.request import ANSWER, Chat, VercelBody, read
 from sojourn.http.protocols.waits import open_waits, waits_of
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
+from sojourn.http.security import audit
+from sojourn.http.security.limits import count_stream
+from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
 __all__ = ["routes"]
@@ -66,8 +66,8 @@ async def send_messages(
         run = await service.conversation(asking, agent_id, body.id)
         if not await _is_reply(run, chat):
             chat = chat.as_message()
-    about(request, answers=[each.id for each in chat.answers])
-    count(request.scope)
+    audit.bind(answers=[each.id for each in chat.answers])
+    count_stream(request.scope)
     turn = await begin(service, asking, agent_id, body.id, chat)
     left = interrupting(turn, asking) if on_disconnect else None
     return await _streamed(turn, chat.message_id, chat.calls, left)

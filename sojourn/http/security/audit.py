@@ -1,0 +1,194 @@
+"""The audit log: one line for each decision, with who asked for what, by which body, from where, and the outcome.
+
+A decision is a request that changes something, and any request that is refused, also inside an answer of JSON-RPC. The code that decides
+adds fields by `audit.bind`. The logger is `sojourn.http.audit`.
+"""
+
+import asyncio
+import hashlib
+import json
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.media_type import media_type
+from sojourn.http.security.disconnect import is_admitted
+from sojourn.http.security.limits import is_unlogged
+from sojourn.http.security.principals import principal_of
+from sojourn.http.security.requests import path_of
+
+__all__ = ["AuditLog", "bind", "bind_answer", "bind_jsonrpc"]
+
+_READS = ("GET", "HEAD", "OPTIONS")
+_MAX_PROBLEM = 20_000
+
+_LEFT = 499
+"""In a line, the status of a request that has none since its client has left."""
+
+_log = structlog.get_logger("sojourn.http.audit")
+
+
+@dataclass(slots=True)
+class AuditFields:
+    """What was noted of one request."""
+
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the line."""
+    settled: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The waits that were settled."""
+    only_calls: bool = False
+    """Whether the path is one of many calls, of which only those that are noted, or refused, are decisions."""
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The fields, with what was settled: of several waits all but the first as `further`."""
+        further = {"further": self.settled[1:]} if self.settled[1:] else {}
+        return {**self.fields, **(self.settled[0] if self.settled else {}), **further}
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether a call that decides, or a refusal, was noted."""
+        return not self.only_calls or not {"call", "code"}.isdisjoint(self.fields)
+
+
+_notes: ContextVar[AuditFields | None] = ContextVar("sojourn.audit", default=None)
+
+
+def _begin(notes: AuditFields) -> None:
+    """Let what is noted from here on, in tasks that are begun here too, be of this request."""
+    _notes.set(notes)
+
+
+def bind(**fields: Any) -> None:
+    """Add fields to the line of the request that is answered here, such as `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides."""
+    if (notes := _notes.get()) is not None:
+        notes.fields.update(fields)
+
+
+def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
+    """Note a wait that is settled on behalf of the request, of a call to approve with `approved` and the `digest` of what was shown."""
+    told = {"run_id": run_id, "await_id": await_id, **decided}
+    if (notes := _notes.get()) is not None and told not in notes.settled:
+        notes.settled.append(told)
+
+
+def bind_jsonrpc() -> None:
+    """Note that the request is a call of JSON-RPC, which is a decision only where that is noted; its line is written at its end."""
+    if (notes := _notes.get()) is not None:
+        notes.only_calls = True
+
+
+class AuditLog:
+    """Writes the lines.
+
+    Args:
+        app: What is behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, and write its line once it is known what becomes of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        notes = AuditFields()
+        _begin(notes)
+        line = _Line(scope, notes)
+
+        async def read() -> Message:
+            message = await receive()
+            line.read(message)
+            return message
+
+        async def sent(message: Message) -> None:
+            line.see(message)
+            await send(message)
+
+        try:
+            await self._app(scope, read, sent)
+        except Exception:
+            line.write(500)
+            raise
+        except asyncio.CancelledError:
+            line.end()
+            raise
+        line.end()
+
+
+class _Line:
+    """The line of one request, which is written once."""
+
+    def __init__(self, scope: Scope, notes: AuditFields) -> None:
+        self._scope = scope
+        self._notes = notes
+        self._body = hashlib.sha256()
+        self._size = 0
+        self._status = 0
+        self._problem: bytes | None = None
+        """The beginning of an answer that is a problem, or an error of a protocol."""
+        self._is_written = False
+
+    def read(self, message: Message) -> None:
+        """Take in a part of the body."""
+        part = message.get("body", b"")
+        self._body.update(part)
+        self._size += len(part)
+
+    def see(self, message: Message) -> None:
+        """Take in a part of the answer."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            is_told = self._status >= 400 and media_type(message).endswith("json")
+            self._problem = b"" if is_told else None
+        elif message["type"] == "http.response.body" and self._problem is not None:
+            self._problem = (self._problem + message.get("body", b""))[:_MAX_PROBLEM]
+        is_early = self._problem is None and not self._notes.only_calls
+        if is_early or (message["type"] == "http.response.body" and not message.get("more_body", False)):
+            self.write(self._status)
+
+    def end(self) -> None:
+        """Write the line of a request whose client has left before its answer, or before its end: it may have changed something all the same."""
+        if self._status:
+            self.write(self._status)
+        elif is_admitted(self._scope) and self._scope["method"] not in _READS:
+            self.write(_LEFT)
+
+    def write(self, status: int) -> None:
+        """Write the line, where the request is a decision."""
+        scope = self._scope
+        if self._is_written or not (scope["method"] not in _READS or status >= 400) or is_unlogged(scope):
+            return
+        if status < 400 and not self._notes.is_decision:
+            return
+        self._is_written = True
+        asking, client = principal_of(scope), scope.get("client")
+        fields: dict[str, Any] = {
+            "subject": asking.subject if asking else None,
+            "tenant": asking.tenant if asking else None,
+            "method": scope["method"],
+            "path": path_of(scope),
+            "status": status,
+            "code": _code(self._problem),
+            "client": client[0] if client else None,
+            "body_digest": f"sha256:{self._body.hexdigest()}" if self._size else None,
+            **self._notes.line,
+        }
+        known = {name: value for name, value in fields.items() if value not in (None, "")}
+        (_log.info if status < 400 and "code" not in known else _log.warning)("decision", **known)
+
+
+def _code(problem: bytes | None) -> str | None:
+    """The code of a problem, or of an error in OpenAI's shape."""
+    try:
+        found = json.loads(problem or b"{}")
+    except ValueError:
+        return None
+    told = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    error = told.get("error")
+    code = cast("dict[str, Any]", error if isinstance(error, dict) else told).get("code")
+    return code if isinstance(code, str) else None

@@ -1,0 +1,285 @@
+"""Bound the body of a request before a route sees it: its size, nesting, values and time, and its encoding.
+
+Only a form of a page may have files, which are not text.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.core.values.json_text import duplicate_name, name_given_twice
+from sojourn.http.problems import Problem
+from sojourn.http.security.byte_limits import ByteBudget, ByteShare
+from sojourn.http.security.limits import charge
+from sojourn.http.security.principals import principal_of
+from sojourn.http.security.requests import has_files, header_values, refuse
+from sojourn.serving.pace import Pace
+
+__all__ = ["BodyLimits", "depth_of"]
+
+MAX_OBJECTS = 20_000
+"""Most objects of a body: each becomes a thousand bytes or more, and is validated by itself."""
+
+MAX_VALUES = 100_000
+"""Most values of a body: a million of them, in 2 MB, would hold up the event loop for a second."""
+
+LONG = 32 * 1024
+"""Size of a body whose names are compared in a thread, since that takes milliseconds."""
+
+CHUNK = 64 * 1024
+"""Bytes of a body that are counted at once."""
+
+OBJECT = 500
+"""Bytes that one counts for, beside its text."""
+
+COST = 100_000
+"""Bytes of a body that cost its principal as much as one request."""
+
+STRANGER_BYTES = 8 * 1024
+"""Largest body of a request whose sender is not known: the form to sign in with."""
+
+STRANGER_SECONDS = 10.0
+"""Longest time for it."""
+
+_BACKSLASHES = re.compile(rb"\\*")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_CLOSE = {"Connection": "close"}
+
+
+class BodyLimits:
+    """Reads the body of a request, and lets it in where it is within the bounds.
+
+    Args:
+        app: What is behind the lock.
+        max_bytes: Largest body.
+        max_depth: Deepest nesting of its arrays and objects.
+        seconds: Longest time for a body to arrive.
+        room: Where bodies are in flight.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float, room: ByteBudget
+    ) -> None:
+        self._app = app
+        self._room = room
+        self._max_bytes = max_bytes
+        self._max_depth = max_depth
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in with its body, or answer it with 400, 408, 413, 415, 429 or 503."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        share = self._room.share(scope)
+        try:
+            await self._answer(scope, receive, send, share)
+        finally:
+            share.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, share: ByteShare) -> None:
+        body: bytes | None = None
+        is_known = principal_of(scope) is not None
+        most = self._max_bytes if is_known else min(STRANGER_BYTES, self._max_bytes)
+        seconds = self._seconds if is_known else min(STRANGER_SECONDS, self._seconds)
+        try:
+            _check_head(scope, most)
+            body = await _read(receive, share, most, seconds)
+            charge(scope, len(body or b"") / COST)
+            if body is not None and not has_files(scope):
+                _check_text(body)
+                share.reach(len(body) + OBJECT * await _check_json(body, self._max_depth))
+                await _check_names(body)
+        except Problem as problem:
+            await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
+            return
+        if body is not None:
+            await self._app(scope, _Replayed(body, receive), send)
+
+
+def _check_head(scope: Scope, most: int) -> None:
+    (length, *_) = [*header_values(scope, "content-length"), ""]
+    if length and header_values(scope, "transfer-encoding"):
+        raise Problem(  # a proxy may go by the other one, and take the rest for a request of somebody else's
+            400,
+            "bad_request",
+            "the request has both a Content-Length and a Transfer-Encoding",
+            then="Send one of them.",
+            headers=_CLOSE,
+        )
+    if length.isdecimal() and int(length[:20]) > most:
+        raise _too_large(most)
+    if any(
+        value.strip().lower() not in ("", "identity") for value in header_values(scope, "content-encoding")
+    ):
+        raise Problem(415, "encoded_body", "the body is compressed", then="Send it as it is.")
+
+
+async def _read(receive: Receive, share: ByteShare, most: int, seconds: float) -> bytes | None:
+    """The body; None where the client has gone."""
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise _too_large(most)
+                share.reach(size)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise Problem(
+            408,
+            "slow_body",
+            f"the body did not arrive within {seconds:g} s",
+            then="Send the request again.",
+            headers=_CLOSE,
+        ) from None
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(
+        413,
+        "too_large",
+        f"the body has more than {most:,} bytes",
+        then="Send less; large files are better passed by reference.",
+        headers=_CLOSE,
+    )
+
+
+class _Replayed:
+    """The body as one message, and then what the server says, such as that the client has gone."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        body, self._body = self._body, None
+        if body is None:
+            return await self._receive()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+def depth_of(body: bytes, most: int) -> int:
+    """How deep the arrays and objects of a body are nested, if it is JSON; what is deeper than `most` is not counted on.
+
+    Args:
+        body: The body; of what is not JSON, the depth of its brackets.
+        most: The depth at which counting ends.
+    """
+    scan = _Scan(most)
+    for chunk in _chunks(body):
+        scan.add(chunk)
+    return scan.deepest
+
+
+class _Scan:
+    """What a body of JSON has outside its texts; it takes the body in the pieces of `_chunks`.
+
+    Args:
+        most: The depth at which counting ends.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.objects = 0
+        """Objects so far."""
+        self.commas = 0
+        """Commas so far."""
+        self.deepest = 0
+        """The depth so far."""
+        self._most = most
+        self._depth = 0
+        self._is_in_text = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Count a piece; what comes after a quote without its end is a text too."""
+        if b"\\" in chunk:
+            chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = chunk.split(b'"')
+        plain = b"".join(parts[self._is_in_text :: 2])
+        self._is_in_text ^= (len(parts) - 1) & 1
+        self.objects += plain.count(b"{")
+        self.commas += plain.count(b",")
+        if self.deepest > self._most:
+            return
+        for sign in plain.translate(None, _NO_BRACKETS):
+            self._depth += 1 if sign in b"[{" else -1
+            if self._depth > self.deepest:
+                self.deepest = self._depth
+                if self.deepest > self._most:
+                    break
+
+
+def _chunks(body: bytes) -> Iterator[bytes]:
+    """A body in pieces, none of which ends between a backslash and what it escapes."""
+    begin = 0
+    while begin < len(body):
+        end = begin + CHUNK
+        if body[end - 1 : end] == b"\\":
+            run = _BACKSLASHES.match(body, end)
+            end = (run.end() if run else end) + 1
+        yield body[begin:end]
+        begin = end
+
+
+def _check_text(body: bytes) -> None:
+    """Check that a body is text as JSON has it between programs (RFC 8259); Python reads other encodings too."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    else:
+        is_text = json.detect_encoding(body) in ("utf-8", "utf-8-sig")
+    if not is_text:
+        raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")
+
+
+async def _check_json(body: bytes, max_depth: int) -> int:
+    """Check that a body is neither too deep nor a multitude of values, and return how many objects it has at most.
+
+    It ends with the first piece that is too much, and gives the loop to others between two pieces.
+
+    Raises:
+        Problem: It is.
+    """
+    objects = body.count(b"{")
+    if objects + body.count(b"[") <= max_depth and body.count(b",") < MAX_VALUES:
+        return objects
+    scan, pace = _Scan(max_depth), Pace()
+    for chunk in _chunks(body):
+        with pace:
+            scan.add(chunk)
+        if scan.objects > MAX_OBJECTS or scan.commas >= MAX_VALUES:
+            raise Problem(
+                413,
+                "too_many_values",
+                f"the body has more than {MAX_OBJECTS:,} objects, or {MAX_VALUES:,} values",
+                then="Send fewer and larger ones; a large table is better passed by reference.",
+            )
+        if scan.deepest > max_depth:
+            detail = f"the body is nested more than {max_depth} levels deep"
+            raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
+        await pace.rest()
+    return scan.objects
+
+
+async def _check_names(body: bytes) -> None:
+    """Check that no name stands twice in an object of JSON, whoever reads it.
+
+    Raises:
+        Problem: One does.
+    """
+    if len(body) < LONG:
+        name = duplicate_name(body)
+    else:
+        name = await asyncio.to_thread(duplicate_name, body)
+    if name is not None:
+        raise Problem(400, "duplicate_name", name_given_twice(name), then="Send each name once.")

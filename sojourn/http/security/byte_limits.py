@@ -1,0 +1,256 @@
+"""Bound the bytes in flight, of the process and of each principal, and drop clients that read too slowly.
+
+A server hands a whole message to the connection's buffer, and keeps it until the client has read it. So a response is sent in pieces,
+counts as bytes in flight meanwhile, and is cut off if its client reads it too slowly.
+"""
+
+import asyncio
+import time
+from collections.abc import Hashable
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.media_type import content_length
+from sojourn.http.problems import Problem
+from sojourn.http.quiet import cut
+from sojourn.http.security.limits import charge
+from sojourn.http.security.principals import LOCAL, principal_of
+from sojourn.http.security.requests import address_of, refuse
+
+__all__ = ["PIECE", "ByteBudget", "ByteShare", "ResponseLimits", "client_key", "reserve"]
+
+
+class ByteBudget:
+    """A number of bytes that requests share.
+
+    Args:
+        most: Most bytes of all.
+        most_of_one: Most bytes of one principal; it may have one request with more.
+    """
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self.most = most
+        self.most_of_one = most_of_one
+        self.taken = 0
+        """Bytes that are in flight."""
+        self._by: dict[Hashable, int] = {}
+
+    def share(self, scope: Scope) -> "ByteShare":
+        """The share of a request; nothing yet."""
+        return ByteShare(self, client_key(scope))
+
+    def fault(self, by: Hashable, more: int, own: int) -> Problem | None:
+        """Why so many more bytes do not fit; None if they do.
+
+        Args:
+            by: Whose they are; None for who is at the machine, who is bounded only by what all have.
+            more: The bytes.
+            own: Bytes that the same request has.
+        """
+        others = self._by.get(by, 0) - own
+        if by is not None and others and others + own + more > self.most_of_one:
+            return _wait(429, "too_many_bytes", f"requests of yours have {others:,} bytes in flight")
+        if self.taken - own and self.taken + more > self.most:
+            return _wait(503, "busy", "the service has too many bytes in flight")
+        return None
+
+    def change(self, by: Hashable, bytes_: int) -> None:
+        """Count more bytes, or fewer."""
+        self.taken += bytes_
+        self._by[by] = self._by.get(by, 0) + bytes_
+        if not self._by[by]:
+            del self._by[by]
+
+
+class ByteShare:
+    """The bytes of one request in a room.
+
+    Args:
+        room: The room.
+        by: Whose they are.
+    """
+
+    def __init__(self, room: ByteBudget, by: Hashable) -> None:
+        self._room = room
+        self._by = by
+        self.bytes = 0
+        """Bytes that it has."""
+
+    def fits(self, more: int) -> bool:
+        """Take so many more bytes, if there is room."""
+        if self._room.fault(self._by, more, self.bytes):
+            return False
+        self._add(more)
+        return True
+
+    def reach(self, whole: int) -> None:
+        """Take bytes up to a whole.
+
+        Raises:
+            Problem: There is no room for them (429, or 503 if all have too many).
+        """
+        if (more := whole - self.bytes) <= 0:
+            return
+        if fault := self._room.fault(self._by, more, self.bytes):
+            raise fault
+        self._add(more)
+
+    def give_back(self, bytes_: int) -> None:
+        """Give some of them back."""
+        self._add(-bytes_)
+
+    def close(self) -> None:
+        """Give all of them back."""
+        self._add(-self.bytes)
+
+    def _add(self, more: int) -> None:
+        self.bytes += more
+        self._room.change(self._by, more)
+
+
+def client_key(scope: Scope) -> Hashable:
+    """Who is counted for a request: its principal, or without one its address; None for who is at the machine."""
+    asking = principal_of(scope)
+    if asking is LOCAL:
+        return None
+    return address_of(scope) if asking is None else (asking.tenant, asking.subject)
+
+
+def _wait(status: int, code: str, detail: str) -> Problem:
+    return Problem(
+        status,
+        code,
+        detail,
+        then="Send it again after the seconds of Retry-After.",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )
+
+
+PIECE = 64 * 1024
+"""Most bytes that are handed to the connection at once; as many make uvicorn wait for the client."""
+
+STALL = 30.0
+"""Seconds in which a client has to take a piece."""
+
+SLOWEST = 100_000
+"""Bytes a second that a client has to take of an answer client_key length is known, on average, beside `STALL`."""
+
+COST = 1_000_000
+"""Bytes of an answer that cost its principal as much as one request."""
+
+_KEY = "sojourn.response_bytes"
+"""Where the scope of a request has its share of the room."""
+
+
+class ResponseLimits:
+    """Sends answers in pieces, and drops clients that do not take them.
+
+    Args:
+        app: What is behind the lock.
+        room: Where answers are in flight.
+    """
+
+    def __init__(self, app: ASGIApp, *, room: ByteBudget) -> None:
+        self._app = app
+        self._room = room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it with 429 or 503 if its answer has no room."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        share = scope[_KEY] = self._room.share(scope)
+        answer = _Answer(scope, share, send)
+        try:
+            await self._app(scope, receive, answer.send)
+        except Exception:
+            if not answer.is_cut:
+                raise
+        finally:
+            share.close()
+        if answer.refused is not None:
+            await refuse(answer.refused, scope, receive, send)
+
+
+def reserve(scope: Scope, more: int) -> bool:
+    """Take room for a part of an answer before it is made; False if there is none, so that the answer ends before it.
+
+    Args:
+        scope: The request.
+        more: Bytes.
+    """
+    share = scope.get(_KEY)
+    return share.fits(more) if isinstance(share, ByteShare) else True
+
+
+class CutOff(TimeoutError):  # noqa: N818 - it is raised through the application, which takes it for a client that takes nothing
+    """Ends an application client_key answer is refused, or that sends to a client that takes nothing."""
+
+
+class _Answer:
+    """The answer to one request."""
+
+    def __init__(self, scope: Scope, share: ByteShare, send: Send) -> None:
+        self.is_cut = False
+        self.refused: Problem | None = None
+        """Why the answer is replaced by a refusal."""
+        self._scope = scope
+        self._share = share
+        self._send = send
+        self._until: float | None = None
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the application."""
+        if self.is_cut:
+            raise CutOff
+        if message["type"] == "http.response.start":
+            self._begin(message)
+            await self._send(message)
+        elif message["type"] == "http.response.body" and (body := message.get("body", b"")):
+            await self._pieces(body, message)
+        else:
+            await self._within(message)
+
+    def _begin(self, start: Message) -> None:
+        length = content_length(start)
+        if length is None:
+            return
+        try:
+            self._share.reach(length)
+        except Problem as problem:
+            self.refused, self.is_cut = problem, True
+            raise CutOff from problem
+        self._until = time.monotonic() + STALL + length / SLOWEST
+        charge(self._scope, length / COST)
+
+    async def _pieces(self, body: bytes, message: Message) -> None:
+        more = message.get("more_body", False)
+        if self._until is None:  # of a stream, only what is being sent is in flight
+            before = self._share.bytes
+            if not self._share.fits(len(body)):
+                self._cut()
+            await self._all(body, more=more)
+            self._share.give_back(self._share.bytes - before)
+        else:
+            await self._all(body, more=more)
+
+    async def _all(self, body: bytes, *, more: bool) -> None:
+        whole = memoryview(body)
+        for begin in range(0, len(body), PIECE):
+            is_last = begin + PIECE >= len(body)
+            piece: dict[str, Any] = {"body": bytes(whole[begin : begin + PIECE])}
+            await self._within({"type": "http.response.body", **piece, "more_body": more or not is_last})
+
+    async def _within(self, message: Message) -> None:
+        left = STALL if self._until is None else min(STALL, self._until - time.monotonic())
+        try:
+            async with asyncio.timeout(left):
+                await self._send(message)
+        except TimeoutError:
+            self._cut()
+
+    def _cut(self) -> None:
+        self.is_cut = True
+        cut(self._scope)
+        raise CutOff

@@ -1,0 +1,224 @@
+"""Stop answering when the client disconnects, loses access, or the server shuts down.
+
+An application that answers for longer than a moment receives meanwhile, to learn that the client has disconnected, as ASGI has it. So this
+is the one place that authenticates a long request again: an application is told that a client which lost access has disconnected.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Protocol, cast
+
+import structlog
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.http.problems import stopped
+from sojourn.http.security.authentication import credentials_of, unauthenticated
+from sojourn.http.security.principals import Auth, AuthAgain, principal_of
+from sojourn.http.security.requests import refuse
+
+__all__ = [
+    "RECHECK",
+    "Disconnect",
+    "DisconnectMiddleware",
+    "StoppableServer",
+    "disconnect_of",
+    "is_admitted",
+    "signaled_server",
+    "wait_until_stopping",
+]
+
+RECHECK = 15.0
+"""Seconds after which it is looked again whether the sender of a request that lasts is let in."""
+
+HELD = 60.0
+"""Most seconds for which an application is not told that a client has left, while it sends what the client has sent."""
+
+_GONE: Message = {"type": "http.disconnect"}
+_KEY = "sojourn.disconnect"
+_log = structlog.get_logger("sojourn.http")
+
+
+class Disconnect:
+    """The presence of whoever sent one request.
+
+    Args:
+        receive: Tells that the client has left, once the body was received.
+        is_let_in: Whether the request would be let in now; None where nobody can say.
+    """
+
+    def __init__(self, receive: Receive, is_let_in: Callable[[], Awaitable[bool]] | None) -> None:
+        self.is_refused = False
+        """Whether the sender is let in no longer."""
+        self.is_ended = False
+        """Whether the answering was ended since the client has left."""
+        self.if_stopped: dict[str, str] = {}
+        """Headers of the answer where the server ends the request since it stops."""
+        self._has_left = False
+        self._may_be_told = asyncio.Event()
+        self._may_be_told.set()
+        self._receive = receive
+        self._is_let_in = is_let_in
+        self._receiving = asyncio.Lock()
+        self._coming: asyncio.Future[Message] | None = None
+        """What is received next."""
+        self._answering = asyncio.current_task()
+
+    def hold(self) -> None:
+        """Do not tell the application that the client has left before `release`: it would let go of what it is about to send."""
+        self._may_be_told.clear()
+
+    def release(self) -> None:
+        """Tell it from now on: all that the client has sent is sent."""
+        self._may_be_told.set()
+
+    async def receive(self) -> Message:
+        """What the server says, for several that ask at once; who is let in no longer is said to have left."""
+        message = await self._next()
+        if message["type"] == "http.disconnect":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HELD):
+                    await self._may_be_told.wait()
+        return message
+
+    async def _next(self) -> Message:
+        async with self._receiving:
+            if self._has_left or self.is_refused:
+                return _GONE
+            if self._is_let_in is None:
+                return self._seen(await self._receive())
+            # Another one may have been left before its end, as when somebody only looks whether the client is there.
+            if self._coming is None:
+                self._coming = asyncio.ensure_future(self._receive())
+            while not self._coming.done():
+                is_due = not (await asyncio.wait({self._coming}, timeout=RECHECK))[0]
+                if is_due and not await self._is_let_in():
+                    self.is_refused = True
+                    return _GONE
+            coming, self._coming = self._coming, None
+            return self._seen(coming.result())
+
+    def _seen(self, message: Message) -> Message:
+        self._has_left = self._has_left or message["type"] == "http.disconnect"
+        return message
+
+    async def gone(self) -> None:
+        """Wait until the client has left, or is let in no longer; the body must have been received."""
+        while (await self._next())["type"] != "http.disconnect":
+            pass
+
+    async def close(self) -> None:
+        """Receive nothing more."""
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.gather(self._coming, return_exceptions=True)
+
+    async def end(self) -> None:
+        """End the answering, from within: nobody waits for the answer. Never returns."""
+        self.is_ended = True
+        if self._answering is not None:
+            self._answering.cancel()
+        await asyncio.get_running_loop().create_future()
+
+
+def disconnect_of(scope: Scope) -> Disconnect:
+    """The presence of whoever sent a request.
+
+    Raises:
+        RuntimeError: The request has passed no security middleware.
+    """
+    found = scope.get(_KEY)
+    if not isinstance(found, Disconnect):
+        raise RuntimeError("the request has passed no security middleware")  # noqa: TRY004 - it is the application's fault
+    return found
+
+
+def is_admitted(scope: Scope) -> bool:
+    """Whether a request has passed all security middleware, so that an application has answered it."""
+    return _KEY in scope
+
+
+class DisconnectMiddleware:
+    """Gives each request its presence, and answers for an application that was ended.
+
+    Args:
+        app: The application; the body of a request was read before.
+        auth: Finds out who sent a request; one that is an `AuthAgain` is asked again while a request lasts.
+    """
+
+    def __init__(self, app: ASGIApp, *, auth: Auth | None) -> None:
+        self._app = app
+        self._auth = auth if isinstance(auth, AuthAgain) else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, unless its client leaves before."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        presence = scope[_KEY] = Disconnect(receive, self._again(scope))
+        try:
+            await self._app(scope, presence.receive, sent)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if presence.is_ended and task is not None and not task.uncancel():
+                return
+            if is_begun:
+                raise
+            problem = stopped()  # the server ends its requests
+            problem.headers |= presence.if_stopped
+            await refuse(problem, scope, receive, send)
+        else:
+            if presence.is_refused and not is_begun:
+                await refuse(unauthenticated(), scope, receive, send)
+        finally:
+            await presence.close()
+
+    def _again(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
+        """Asks whether the request would be let in now; None where that cannot be asked."""
+        auth, asking = self._auth, principal_of(scope)
+        if auth is None or asking is None:
+            return None
+
+        async def is_let_in() -> bool:
+            try:
+                return await auth.still_lets_in(Request(credentials_of(scope)), asking)
+            except Exception as error:  # noqa: BLE001 - as for a new request, an error lets nobody in
+                _log.warning("authentication_failed_again", reason=str(error) or type(error).__name__)
+                return False
+
+        return is_let_in
+
+
+TICK = 0.2
+"""Seconds after which it is looked again whether the server stops."""
+
+
+class StoppableServer(Protocol):
+    """A server that can be asked to stop."""
+
+    should_exit: bool
+    """Whether it was."""
+
+
+def signaled_server() -> StoppableServer | None:
+    """The server of uvicorn's that takes the signals of this process; None where there is none."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        owner = getattr(signal.getsignal(number), "__self__", None)
+        if isinstance(getattr(owner, "should_exit", None), bool):
+            return cast("StoppableServer", owner)
+    return None
+
+
+async def wait_until_stopping(server: StoppableServer, known: asyncio.Future[None]) -> None:
+    """Wait until a server is asked to stop, or it is known by another way."""
+    while not server.should_exit and not known.done():
+        await asyncio.wait({known}, timeout=TICK)

@@ -1,0 +1,322 @@
+"""Authenticate by the API keys of a file, which `sojourn keys` makes and revokes while the service runs.
+
+The file holds no key, only the hash of each. Every change is one atomic replacement of the file, made while its lock is held, so that
+programs that change it at the same time lose nothing, and a reader sees the file before a change or after it.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from shlex import quote
+
+import structlog
+from pydantic import Field, ValidationError
+from starlette.requests import Request
+
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.record import Record
+from sojourn.core.awaits.principals import principal_fault
+from sojourn.errors import DefinitionError, InvalidInput
+from sojourn.private import private_opener, sync_folder
+
+__all__ = [
+    "ApiKeys",
+    "Key",
+    "bearer_token",
+    "change_time",
+    "create_key",
+    "key_of",
+    "read_keys",
+    "revoke_key",
+    "rotate_key",
+]
+
+PREFIX = "sojourn_"
+"""What every key begins with, so that scanners find one that was published."""
+
+_OTHERS_MAY_WRITE = 0o022
+_SECRET_BYTES = 32
+
+
+class Key(Record):
+    """One key, without the key itself."""
+
+    key_id: str
+    """Part of the key, and no secret."""
+    name: str
+    """Who has it: the subject of its principal."""
+    tenant: str = ""
+    """The tenant of its principal."""
+    roles: list[str] = Field(default_factory=list[str])
+    """The roles of its principal."""
+    digest: str
+    """The SHA-256 of the key, in hex. A key is random, and long enough that nobody finds it by trying."""
+    created_at: datetime
+    """When it was made."""
+    revoked_at: datetime | None = None
+    """When it was revoked; None for a key that opens."""
+
+    @property
+    def principal(self) -> Principal:
+        """Whom it lets in."""
+        return Principal(subject=self.name, tenant=self.tenant, roles=self.roles)
+
+
+class _Keys(Record):
+    """The content of a key file."""
+
+    keys: list[Key] = Field(default_factory=list[Key])
+    """Every key, oldest first; those that were revoked stay, so that an old line of the audit log can be understood."""
+
+
+def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str]) -> tuple[Key, str]:
+    """Make a key, and return it with its text, which is kept nowhere; the file is made where there is none.
+
+    Raises:
+        DefinitionError: The file cannot be read as a key file.
+        InvalidInput: Nobody is called so, there is such a key, or there is no folder for the file.
+        OSError: The file cannot be written.
+    """
+    key, text = _made(name, tenant, roles)
+
+    def added(keys: list[Key]) -> list[Key]:
+        if any((each.name, each.tenant) == (name, tenant) and each.revoked_at is None for each in keys):
+            raise InvalidInput(
+                f"there is a key {name!r}; `--rotate` makes a further one beside it, with the same tenant and roles; "
+                "else choose another name, or revoke that one first"
+            )
+        return [*keys, key]
+
+    _change(path, added)
+    return key, text
+
+
+def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key, str]:
+    """Make a further key beside the newest of a name, with its tenant and roles, and return it with its text; both open.
+
+    Args:
+        path: The file.
+        name: Whose key it is.
+        tenant: The tenant of the name; needed where keys of several have this name.
+
+    Raises:
+        DefinitionError: The file cannot be read as a key file.
+        InvalidInput: No key of this name opens, or those of several tenants do.
+        OSError: The file cannot be written.
+    """
+    made: list[tuple[Key, str]] = []
+
+    def added(keys: list[Key]) -> list[Key]:
+        found = [
+            each
+            for each in keys
+            if each.name == name and tenant in (None, each.tenant) and each.revoked_at is None
+        ]
+        if not found:
+            of = f" of {tenant!r}" if tenant else ""
+            raise InvalidInput(f"no key {name!r}{of} opens; make the first one without `--rotate`")
+        if len(tenants := sorted({each.tenant for each in found})) > 1:
+            raise InvalidInput(
+                f"keys {name!r} are of several tenants; say which by `--tenant`: {', '.join(map(repr, tenants))}"
+            )
+        made.append(_made(name, found[-1].tenant, found[-1].roles))
+        return [*keys, made[0][0]]
+
+    _change(path, added)
+    return made[0]
+
+
+def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
+    """A new key with its text."""
+    if fault := principal_fault(Principal(subject=name, tenant=tenant, roles=list(roles))):
+        raise InvalidInput(fault.replace("principal.subject", "a key's name").replace("principal.", ""))
+    key_id = secrets.token_hex(6)
+    text = f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    key = Key(
+        key_id=key_id,
+        name=name,
+        tenant=tenant,
+        roles=list(roles),
+        digest=_digest(text),
+        created_at=datetime.now(UTC),
+    )
+    return key, text
+
+
+def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
+    """Revoke a key by its id, or the keys of a name, and return those that opened until now.
+
+    Args:
+        path: The file.
+        which: The id of a key, or a name.
+        older: Whether the newest key of the name that opens is left, in each tenant; an id is then of no key.
+
+    Raises:
+        DefinitionError: The file cannot be read as a key file.
+        InvalidInput: There is no such key.
+        OSError: The file cannot be written.
+    """
+    revoked: list[Key] = []
+    now = datetime.now(UTC)
+
+    def changed(keys: list[Key]) -> list[Key]:
+        meant = [each for each in keys if which == each.name or (which == each.key_id and not older)]
+        if not meant:
+            what = "name" if older else "key"
+            raise InvalidInput(
+                f"there is no {what} {which!r}; `sojourn keys list --file {quote(str(path))}` shows them"
+            )
+        open_ = [each for each in meant if each.revoked_at is None]
+        left = {each.tenant: each.key_id for each in open_} if older else {}
+        revoked.extend(each for each in open_ if left.get(each.tenant) != each.key_id)
+        return [each.model_copy(update={"revoked_at": now}) if each in revoked else each for each in keys]
+
+    if not path.exists():
+        raise InvalidInput(f"there is no file {path}")
+    _change(path, changed)
+    return revoked
+
+
+def read_keys(path: Path) -> list[Key]:
+    """The keys of a file.
+
+    Raises:
+        DefinitionError: There is no such file, it is no key file, others than its owner may write it, or it, or the link to it, is neither
+            root's nor of this process's user.
+    """
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            _check_owner(path, {found.st_uid, path.lstat().st_uid})
+            if found.st_mode & _OTHERS_MAY_WRITE:
+                raise DefinitionError(
+                    f"others may write {path}, and so give themselves a key; run: chmod 600 {path}"
+                )
+            return _Keys.model_validate_json(file.read()).keys
+    except OSError as error:
+        raise DefinitionError(f"cannot read the keys of {path}: {error.strerror or error}") from error
+    except ValidationError as error:
+        raise DefinitionError(f"{path} is no file of `sojourn keys`") from error
+
+
+def _check_owner(path: Path, owners: set[int]) -> None:
+    if others := owners - {0, os.geteuid()}:
+        raise DefinitionError(
+            f"{path} is of another user ({', '.join(map(str, sorted(others)))}), who could give himself a key; it must be of the user "
+            f"who runs this, {os.geteuid()}, or of root"
+        )
+
+
+def change_time(path: Path) -> tuple[int, int, int, int] | None:
+    """What is different after every change of a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def key_of(keys: Sequence[Key], text: str) -> Key | None:
+    """The key that a text is, where it opens; the time that this takes says nothing of the keys' secrets."""
+    key_id = text.removeprefix(PREFIX).partition("_")[0]
+    known = next((key for key in keys if key.key_id == key_id), None)
+    is_same = hmac.compare_digest(known.digest if known else _digest(""), _digest(text))
+    return known if known and is_same and known.revoked_at is None else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
+    """Replace the file by a changed one, while nobody else does."""
+    with _locked(path):
+        keys = change(read_keys(path) if path.exists() else [])
+        data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
+        descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(data, file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(place, path)
+            sync_folder(path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(place)
+            raise
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """Hold the lock of a file, which is another file beside it: the file itself is replaced."""
+    if not path.parent.is_dir():
+        raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
+    with open(path.parent / f".{path.name}.lock", "w", opener=_lock_opener) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_opener(path: str, flags: int) -> int:
+    return private_opener(path, flags | os.O_NOFOLLOW)
+
+
+_log = structlog.get_logger("sojourn.http")
+
+
+class ApiKeys:
+    """Lets in who sends a key of a file as `Authorization: Bearer`.
+
+    A change of the file counts from the next request on, and for a request that lasts within 15 s. While the file is missing or cannot be read, no key opens.
+
+    Args:
+        file: The file of `sojourn keys create --file`.
+
+    Raises:
+        DefinitionError: The file cannot be read, or others than its owner may write it.
+    """
+
+    def __init__(self, file: str | PathLike[str]) -> None:
+        self._path = Path(file)
+        self._seen = change_time(self._path)
+        self._keys = read_keys(self._path)
+
+    async def __call__(self, request: Request) -> Principal | None:
+        """The principal of the key that a request has; None where it has none that opens."""
+        text = bearer_token(request)
+        if not text.startswith(PREFIX):
+            return None
+        known = key_of(self._present(), text)
+        return known.principal if known else None
+
+    async def still_lets_in(self, request: Request, asking: Principal) -> bool:
+        """Whether the key of a request that was let in still opens."""
+        return await self(request) == asking
+
+    def _present(self) -> list[Key]:
+        """The keys, read again where the file has changed."""
+        seen = change_time(self._path)
+        if seen != self._seen:
+            try:
+                self._keys = read_keys(self._path)
+            except DefinitionError as error:
+                _log.error("keys_unreadable", reason=str(error))
+                self._keys = []
+            self._seen = seen
+        return self._keys
+
+
+def bearer_token(request: Request) -> str:
+    """The key or token of a request; empty where it has none."""
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,355 @@
+"""Per-principal rate and concurrency limits, in memory and per process.
+
+Without authentication there is one principal, and nothing is counted. Requests without a principal, to open paths or with invalid
+credentials, are counted by their address.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from contextvars import ContextVar
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sojourn.contracts.principal import Principal
+from sojourn.http.media_type import is_stream
+from sojourn.http.problems import Problem
+from sojourn.http.security.principals import LOCAL, principal_of
+from sojourn.http.security.requests import address_of, refuse
+
+__all__ = [
+    "RateLimits",
+    "TokenBuckets",
+    "bind_address_buckets",
+    "charge",
+    "count_anonymous",
+    "count_stream",
+    "heavy_read",
+    "is_unlogged",
+]
+
+_KEY = "sojourn.lasting"
+"""Where the scope of a request has the place that it takes while it lasts."""
+
+_ADDRESS_BUCKETS = "sojourn.address_buckets"
+"""Where it has the buckets of addresses."""
+
+_UNLOGGED = "sojourn.unlogged"
+"""Where it says that its refusal is one of many, which fill no log."""
+
+_Whose = tuple[str, str]
+"""Tenant and subject."""
+
+MAX_KNOWN = 100_000
+"""Most principals, or addresses, whose requests are counted; the one that was seen longest ago is forgotten first."""
+
+READINGS = 8
+"""Most requests at once that read much: histories, lists by labels, transcripts, artifacts."""
+
+READINGS_OF_ONE = 1
+"""Most of one principal: they share one processor with all others."""
+
+PATIENCE = 10.0
+"""Seconds for which such a request waits for its turn."""
+
+COST = 20.0
+"""Requests that a second of such a reading costs its principal."""
+
+
+class TokenBuckets:
+    """Requests that are left, by whose they are.
+
+    Args:
+        rate: Requests a second, on average.
+        burst: Requests at once.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        """The requests that are left, and when they were counted."""
+
+    def __len__(self) -> int:
+        """How many are known."""
+        return len(self._left)
+
+    def take(self, by: Hashable) -> float:
+        """Take one request; the seconds until there is one if there is none."""
+        left = self._count(by)
+        wait = 0.0 if left >= 1 else (1 - left) / self._rate
+        self._keep(by, left if wait else left - 1)
+        return wait
+
+    def charge(self, by: Hashable, cost: float) -> None:
+        """Take what a request has cost beside itself; at most a burst is owed."""
+        self._keep(by, max(self._count(by) - cost, -float(self._burst)))
+
+    def _count(self, by: Hashable) -> float:
+        now = self._clock()
+        left, since = self._left.get(by, (float(self._burst), now))
+        return min(self._burst, left + (now - since) * self._rate)
+
+    def _keep(self, by: Hashable, left: float) -> None:
+        self._left.pop(by, None)
+        self._left[by] = (left, self._clock())
+        if len(self._left) > MAX_KNOWN:
+            self._left.popitem(last=False)
+
+
+class RateLimits:
+    """Refuses the requests of a principal that are too many, and of those that last, which are streams and requests that wait.
+
+    Args:
+        app: What is behind the lock.
+        requests: Requests a second, on average.
+        burst: Requests at once.
+        streams: Open streams of events, and requests that wait.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        requests: float,
+        burst: int,
+        streams: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._requests = requests
+        self._most_streams = streams
+        self._buckets = TokenBuckets(requests, burst, clock)
+        self._streams: dict[_Whose, int] = {}
+        self._readings = _Readings()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in, or answer it with 429."""
+        asking = principal_of(scope) if scope["type"] == "http" else None
+        if asking is None or asking is LOCAL:
+            await self._app(scope, receive, send)
+        elif wait := self._buckets.take((asking.tenant, asking.subject)):
+            detail = f"{asking.subject} sends more than {self._requests:g} requests a second"
+            await refuse(_too_many("too_many_requests", detail, wait), scope, receive, send)
+        else:
+            await self._counted(asking, scope, receive, send)
+
+    async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in; an answer that turns out to be a stream too many is replaced."""
+        lasting = scope[_KEY] = _Lasting(
+            self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
+        )
+        _answered.set(lasting)
+        is_cut = False
+
+        async def checked(message: Message) -> None:
+            nonlocal is_cut
+            if is_cut:
+                return  # a library that has made something of the exception says so
+            if message["type"] == "http.response.start" and is_stream(message):
+                try:
+                    lasting.open()
+                except Problem as problem:
+                    is_cut = True
+                    raise _TooManyStreams from problem
+            await send(message)
+
+        try:
+            await self._app(scope, receive, checked)
+        except Exception:
+            if not is_cut:
+                raise
+        finally:
+            lasting.close()
+        if is_cut:
+            await refuse(lasting.refusal(), scope, receive, send)
+
+
+class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the application, which does not know it
+    """Ends an application that begins a stream too many."""
+
+
+class _Lasting:
+    """The place of one request, if it lasts: its answer is a stream, or it waits for one."""
+
+    def __init__(
+        self,
+        places: dict[_Whose, int],
+        whose: _Whose,
+        most: int,
+        buckets: TokenBuckets,
+        readings: "_Readings",
+    ) -> None:
+        self._places = places
+        self._whose = whose
+        self._most = most
+        self._buckets = buckets
+        self._readings = readings
+        self._is_open = False
+        self.is_reading = False
+        """Whether it has its turn among those that read much."""
+
+    def open(self) -> None:
+        """Take a place, unless the request has one.
+
+        Raises:
+            Problem: There is none.
+        """
+        if self._is_open:
+            return
+        if self._places.get(self._whose, 0) >= self._most:
+            raise self.refusal()
+        self._is_open = True
+        self._places[self._whose] = self._places.get(self._whose, 0) + 1
+
+    def charge(self, cost: float) -> None:
+        """Take what the request costs beside itself from the requests of its principal."""
+        self._buckets.charge(self._whose, cost)
+
+    def reading(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """The turn of the request among those that read much."""
+        return self._readings.turn(self._whose)
+
+    def refusal(self) -> Problem:
+        """The answer to a request for which there is no place."""
+        detail = f"{self._whose[1]} has {self._most} open streams and requests that wait"
+        return _too_many("too_many_streams", detail, 1)
+
+    def close(self) -> None:
+        """Give the place back."""
+        if not self._is_open:
+            return
+        self._places[self._whose] -= 1
+        if not self._places[self._whose]:
+            del self._places[self._whose]
+
+
+def count_stream(scope: Scope) -> None:
+    """Count a request as one that lasts, before it has any effect: a client may send it again.
+
+    Raises:
+        Problem: Its principal has too many of them (429).
+    """
+    lasting = scope.get(_KEY)
+    if isinstance(lasting, _Lasting):
+        lasting.open()
+
+
+_answered: ContextVar[_Lasting | None] = ContextVar("sojourn.answered", default=None)
+"""The request that is answered here, in tasks that are begun here too."""
+
+
+def charge(scope: Scope, cost: float) -> None:
+    """Count what a request costs as that many further requests of its principal; who is at the machine pays nothing."""
+    lasting = scope.get(_KEY)
+    if isinstance(lasting, _Lasting) and cost > 0:
+        lasting.charge(cost)
+
+
+@contextlib.asynccontextmanager
+async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """Let few requests read much at once, of each principal and of all; the others wait for their turn.
+
+    What a request reads within its turn is part of it. Who is at the machine has as many as he likes.
+
+    Args:
+        begins_free: Whether the request reads without a turn until it calls what this yields, once it has read much.
+
+    Raises:
+        Problem: The turn does not come in time (429, or 503 if it is all that read too much).
+    """
+    lasting = _answered.get()
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def take() -> None:
+            if lasting is not None and not lasting.is_reading:
+                await stack.enter_async_context(_turn(lasting))
+
+        if not begins_free:
+            await take()
+        yield take
+
+
+@contextlib.asynccontextmanager
+async def _turn(lasting: _Lasting) -> AsyncGenerator[None]:
+    async with lasting.reading():
+        begin, lasting.is_reading = time.monotonic(), True
+        try:
+            yield
+        finally:
+            lasting.is_reading = False
+            lasting.charge(COST * (time.monotonic() - begin))
+
+
+class _Readings:
+    """The turns of those that read much."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(READINGS)
+        self._of: dict[_Whose, tuple[asyncio.Semaphore, int]] = {}
+        """By principal, its turns, and how many requests it has for them."""
+
+    @contextlib.asynccontextmanager
+    async def turn(self, whose: _Whose) -> AsyncGenerator[None]:
+        """Wait for a turn, and have it during the body."""
+        own, count = self._of.get(whose, (asyncio.Semaphore(READINGS_OF_ONE), 0))
+        self._of[whose] = (own, count + 1)
+        try:
+            async with _within(own, 429, whose[1]), _within(self._all, 503, "everybody together"):
+                yield
+        finally:
+            own, count = self._of.pop(whose)
+            if count > 1:
+                self._of[whose] = (own, count - 1)
+
+
+@contextlib.asynccontextmanager
+async def _within(turns: asyncio.Semaphore, status: int, who: str) -> AsyncGenerator[None]:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await turns.acquire()
+    except TimeoutError:
+        detail = f"{who} reads too much at once: no turn came within {PATIENCE:g} s"
+        raise _too_many("too_many_readings", detail, 1, status) from None
+    try:
+        yield
+    finally:
+        turns.release()
+
+
+def count_anonymous(scope: Scope) -> None:
+    """Count a request whose sender is not known, by its address.
+
+    Raises:
+        Problem: There were too many (429).
+    """
+    buckets = scope.get(_ADDRESS_BUCKETS)
+    if isinstance(buckets, TokenBuckets) and (wait := buckets.take(address_of(scope))):
+        scope[_UNLOGGED] = True
+        raise _too_many("too_many_requests", "this address sends too many requests without a key", wait)
+
+
+def bind_address_buckets(scope: Scope, buckets: TokenBuckets) -> None:
+    """Let a request be counted by its address."""
+    scope[_ADDRESS_BUCKETS] = buckets
+
+
+def is_unlogged(scope: Scope) -> bool:
+    """Whether the refusal of a request is one of many of its address, which would fill the log."""
+    return scope.get(_UNLOGGED, False)
+
+
+def _too_many(code: str, detail: str, wait: float, status: int = 429) -> Problem:
+    return Problem(
+        status,
+        code,
+        detail,
+        then="Send it again after the seconds of Retry-After.",
+        headers={"Retry-After": str(math.ceil(wait))},
+    )

@@ -1,0 +1,125 @@
+"""All security middleware of the service, in order: no request reaches a route except through it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sojourn.http.problems import Shape, shape
+from sojourn.http.security.audit import AuditLog
+from sojourn.http.security.authentication import AuthenticationMiddleware
+from sojourn.http.security.bodies import BodyLimits
+from sojourn.http.security.byte_limits import ByteBudget, ResponseLimits
+from sojourn.http.security.disconnect import DisconnectMiddleware
+from sojourn.http.security.headers import HeaderLimits, SecurityHeaders
+from sojourn.http.security.limits import RateLimits, TokenBuckets, bind_address_buckets
+from sojourn.http.security.origins import OriginCheck
+from sojourn.http.security.principals import Auth
+from sojourn.http.security.requests import Site, path_of
+
+__all__ = ["OPEN_PATHS", "PAGES", "SecurityMiddleware", "SecuritySettings"]
+
+OPEN_PATHS = ("/health", "/openapi.json", "/docs")
+"""Paths that need no authentication: they say nothing of any run."""
+
+PROBE = "/health"
+"""The one of them by which a balancer learns whether the service is up."""
+
+PAGES = ("/docs",)
+"""Pages for a browser."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecuritySettings:
+    """Settings of the security middleware. Limits are per process."""
+
+    hosts: Collection[str] | None = None
+    """Names that are answered, without port; `*.example.org` for all below one. None for every name, but without authentication only
+    those of this machine.
+    """
+    origins: Collection[str] = ()
+    """Origins whose pages may use the service, such as `https://app.example.org`."""
+    max_body_bytes: int = 2_000_000
+    """Largest body of a request."""
+    max_depth: int = 100
+    """Deepest nesting of a body's arrays and objects."""
+    body_seconds: float = 30.0
+    """Longest time for a body to arrive."""
+    requests: float = 50.0
+    """Requests a second of one principal, on average."""
+    burst: int = 200
+    """Requests of one principal at once."""
+    streams: int = 100
+    """Open streams of events of one principal, and requests that wait."""
+    address_requests: float = 50.0
+    """Requests a second of one address whose sender is not known, on average."""
+    address_burst: int = 500
+    """Such requests of one address at once."""
+    bytes_in_flight: int = 256_000_000
+    """Bytes of bodies that are received and not yet answered, and as many of answers that are made and not yet taken."""
+    principal_bytes_in_flight: int = 64_000_000
+    """The same of one principal; it may have one answer with more."""
+
+
+class SecurityMiddleware:
+    """Run all security middleware before an application: `web.add_middleware(SecurityMiddleware, auth=...)`, or `SecurityMiddleware(web, auth=...)`.
+
+    Args:
+        app: The application.
+        auth: Finds out who sent a request; None lets in what comes from this machine, and nothing else.
+        settings: The settings.
+        open_paths: Paths that everybody may read.
+        pages: Paths of the service's own pages, which load scripts and styles.
+        site: Pages for people, on paths of their own.
+        shapes: How problems are told, by what paths begin with; elsewhere as problem details.
+
+    Raises:
+        DefinitionError: A setting is invalid.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        auth: Auth | None = None,
+        settings: SecuritySettings | None = None,
+        open_paths: Collection[str] = OPEN_PATHS,
+        pages: Collection[str] = PAGES,
+        site: Site | None = None,
+        shapes: Mapping[str, Shape] | None = None,
+    ) -> None:
+        self._shapes = dict(shapes or {})
+        settings = settings or SecuritySettings()
+        present = DisconnectMiddleware(app, auth=auth)
+        rooms = [ByteBudget(settings.bytes_in_flight, settings.principal_bytes_in_flight) for _ in range(2)]
+        bounded = BodyLimits(
+            present,
+            max_bytes=settings.max_body_bytes,
+            max_depth=settings.max_depth,
+            seconds=settings.body_seconds,
+            room=rooms[0],
+        )
+        taken = ResponseLimits(bounded, room=rooms[1])
+        self._address_buckets = TokenBuckets(settings.address_requests, settings.address_burst)
+        limited = RateLimits(
+            taken, requests=settings.requests, burst=settings.burst, streams=settings.streams
+        )
+        probes = [path for path in open_paths if path.endswith(PROBE)]
+        known = AuthenticationMiddleware(limited, auth=auth, open_paths=open_paths, probes=probes)
+        named = OriginCheck(
+            known, hosts=settings.hosts, origins=settings.origins, is_authenticated=auth is not None
+        )
+        self._app = SecurityHeaders(AuditLog(HeaderLimits(named)), pages=pages, site=site)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in, or refuse it; no websocket is let in."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
+            return
+        if scope["type"] == "http":
+            bind_address_buckets(scope, self._address_buckets)
+            path = path_of(scope)
+            for begin, told in self._shapes.items():
+                if path.startswith(begin):
+                    shape(scope, told)
+        await self._app(scope, receive, send)

@@ -1,0 +1,339 @@
+"""Authenticate by the tokens of an OpenID Connect provider: JWTs, signed by a key that the issuer publishes."""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+import structlog
+from joserfc import jwt
+from joserfc.errors import ClaimError, ExpiredTokenError, JoseError, UnsupportedAlgorithmError
+from joserfc.jwk import ECKey, JWKRegistry, KeySet, OctKey, OKPKey, RSAKey
+from joserfc.jws import JWSRegistry, extract_compact
+from starlette.requests import Request
+
+from sojourn.contracts.principal import Principal
+from sojourn.core.awaits.principals import principal_fault
+from sojourn.errors import DefinitionError
+from sojourn.http.problems import Problem
+from sojourn.http.security.authentication import unauthenticated
+from sojourn.http.security.keys import bearer_token
+from sojourn.network import http_client
+from sojourn.private import is_this_machine
+
+__all__ = ["ALGORITHMS", "Claim", "Jwks", "Oidc", "checked_url"]
+
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+)
+"""Algorithms of signatures that can be allowed: those of public keys. A token never says by itself which one is trusted."""
+
+Claim = str | Sequence[str]
+"""A claim of a token by its name, or one in another claim by both names, such as `("realm_access", "roles")`."""
+
+MAX_TOKEN = 16_000
+"""Longest token."""
+
+_log = structlog.get_logger("sojourn.http")
+
+
+class _Registry(JWSRegistry):
+    """Allows the named algorithms, and in a header more than the names of RFC 7515, as providers have; but nothing critical that is not known."""
+
+    max_header_length = 4_000
+    max_payload_length = MAX_TOKEN
+
+    def get_alg(self, name: str) -> Any:
+        """The algorithm of this name; the warning that EdDSA is now called Ed25519 is of no use to who reads a token."""
+        if name not in (self.allowed or ()) or name not in self.algorithms:
+            raise UnsupportedAlgorithmError(f"algorithm {name[:20]!r} is not allowed")
+        return self.algorithms[name]
+
+
+class Oidc:
+    """Lets in who sends a token of an issuer, for this service, as `Authorization: Bearer`.
+
+    Args:
+        issuer: The issuer, exactly as tokens name it (`iss`).
+        audience: Whom the tokens have to be for (`aud`): this service, or one of several names of it.
+        jwks_url: Where the issuer's keys are; its configuration is asked when left out.
+        subject: The claim that is the principal's subject.
+        tenant: The claim that is its tenant, which a token then has to have; None for no tenants.
+        roles: The claim with its roles: a list, or names with spaces between.
+        role_names: What those roles are called here, such as `{"crew-leads": ["user", "approver"]}`; others give none then. Where left out,
+            roles count as they are called.
+        algorithms: Algorithms of signatures that are accepted.
+        leeway: Seconds by which the clocks of the issuer and this machine may differ.
+
+    Raises:
+        DefinitionError: An address is not one of HTTPS, or an algorithm is not one of public keys.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        audience: str | Sequence[str],
+        *,
+        jwks_url: str | None = None,
+        subject: Claim = "sub",
+        tenant: Claim | None = None,
+        roles: Claim = "roles",
+        role_names: Mapping[str, Sequence[str]] | None = None,
+        algorithms: Sequence[str] = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519"),
+        leeway: int = 60,
+    ) -> None:
+        if unknown := [name for name in algorithms if name not in ALGORITHMS]:
+            raise DefinitionError(f"algorithm {unknown[0]!r} is none of {', '.join(ALGORITHMS)}")
+        audiences = [audience] if isinstance(audience, str) else list(audience)
+        if not algorithms or not audiences or not all(audiences):
+            raise DefinitionError("Oidc takes an audience and at least one algorithm")
+        self._jwks = Jwks(issuer, jwks_url)
+        self._algorithms = list(algorithms)
+        self._registry = _Registry(algorithms=self._algorithms, strict_check_header=False)
+        self._claims = jwt.JWTClaimsRegistry(
+            leeway=leeway,
+            iss={"essential": True, "value": issuer},
+            aud={"essential": True, "values": audiences},
+            exp={"essential": True},
+        )
+        self._subject, self._tenant, self._roles = subject, tenant, roles
+        self._role_names = role_names
+
+    async def __call__(self, request: Request) -> Principal | None:
+        """The principal of the token that a request has; None where it has none.
+
+        Raises:
+            Problem: The token is not valid (401), or the issuer does not answer (503).
+        """
+        text = bearer_token(request)
+        if not text or len(text) > MAX_TOKEN or text.count(".") != 2:
+            return None
+        keys = await self._jwks.keys(self._key_id(text))
+        try:
+            claims = jwt.decode(text, keys, registry=self._registry).claims
+            self._claims.validate(claims)
+        except ExpiredTokenError:
+            raise unauthenticated("the token has expired") from None
+        except Exception as error:  # noqa: BLE001 - a stranger wrote it; whatever is wrong with it, it opens nothing
+            raise _invalid(error) from None
+        return self._principal(claims)
+
+    async def still_lets_in(self, request: Request, asking: Principal) -> bool:
+        """Whether the token of a request that was let in is valid now; raises as when it is asked first."""
+        return await self(request) == asking
+
+    def _key_id(self, text: str) -> str | None:
+        """The id of the key by which a token says that it is signed."""
+        try:
+            header = extract_compact(text.encode(), None, self._registry).headers()
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _invalid(error) from None
+        kid = header.get("kid")
+        if header.get("alg") not in self._algorithms or not isinstance(kid, str | None):
+            raise _invalid(ValueError("its header asks for what is not allowed"))
+        return kid
+
+    def _principal(self, claims: Mapping[str, Any]) -> Principal:
+        subject, tenant = _at(claims, self._subject), _at(claims, self._tenant) if self._tenant else ""
+        if not isinstance(subject, str) or not isinstance(tenant, str) or (self._tenant and not tenant):
+            raise unauthenticated("the token does not say who it is for")
+        found = Principal(subject=subject, tenant=tenant, roles=self._known(_at(claims, self._roles)))
+        if fault := principal_fault(found):
+            _log.warning("token_refused", reason=fault)
+            raise unauthenticated("the token is for somebody who cannot be a principal")
+        return found
+
+    def _known(self, told: object) -> list[str]:
+        """The roles of a token, as they are called here."""
+        if isinstance(told, str):
+            names = told.split()
+        elif isinstance(told, list):
+            names = [name for name in cast("list[object]", told) if isinstance(name, str)]
+        else:
+            names = []
+        if self._role_names is None:
+            return names
+        return list(dict.fromkeys(role for name in names for role in self._role_names.get(name, ())))
+
+
+def _at(claims: Mapping[str, Any], claim: Claim) -> object:
+    """The value of a claim; None where a token does not have it."""
+    found: object = claims
+    for name in [claim] if isinstance(claim, str) else claim:
+        if not isinstance(found, Mapping):
+            return None
+        found = cast("Mapping[str, object]", found).get(name)
+    return found
+
+
+def _invalid(error: Exception) -> Exception:
+    _log.info("token_refused", reason=f"{type(error).__name__}: {error}")
+    why = (
+        f"the token is not valid: {error.claim}"
+        if isinstance(error, ClaimError)
+        else "the token is not valid"
+    )
+    return unauthenticated(why)
+
+
+FRESH = 600.0
+"""Seconds for which keys are used without asking the issuer again."""
+
+STALE = 3600.0
+"""Seconds for which they are used while the issuer does not answer."""
+
+PAUSE = 10.0
+"""Fewest seconds between two fetches for keys that are not known, and after one that failed: anybody can send a token."""
+
+MAX_BYTES = 1_000_000
+MAX_KEYS = 100
+
+_PATIENCE = 10.0
+_PLAIN = {"accept-encoding": "identity"}
+"""The size of an answer is counted as received, so compression would evade the limit."""
+
+
+class Jwks:
+    """The keys of one issuer.
+
+    Args:
+        issuer: The issuer, whose configuration names the address of its keys.
+        url: The address of the keys, where the configuration is not to be asked.
+        clock: Seconds of a clock that never goes back.
+
+    Raises:
+        DefinitionError: An address is not one of HTTPS, nor of this machine.
+    """
+
+    def __init__(
+        self, issuer: str, url: str | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._issuer = checked_url(issuer)
+        self._url = checked_url(url) if url else None
+        self._clock = clock
+        self._keys: KeySet | None = None
+        self._fetched = self._failed = self._missed = -math.inf
+        self._fetching = asyncio.Lock()
+
+    async def keys(self, kid: str | None) -> KeySet:
+        """The keys; fetched again where they are old, or have none of this id.
+
+        Raises:
+            Problem: The issuer does not answer (503).
+        """
+        if self._is_due(kid) and not (self._fetching.locked() and self._is_usable and self._has(kid)):
+            async with self._fetching:
+                if self._is_due(kid):  # nobody has fetched them meanwhile
+                    await self._fetch(kid)
+        if self._keys is None or not self._is_usable:
+            raise Problem(
+                503,
+                "issuer_unavailable",
+                "the issuer of tokens does not answer, so that no token can be checked",
+                then="Send the request again in a moment.",
+                headers={"Retry-After": str(math.ceil(PAUSE))},
+            )
+        return self._keys
+
+    @property
+    def _is_usable(self) -> bool:
+        return self._clock() - self._fetched <= STALE
+
+    def _is_due(self, kid: str | None) -> bool:
+        """Whether the keys are to be fetched now."""
+        now = self._clock()
+        if now - self._failed < PAUSE:
+            return False
+        is_missing = not self._has(kid) and now - self._missed >= PAUSE
+        return self._keys is None or now - self._fetched > FRESH or is_missing
+
+    def _has(self, kid: str | None) -> bool:
+        return self._keys is not None and (kid is None or any(key.kid == kid for key in self._keys))
+
+    async def _fetch(self, kid: str | None) -> None:
+        now = self._clock()
+        if self._keys is not None and not self._has(kid):
+            self._missed = now
+        try:
+            self._keys, self._fetched = await self._read(), now
+        except (httpx2.HTTPError, OSError, ValueError, DefinitionError) as error:
+            self._failed = now
+            reason = str(error) or type(error).__name__
+            _log.warning("issuer_keys_unreadable", issuer=self._issuer, reason=reason)
+
+    async def _read(self) -> KeySet:
+        async with http_client(timeout=_PATIENCE, follow_redirects=False) as client:
+            url = self._url
+            if url is None:
+                place = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
+                found = await _json(client, place)
+                if found.get("issuer") != self._issuer:
+                    raise ValueError(f"{place} is the configuration of another issuer")
+                url = checked_url(str(found.get("jwks_uri")))
+            return _key_set(await _json(client, url))
+
+
+async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
+    """An object that is fetched.
+
+    Raises:
+        httpx2.HTTPError: It cannot be fetched.
+        ValueError: It is none, or too large.
+    """
+    data = bytearray()
+    async with asyncio.timeout(_PATIENCE), client.stream("GET", url, headers=_PLAIN) as answer:
+        answer.raise_for_status()
+        async for part in answer.aiter_raw():
+            data += part
+            if len(data) > MAX_BYTES:
+                raise ValueError(f"{url} has more than {MAX_BYTES:,} bytes")
+    found = json.loads(data)
+    if not isinstance(found, dict):
+        raise ValueError(f"{url} is no JSON object")  # noqa: TRY004 - what the issuer sends is no argument
+    return cast("dict[str, Any]", found)
+
+
+def _key_set(found: Mapping[str, Any]) -> KeySet:
+    """The keys that verify signatures; others, such as those of unknown kinds, are left out."""
+    listed = found.get("keys")
+    if not isinstance(listed, list):
+        raise ValueError("the issuer's answer has no keys")  # noqa: TRY004 - as above
+    keys: list[RSAKey | ECKey | OKPKey] = []
+    for each in cast("list[Any]", listed)[:MAX_KEYS]:
+        try:
+            key = JWKRegistry.import_key(each)
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue
+        if not isinstance(key, OctKey) and key.get("use") in (None, "sig"):
+            keys.append(key)
+    if not keys:
+        raise ValueError("the issuer has no key that verifies signatures")
+    return KeySet(list(keys))
+
+
+def checked_url(url: str) -> str:
+    """An address of HTTPS, or on this machine of HTTP.
+
+    Raises:
+        DefinitionError: It is another one.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https" and parts.hostname:
+        return url
+    if parts.scheme == "http" and is_this_machine(parts.hostname or ""):
+        return url
+    raise DefinitionError(f"{url!r} is not an address of https://, and nobody else's keys can be trusted")

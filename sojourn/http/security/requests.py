@@ -1,0 +1,187 @@
+"""Read what security needs of a request, and refuse one.
+
+The console's pages (`Site`) stand behind the same middleware as the API. A browser sends no `Authorization` by itself, so on these paths a
+cookie is read as one; and since a browser sends cookies whoever makes it ask, a request that changes something has to come from one of
+the pages.
+"""
+
+import asyncio
+import ipaddress
+from typing import Protocol
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from sojourn.http.problems import Problem, shape, shaped
+
+__all__ = [
+    "Site",
+    "address_of",
+    "bind_site",
+    "check_form",
+    "has_files",
+    "header_values",
+    "network_of",
+    "path_of",
+    "refuse",
+    "site_of",
+]
+
+_SITE = "sojourn.site"
+"""Where the scope of a request for a page has the `Site` that it is of."""
+
+DRAIN_BYTES = 64_000_000
+"""Most bytes that are read and dropped after a refusal."""
+
+DRAIN_SECONDS = 10.0
+"""Longest time for that."""
+
+DRAIN_PAUSE = 1.0
+"""Longest time without a byte of it."""
+
+
+def header_values(scope: Scope, name: str) -> list[str]:
+    """The values of a request's header, in their order; the name is in lower case."""
+    wanted = name.encode()
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
+
+
+def path_of(scope: Scope) -> str:
+    """The path of a request within the application, wherever that is mounted."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path[len(root) :] if root and path.startswith(root + "/") else path
+
+
+async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with a problem, and with nothing else.
+
+    A connection that is closed while its client still sends is reset, and the client loses the answer. So what a client still
+    sends is read and dropped after the answer, within bounds, before the connection is closed.
+    """
+    answer = shaped(problem, scope)
+    closes = "close" in answer.headers.get("connection", "") or any(
+        value.strip().lower() == "close" for value in header_values(scope, "connection")
+    )
+    if not closes or not _has_body(scope):
+        await answer(scope, receive, send)  # the server drops the body of a connection that it keeps
+        return
+
+    async def send_then_drain(message: Message) -> None:
+        if message["type"] != "http.response.body" or message.get("more_body", False):
+            await send(message)
+            return
+        await send({**message, "more_body": True})
+        await _drain(receive)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    await answer(scope, receive, send_then_drain)
+
+
+def _has_body(scope: Scope) -> bool:
+    return bool(header_values(scope, "content-length") or header_values(scope, "transfer-encoding"))
+
+
+async def _drain(receive: Receive) -> None:
+    """Read and drop a body until it ends, its client leaves or pauses, or a bound is reached."""
+    size = 0
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while size < DRAIN_BYTES:
+                async with asyncio.timeout(DRAIN_PAUSE):
+                    message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+                size += len(message.get("body", b""))
+    except TimeoutError:
+        return
+
+
+_PREFIX = 64
+"""Bits of an address of IPv6 that stand for one client, who commonly has all those below them."""
+
+
+def address_of(scope: Scope) -> str:
+    """The address that a request comes from; of IPv6 its network. Empty for a Unix socket."""
+    client = scope.get("client")
+    return network_of(str(client[0])) if client else ""
+
+
+def network_of(host: str) -> str:
+    """The address, or of IPv6 the network, that one client has."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host[:100]
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((int(address), _PREFIX), strict=False).network_address)
+    return str(address)
+
+
+_READS = ("GET", "HEAD")
+
+
+class Site(Protocol):
+    """The pages of a service."""
+
+    headers: dict[str, str]
+    """Headers of every answer, in place of those of the API."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is that of a page, or of what a page loads."""
+        ...
+
+    def is_open(self, path: str) -> bool:
+        """Whether everybody may ask for it: it says nothing of any run."""
+        ...
+
+    def with_credentials(self, scope: Scope) -> Scope:
+        """The request with the credentials of its cookie as `Authorization`, where it has no others."""
+        ...
+
+    def refused(self, problem: Problem, scope: Scope) -> Response:
+        """The page that says why a request was refused, and what to do."""
+        ...
+
+
+def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
+    """Mark a request as one for a page; return the site, or None if it is for the API."""
+    if site is None or scope["type"] != "http" or not site.covers(path):
+        return None
+    scope[_SITE] = site
+    shape(scope, lambda problem: site.refused(problem, scope))
+    return site
+
+
+def site_of(scope: Scope) -> Site | None:
+    """The site that a request is for; None for the API."""
+    return scope.get(_SITE)
+
+
+def has_files(scope: Scope) -> bool:
+    """Whether a request is a form of a page that may have files, whose bytes are no text."""
+    (given, *_) = [*header_values(scope, "content-type"), ""]
+    is_form = given.partition(";")[0].strip().lower() == "multipart/form-data"
+    return is_form and site_of(scope) is not None
+
+
+def check_form(scope: Scope, *, is_own: bool) -> None:
+    """Check that what changes something was sent by a page of the site's own, which browsers say in `Origin`.
+
+    Args:
+        scope: The request.
+        is_own: Whether its origin is the service itself.
+
+    Raises:
+        Problem: It was not: another page, even one that may use the API, sent it with the cookie of a visitor.
+    """
+    if site_of(scope) is None or scope["method"] in _READS or is_own:
+        return
+    (origin, *_) = [*header_values(scope, "origin"), "a page that does not say which"]
+    raise Problem(
+        403,
+        "foreign_origin",
+        f"a form of {origin[:200]} may not be sent here",
+        then="Open the page here, and send its form; a program uses the API, /v1, with a key.",
+    )
