@@ -11,7 +11,7 @@ from sojourn.contracts.tool_spec import ShownTool, ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import approvers_of, confirmation_of
-from sojourn.core.run.shown_tool import changes as changes_since
+from sojourn.core.run.approval import changes as changes_since
 from sojourn.serving.off_loop import run_in_thread
 
 __all__ = ["voided"]

@@ -27,7 +27,7 @@ from sojourn.core.repair.copied import copied_values
 from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
-from sojourn.core.values.json_fault import ParseFault
+from sojourn.core.values.json_text import ParseFault
 from sojourn.core.values.wire import size_of
 from sojourn.serving.off_loop import run_in_thread
 

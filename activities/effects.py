@@ -9,16 +9,15 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.core.awaits.opened import about_other, about_unknown
-from sojourn.core.payload.arguments import has_digest
+from sojourn.core.awaits.factories import about_other, about_unknown
 from sojourn.core.payload.boundary import parsed_call
-from sojourn.core.payload.parse import ParseFault
+from sojourn.core.payload.parse import ParseFault, has_digest
 from sojourn.core.payload.unknown_outcome import changes_nothing, never_repeats
-from sojourn.core.repair.last_step import stem
+from sojourn.core.repair.calls import stem
 from sojourn.core.run.effects import has_effect, is_remembered
+from sojourn.core.run.ids import is_named, is_step_id
 from sojourn.core.run.outcomes import not_repeated
-from sojourn.core.run.step_ids import is_named, is_step_id
-from sojourn.core.values.exact import is_same
+from sojourn.core.values.numbers import is_same
 from sojourn.serving.off_loop import run_in_thread
 
 from .dispatch import Dispatcher

@@ -10,14 +10,14 @@ from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.gate import passed
+from sojourn.core.payload.result_check import checked_result
 
 __all__ = ["check_external_result"]
 
 
 def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
     """The call's result from what was sent: `result`, or `error` and perhaps `retry_hint`."""
-    made = passed(tool.spec, call, _answer(tool, call, sent))
+    made = checked_result(tool.spec, call, _answer(tool, call, sent))
     if isinstance(made, ToolResult):
         return made
     return refusal(call, hints.oversized_result(tool.spec, made.size))

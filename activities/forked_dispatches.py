@@ -7,9 +7,9 @@ from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.run.admission import not_executed
+from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.policy import merged
-from sojourn.core.values.json_fault import ParseFault
+from sojourn.core.values.json_text import ParseFault
 from sojourn.serving.off_loop import run_in_thread
 
 from .dispatch import Dispatcher

@@ -13,7 +13,7 @@ from sojourn.authoring.tool import injecting
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core.payload import hints
 from sojourn.core.payload.masking import Mask, mask_for
-from sojourn.core.values.json_fault import is_object
+from sojourn.core.values.json_text import is_object
 from sojourn.errors import ToolFailed
 
 __all__ = ["Injection"]

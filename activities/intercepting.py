@@ -18,9 +18,9 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.gate import Oversized, passed
+from sojourn.core.payload.result_check import Oversized, checked_result
 from sojourn.core.run import retry
-from sojourn.core.run.plan_size import payload_fault
+from sojourn.core.run.plan_rules import payload_fault
 from sojourn.errors import ToolFailed
 
 from .idempotency import idempotency_key
@@ -83,7 +83,7 @@ def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolR
     hint = (
         own_hint.model_copy(update={"tool": call.name}) if safe_exceptions.is_a(own_hint, RetryHint) else None
     )
-    answer = passed(spec, call, refusal(call, (safe_error, hint)))
+    answer = checked_result(spec, call, refusal(call, (safe_error, hint)))
     return answer.result if isinstance(answer, Oversized) else answer
 
 

@@ -13,8 +13,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, NOT_LOCAL
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
-from sojourn.core.values.sizes import MAX_LOCAL_BYTES
-from sojourn.core.values.wire import size_of
+from sojourn.core.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .transcripts import Key, Transcripts
 

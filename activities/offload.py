@@ -10,11 +10,10 @@ from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.gate import Oversized
+from sojourn.core.payload.result_check import Oversized
 from sojourn.core.run.ids import artifact_ref
-from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
 from sojourn.core.values.text import counted
-from sojourn.core.values.wire import encode
+from sojourn.core.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES, encode
 from sojourn.logs.exceptions import described
 from sojourn.storage import StorageDriver, codec_for, store
 

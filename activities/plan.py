@@ -19,8 +19,7 @@ from sojourn.authoring.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.wire_names import PLAN
-from sojourn.core.run.limits import caps_left, limits_of, stricter_limits
-from sojourn.core.run.session_limits import turn_policy
+from sojourn.core.run.limits import caps_left, limits_of, stricter_limits, turn_policy
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import Attempt, telling

@@ -35,33 +35,33 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.awaits.factories import placed, question_for
 from sojourn.core.awaits.form import form_of, is_closed
-from sojourn.core.awaits.opened import placed, question_for
 from sojourn.core.payload.boundary import as_read, is_read, parsed_call
 from sojourn.core.payload.hints import CUT_OFF
 from sojourn.core.payload.reading import is_settled
 from sojourn.core.repair.advice import advised
 from sojourn.core.run import retry
-from sojourn.core.run.admission import admit, not_executed
-from sojourn.core.run.child_budget import lacking_in, share_of
-from sojourn.core.run.child_outcomes import MALFORMED_ANSWER, validate_child_result
+from sojourn.core.run.child_runs import MALFORMED_ANSWER, lacking_in, share_of, validate_child_result
 from sojourn.core.run.ids import stamp, with_final_ids
 from sojourn.core.run.limits import caps_after, stricter_caps
-from sojourn.core.run.opening import labelled
-from sojourn.core.run.plan_shape import fault_of
-from sojourn.core.run.plan_size import (
+from sojourn.core.run.plan_rules import (
+    admit,
+    as_calls_were_read,
+    fault_of,
+    not_executed,
     payload_fault,
     trimmed,
+    with_readings,
     within_plan_bytes,
     without_payload,
     without_payloads,
 )
 from sojourn.core.run.policy import merged, offered, policy_fault
-from sojourn.core.run.read_calls import as_calls_were_read, with_readings
+from sojourn.core.run.run_input import labelled
 from sojourn.core.run.set_aside import without_set_aside
 from sojourn.core.run.transcript import call_ids
-from sojourn.core.values.json_fault import ParseFault
-from sojourn.core.values.merge_patch import memory_fault
+from sojourn.core.values.json_text import ParseFault, memory_fault
 from sojourn.core.values.timers import bounded
 from sojourn.serving.off_loop import run_in_thread
 from sojourn.serving.still_wanted import still_wanted

@@ -30,16 +30,14 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.payload import boundary, hints
-from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.bounds import inconsistency
+from sojourn.core.payload.boundary import inconsistency, refusal
 from sojourn.core.payload.example import Judge
-from sojourn.core.payload.gate import Oversized, passed
-from sojourn.core.payload.injected_fields import split
-from sojourn.core.payload.masking import masked, masked_fault
+from sojourn.core.payload.masking import masked, masked_fault, split
+from sojourn.core.payload.result_check import Oversized, checked_result
 from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat, outcome_unknown
 from sojourn.core.run import retry
-from sojourn.core.schema.secret_fields import secrets_in
-from sojourn.core.values.sizes import MAX_LOCAL_BYTES
+from sojourn.core.schema.annotations import secrets_in
+from sojourn.core.values.wire import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
@@ -170,12 +168,12 @@ class ToolExecution:
     async def _recorded(self, result: ToolResult) -> ToolResult:
         """The result after the gate, with parts that are too large for a history in storage."""
         local = self._info.is_local
-        answer = passed(self._spec, self._call, self._timed(result), self._masking, local=local)
+        answer = checked_result(self._spec, self._call, self._timed(result), self._masking, local=local)
         if isinstance(answer, Oversized) and local:
             return refusal(self._call, hints.oversized_result(self._spec, answer.size, MAX_LOCAL_BYTES))
         if isinstance(answer, Oversized):
             stored = await offloaded(answer, storage_of(self._app), self._spec, self._call, self._info)
-            answer = passed(self._spec, self._call, stored)
+            answer = checked_result(self._spec, self._call, stored)
         if isinstance(answer, Oversized):  # by a part that storage does not take
             return refusal(self._call, hints.oversized_result(self._spec, answer.size))
         self._log_oddities(result, answer)
@@ -303,7 +301,7 @@ class ToolExecution:
             failure = replace(failure, outcome_unknown=True)
         return self._again_or(failure, message, safe_exceptions.kind(error))
 
-    def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
+    def _again_or(self, failure: retry.FailedAttempt, message: str, kind: str) -> ToolResult:
         """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
         decided = retry.decide(self._spec, failure, self._info.attempt - self._earlier.lost)
         if isinstance(decided, retry.Repetition):

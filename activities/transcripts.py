@@ -15,8 +15,7 @@ from temporalio.converter import StorageDriver
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.core.run.transcript import Segments
-from sojourn.core.values.sizes import MAX_SLICE_BYTES
-from sojourn.core.values.wire import decode_messages, size_of
+from sojourn.core.values.wire import MAX_SLICE_BYTES, decode_messages, size_of
 from sojourn.segments import load_segments
 from sojourn.serving.kept import Kept
 

@@ -17,7 +17,7 @@ from temporalio.converter import StorageDriver, StorageDriverStoreContext, Stora
 from sojourn.contracts.message import Message
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.core.run.transcript import Claim
-from sojourn.core.values.inflate import inflate
+from sojourn.core.values.undecodable import inflate
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.storage import codec_for, load, store
 

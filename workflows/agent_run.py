@@ -26,24 +26,28 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, PLAN, STORE_TRANSCRIPT
 from sojourn.converter.failures import chain_of, closing, failure_of
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
 from sojourn.core.run import outcomes
-from sojourn.core.run.admission import not_executed
-from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
-from sojourn.core.run.continuation import Continuation, read_continuation, transcript_fault, written
+from sojourn.core.run.continuation import (
+    Continuation,
+    StepProgress,
+    read_continuation,
+    transcript_fault,
+    written,
+)
+from sojourn.core.run.manual_completion import no_plan, plan_fault, right_usage
 from sojourn.core.run.memory import for_task
-from sojourn.core.run.opening import opening_fault, read_run_input
+from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.run.run_input import opening_fault, read_run_input
 from sojourn.core.run.state import RunState
-from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
-from sojourn.core.values.sizes import MAX_INLINE_BYTES
 from sojourn.core.values.timers import bounded
-from sojourn.core.values.unread import OrUnread, Unread
-from sojourn.core.values.wire import encode
+from sojourn.core.values.undecodable import OrUndecodable, Undecodable
+from sojourn.core.values.wire import MAX_INLINE_BYTES, encode
 from sojourn.telemetry.observer import Observer
 
 from .archive import STORE_LIMIT, Archive, store_retry
@@ -79,8 +83,8 @@ RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY
 OPENING_COPIES = 5
 """Copies of the opening in memory, in addition to the transcript: one here, and four in Temporal's core (measured)."""
 
-_PLAN: Any = OrUnread(PlanOutcome)
-_STORED: Any = OrUnread(Stored)
+_PLAN: Any = OrUndecodable(PlanOutcome)
+_STORED: Any = OrUndecodable(Stored)
 
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next one ends the run."""
@@ -347,7 +351,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._clock.watch()
         return plan
 
-    async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Unread:
+    async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
         """The result of a worker that has the agent: of this one, locally, or of any.
 
         Args:
@@ -369,7 +373,7 @@ class AgentRun(RunQueries, MessageHandlers):
         task = task if self.current.version else task.model_copy(update={"version": VERSION})
         while True:
             try:
-                result: PlanOutcome | Unread = await workflow.execute_activity(
+                result: PlanOutcome | Undecodable = await workflow.execute_activity(
                     PLAN,
                     task,
                     result_type=_PLAN,
@@ -395,11 +399,11 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.plan_cut_off(before)
         self.conversation.plan_cut_off()
 
-    def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
+    def _taken(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
         """The activity's result, or a fault where somebody completed the activity by hand with something else."""
         fault = plan_fault(plan, final_turn=self._state.limit is not None)
         why = refused_by_hand(f"by-hand-plan-{self._state.plans}", plan, fault)
-        if why is not None or isinstance(plan, Unread):
+        if why is not None or isinstance(plan, Undecodable):
             return no_plan(why or "")
         usage = plan.usage and right_usage(plan.usage)
         if usage is plan.usage or not patched(WRONG_FIGURES):

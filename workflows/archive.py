@@ -14,7 +14,7 @@ from sojourn.contracts.wire_names import ARCHIVE_EVENTS
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
 from sojourn.core.values.frozen import changed
-from sojourn.core.values.unread import OrUnread
+from sojourn.core.values.undecodable import OrUndecodable
 
 from .current_state import CurrentState
 
@@ -26,7 +26,7 @@ STORE_LIMIT = timedelta(minutes=2)
 STORE_ATTEMPTS = 8
 """Two minutes of attempts. Then the run carries its messages itself, or stays for now in its execution; events are archived by the next execution."""
 
-_ARCHIVED: Any = OrUnread(Archived)
+_ARCHIVED: Any = OrUndecodable(Archived)
 
 
 def store_retry(state: RunState) -> RetryPolicy:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
-from sojourn.core.run.active_time import ActiveTime
+from sojourn.core.run.totals import ActiveTime
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 

@@ -17,7 +17,7 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import TURN_ENDED
 from sojourn.converter.failures import chain_of
-from sojourn.core.run.session_limits import idle_end
+from sojourn.core.run.limits import idle_end
 from sojourn.core.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled

@@ -5,7 +5,7 @@ A transition is applied at once: nothing is awaited between reading the state an
 
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.state import RunState
-from sojourn.core.values.unread import Unread
+from sojourn.core.values.undecodable import Undecodable
 
 from .versions import VERSION
 
@@ -18,7 +18,7 @@ class CurrentState:
         self.version = 0
         """The version of the workflow's code that began the execution; 0 until its first plan tells."""
 
-    def follow(self, plan: PlanOutcome | Unread) -> None:
+    def follow(self, plan: PlanOutcome | Undecodable) -> None:
         """Follow the changes up to the version that a plan tells, if this code has it."""
         if isinstance(plan, PlanOutcome) and 0 < plan.version <= VERSION:
             self.version = plan.version

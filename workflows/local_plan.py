@@ -18,9 +18,8 @@ from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, TIMEOUT_MARGIN, Dispatc
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PLAN
-from sojourn.core.values.sizes import MAX_LOCAL_BYTES
-from sojourn.core.values.unread import OrUnread, Unread
-from sojourn.core.values.wire import size_of
+from sojourn.core.values.undecodable import OrUndecodable, Undecodable
+from sojourn.core.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .cancellation import is_stopped
 from .current_state import CurrentState
@@ -37,7 +36,7 @@ OVERHEAD = timedelta(milliseconds=3)
 MOST_BYTES = 250_000
 """Bytes of plans and results of one workflow task, above which a turn is no longer planned locally: a step's 64 results come on top."""
 
-_PLAN: Any = OrUnread(PlanOutcome)
+_PLAN: Any = OrUndecodable(PlanOutcome)
 _MOST_MS = 60_000
 
 
@@ -60,7 +59,7 @@ class LocalPlans:
         self._spent = timedelta(0)
         self._bytes = 0
 
-    def begin(self, plan: PlanOutcome | Unread | None = None) -> None:
+    def begin(self, plan: PlanOutcome | Undecodable | None = None) -> None:
         """Begin to count anew, where a workflow task has ended.
 
         Args:
@@ -95,11 +94,11 @@ class LocalPlans:
             and (self._spent if self._current.version else workflow.now() - self._since) < LONGEST
         )
 
-    async def planned(self, turn: PlanTask) -> PlanOutcome | Unread | None:
+    async def planned(self, turn: PlanTask) -> PlanOutcome | Undecodable | None:
         """The plan of a local activity; None where it failed, for whatever reason: an ordinary one plans the turn again."""
         try:
             with self._room.local():
-                plan: PlanOutcome | Unread = await workflow.execute_local_activity(
+                plan: PlanOutcome | Undecodable = await workflow.execute_local_activity(
                     PLAN,
                     turn,
                     result_type=_PLAN,

@@ -30,9 +30,9 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
 )
 from sojourn.core.awaits.confirmation import VOID
+from sojourn.core.awaits.envelope import NOT_VISIBLE, Refused, message_id_of
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import facts_of
-from sojourn.core.awaits.sent import NOT_VISIBLE, Refused
 from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
@@ -42,7 +42,6 @@ from sojourn.core.awaits.steering import (
     read_release,
     read_resume,
 )
-from sojourn.core.awaits.update_id import message_id_of
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.inbox import (
     NO_CONVERSATION,
@@ -50,14 +49,14 @@ from sojourn.core.run.inbox import (
     Closing,
     Inbox,
     Interruption,
-    Sent,
+    SentMessage,
     read_close,
     read_interrupt,
     read_remember,
     read_send,
 )
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
-from sojourn.core.run.spent import read_child_spent
+from sojourn.core.run.totals import read_child_spent
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo
 
@@ -242,7 +241,7 @@ class MessageHandlers(ABC):
         # First, and whatever the inbox says: two people may begin one conversation at the same moment, and who may not see it
         # learns nothing of it.
         sent = read_send(values, Inbox(), state.opening.tenant)
-        if isinstance(sent, Sent) and not sent.admits and not state.admits(sent.principal):
+        if isinstance(sent, SentMessage) and not sent.admits and not state.admits(sent.principal):
             self._check(_HIDDEN)
         self._check(self._read_send(values))
 
@@ -302,9 +301,11 @@ class MessageHandlers(ABC):
         received = self._received(values)
         self._closed(received if isinstance(received, Refused) else self._read_close(received))
 
-    def _read_send(self, values: Sequence[Any]) -> Sent | Refused:
+    def _read_send(self, values: Sequence[Any]) -> SentMessage | Refused:
         sent = read_send(values, self.current.state.inbox, self.current.state.opening.tenant)
-        if self._is_open or (isinstance(sent, Sent) and self.current.state.inbox.where(sent.message_id)):
+        if self._is_open or (
+            isinstance(sent, SentMessage) and self.current.state.inbox.where(sent.message_id)
+        ):
             return sent
         return self._not_open
 
@@ -336,10 +337,10 @@ class MessageHandlers(ABC):
             return Refused("the conversation is closed", "AwaitClosed")
         return _NO_CONVERSATION
 
-    def _accepted(self, sent: Sent | Refused) -> Accepted:
+    def _accepted(self, sent: SentMessage | Refused) -> Accepted:
         self.awaits.room.look()
         self._check(sent)
-        assert isinstance(sent, Sent)
+        assert isinstance(sent, SentMessage)
         state = self.current.state
         if known := state.inbox.where(sent.message_id):
             was_answer = state.inbox.is_answer(sent.message_id)

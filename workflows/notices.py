@@ -13,7 +13,7 @@ from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import Notice, NoticeKind, RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import NOTICE_DELIVERY
-from sojourn.core.run.notices import end_notice, read_kinds, turn_notice, wait_notice
+from sojourn.core.run.status import end_notice, read_kinds, turn_notice, wait_notice
 from sojourn.core.values.frozen import changed
 
 from .current_state import CurrentState

@@ -13,10 +13,9 @@ from sojourn.contracts.tasks import ApproverTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
+from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import Answer
-from sojourn.core.awaits.screen import Details
-from sojourn.core.awaits.sent import Channel, Refused
+from sojourn.core.awaits.kinds import Answer, Details
 from sojourn.core.awaits.waits import Released, Repeated, Waits, asks_again, is_malformed
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.core.values.frozen import changed

@@ -31,7 +31,7 @@ from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against, is_void, void
 from sojourn.core.awaits.external_tools import Supplied, not_supplied
-from sojourn.core.awaits.opened import (
+from sojourn.core.awaits.factories import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
     approval_by_release,
@@ -42,22 +42,19 @@ from sojourn.core.awaits.opened import (
     input_wait,
     with_payload,
 )
-from sojourn.core.payload.bounds import with_bounds
-from sojourn.core.run import child_outcomes, outcomes
-from sojourn.core.run.admission import not_executed
-from sojourn.core.run.by_hand import no_result, right_result
-from sojourn.core.run.child_budget import inherited
-from sojourn.core.run.child_outcomes import ChildTime
+from sojourn.core.payload.boundary import with_bounds
+from sojourn.core.run import child_runs, outcomes
+from sojourn.core.run.child_runs import ChildTime, inherited
+from sojourn.core.run.continuation import CallProgress, EarlierAttempts, StepProgress
 from sojourn.core.run.ids import child_run_id
-from sojourn.core.run.introduction import introduce
 from sojourn.core.run.limits import limits_of
+from sojourn.core.run.manual_completion import no_result, right_result
 from sojourn.core.run.memory import for_task
+from sojourn.core.run.plan_rules import not_executed
+from sojourn.core.run.run_input import summarize, viewers_of
 from sojourn.core.run.state import call_status
-from sojourn.core.run.step_progress import CallProgress, Past, StepProgress
-from sojourn.core.run.visibility import viewers_of
-from sojourn.core.values.sizes import MAX_FORMS_BYTES
-from sojourn.core.values.unread import Unread
-from sojourn.core.values.wire import size_of
+from sojourn.core.values.undecodable import Undecodable
+from sojourn.core.values.wire import MAX_FORMS_BYTES, size_of
 from sojourn.search_attributes import AGENT, SESSION, TENANT, VISIBLE_TO, attributes_of
 from sojourn.telemetry.observer import Observer
 
@@ -135,7 +132,7 @@ class Step:
         self._since: dict[str, datetime] = {}
         """When each call began, by id."""
         self._answers: dict[str, ToolResult] = {}
-        self._past: dict[str, list[Past]] = {}
+        self._past: dict[str, list[EarlierAttempts]] = {}
         """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it."""
         self._approvals: dict[str, Approval] = {}
         """Who approved the calls, by id."""
@@ -180,13 +177,13 @@ class Step:
         self._began = progress.began
         self._child_time.total = progress.child_time
 
-    def _next(self, call: ToolRequest) -> Past | None:
+    def _next(self, call: ToolRequest) -> EarlierAttempts | None:
         """What the call got next, in an earlier execution; None where it has taken up all of that."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         self._taken_up[call.tool_call_id] = at + 1
         return past[at] if at < len(past) else None
 
-    def _keep(self, call: ToolRequest, past: Past) -> None:
+    def _keep(self, call: ToolRequest, past: EarlierAttempts) -> None:
         self._past.setdefault(call.tool_call_id, []).append(past)
 
     def _asked_before(self, call: ToolRequest) -> bool:
@@ -209,7 +206,7 @@ class Step:
             answer = await self._awaits.answer_to(wait, self.go_on)
         assert not isinstance(answer, Supplied)
         decided = answer if isinstance(answer, Decided) else None
-        self._keep(call, Past(decided, answer if isinstance(answer, Clarified) else None))
+        self._keep(call, EarlierAttempts(decided, answer if isinstance(answer, Clarified) else None))
         return answer
 
     @contextmanager
@@ -334,7 +331,7 @@ class Step:
         by_worker = dispatch.kind in ("activity", "local")
         if not self._awaits.is_to_be_checked(await_id) or not (by_worker or patched(_EVERY_CALL)):
             self._awaits.judge(await_id, None)
-            self._keep(call, Past())
+            self._keep(call, EarlierAttempts())
             return None
         try:
             found = await check_approval(await_id, task, self._awaits.room, is_last=not by_worker)
@@ -343,7 +340,7 @@ class Step:
             raise
         self._checked_at[call.tool_call_id] = workflow.now()
         self._awaits.judge(await_id, found)
-        self._keep(call, Past(result=found))
+        self._keep(call, EarlierAttempts(result=found))
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     async def _void_by_now(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | None:
@@ -411,7 +408,7 @@ class Step:
             result = told or await self._in_turn(call, dispatch, task)
             self._note_outcome(call, dispatch, result)
             if told is None and (result.input_required or result.confirm):
-                self._keep(call, Past(result=result))
+                self._keep(call, EarlierAttempts(result=result))
             needed, rounds = result.input_required, rounds + 1
             if needed is None:
                 return result
@@ -483,14 +480,14 @@ class Step:
             self._unknown.discard(call.tool_call_id)  # the worker knew, and its result says what is known now
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
-    def _taken(self, call: ToolRequest, result: ToolResult | Unread) -> ToolResult:
+    def _taken(self, call: ToolRequest, result: ToolResult | Undecodable) -> ToolResult:
         """The activity's result, or an error where somebody completed the activity by hand with something else."""
         self._results += (
             1  # a call that needs input, or is checked again, has several results: each has its own marker
         )
-        fault = result.reason if isinstance(result, Unread) else None
+        fault = result.reason if isinstance(result, Undecodable) else None
         why = refused_by_hand(f"by-hand-{call.tool_call_id}-{self._results}", result, fault)
-        if why is not None or isinstance(result, Unread):
+        if why is not None or isinstance(result, Undecodable):
             return no_result(call, why or "")
         right = right_result(result)
         return right if right is result or patched(WRONG_FIGURES) else result
@@ -578,7 +575,7 @@ class Step:
         attributes = self._search_attributes(agent_id, viewers_of(child))
         if attributes:
             child = child.model_copy(update={"listed": True})
-        introduction, began = introduce(child, call.name), self._child_time.total
+        introduction, began = summarize(child, call.name), self._child_time.total
         self._at_work.add(call.tool_call_id)
         try:
             with self._children.registered(link.run_id):
@@ -609,17 +606,17 @@ class Step:
                 self._current.state = self._current.state.asked_below(spent)
                 if is_unscheduled(error) or (spent and spent.may_have_acted is False):
                     self._at_work.discard(call.tool_call_id)
-                return child_outcomes.with_spent(self.cut_short(call, dispatch), link, spent)
+                return child_runs.with_spent(self.cut_short(call, dispatch), link, spent)
             spent = spent_of(error)
             self._child_time.ended(began, spent and spent.active_time)
             self._current.state = self._current.state.asked_below(spent)
-            return child_outcomes.failed(call, failure_of(error), link, spent, may_act=dispatch.may_act)
+            return child_runs.failed(call, failure_of(error), link, spent, may_act=dispatch.may_act)
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
-            return child_outcomes.failed(call, taken, link, None)
+            return child_runs.failed(call, taken, link, None)
         self._child_time.ended(began, output.active_time)
         self._current.state = self._current.state.asked_below(output)
-        result = child_outcomes.finished(
+        result = child_runs.finished(
             call, output, link, typed=dispatch.answer is not None, may_act=dispatch.may_act
         )
         return with_bounds(result) if dispatch.bounded else result

@@ -23,13 +23,13 @@ from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.values.timers import bounded
-from sojourn.core.values.unread import OrUnread, Unread
+from sojourn.core.values.undecodable import OrUndecodable, Undecodable
 
 from .cancellation import is_stopped, stop_if_canceled
 from .room import Room
 from .versions import patched
 
-_RESULT: Any = OrUnread(ToolResult)
+_RESULT: Any = OrUndecodable(ToolResult)
 
 CHECK_LIMIT = timedelta(seconds=5)
 """Time limit of the check of an approval, whose sender waits for it."""
@@ -41,7 +41,7 @@ JUDGE_DEADLINE = timedelta(seconds=25)
 """Time limit of all attempts; the sender of the decision waits 30 s."""
 
 
-async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
+async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
     """Execute a call as an ordinary activity, on any worker of its task queue that has the run's agent."""
     while True:
         try:
@@ -51,8 +51,8 @@ async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> Tool
                 raise
 
 
-async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
-    result: ToolResult | Unread = await workflow.execute_activity(
+async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
+    result: ToolResult | Undecodable = await workflow.execute_activity(
         EXECUTE_TOOL,
         task,
         activity_id=call.tool_call_id,
@@ -68,7 +68,7 @@ async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> To
     return result
 
 
-async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
+async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
     """Execute a call as a local activity, on the workflow's worker: a third more runs per second, four events less per call.
 
     Nobody can complete it by hand.

@@ -12,8 +12,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.record import Record
-from sojourn.core.awaits.sent import Refused
-from sojourn.core.values.unread import Unread, unread_in
+from sojourn.core.awaits.envelope import Refused
+from sojourn.core.values.undecodable import Undecodable, first_undecodable
 
 M = TypeVar("M", bound=Record)
 
@@ -33,7 +33,7 @@ def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
         marker: Names the message in the run; written only when it is refused.
         values: The values that the converter decoded.
     """
-    unread = unread_in(values)
+    unread = first_undecodable(values)
     if workflow.unsafe.is_replaying():
         if workflow.patched(marker):
             return _refused(unread)
@@ -77,9 +77,9 @@ def as_before(values: Sequence[Any]) -> Sequence[Any]:
     Raises:
         RuntimeError: A value can no longer be decoded; the workflow task is attempted again until it can.
     """
-    if any(isinstance(value, Unread) and not value.is_clear for value in values):
+    if any(isinstance(value, Undecodable) and not value.is_clear for value in values):
         raise RuntimeError(_READ_BEFORE)
-    return [value.value if isinstance(value, Unread) else value for value in values]
+    return [value.value if isinstance(value, Undecodable) else value for value in values]
 
 
 def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
@@ -98,7 +98,7 @@ def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
     if workflow.unsafe.is_replaying():
         if workflow.patched(marker):
             return fault or _UNREAD
-        if isinstance(value, Unread):
+        if isinstance(value, Undecodable):
             raise RuntimeError(_TAKEN_BEFORE)
         return None
     if fault is not None:
@@ -106,5 +106,5 @@ def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
     return fault
 
 
-def _refused(unread: Unread | None) -> Refused:
+def _refused(unread: Undecodable | None) -> Refused:
     return Refused(unread.reason if unread else _UNREAD)

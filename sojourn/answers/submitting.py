@@ -18,9 +18,9 @@ from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.core.awaits.confirmation import is_void
 from sojourn.core.awaits.deciding import APPROVER, in_words, why_not
+from sojourn.core.awaits.envelope import as_json
 from sojourn.core.awaits.kinds import KindName, wait_in
 from sojourn.core.awaits.principals import is_same
-from sojourn.core.awaits.sent import as_json
 from sojourn.core.awaits.waits import asks_again
 from sojourn.core.values.visible import visible
 from sojourn.errors import (

@@ -12,7 +12,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
-from sojourn.core.payload.arguments import same_arguments
+from sojourn.core.payload.parse import same_arguments
 from sojourn.core.schema.validate import Validator
 
 __all__ = ["BoundTool"]

@@ -13,7 +13,7 @@ from pydantic import SecretBytes, SecretStr
 
 from sojourn.authoring.shape import as_payload
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.pointer import Schema, resolve
+from sojourn.core.values.json_value import Schema, resolve
 from sojourn.core.values.text import with_article
 
 __all__ = ["Injected"]

@@ -11,10 +11,10 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic_core import InitErrorDetails, PydanticCustomError, to_json, to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
-from sojourn.core.payload.merged_names import has_maps, merged_name
+from sojourn.core.payload.parse import has_maps, merged_name
 from sojourn.core.schema import enforceable
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.pointer import expand
+from sojourn.core.values.json_value import expand
 from sojourn.core.values.text import echo
 from sojourn.core.values.wire import non_finite
 from sojourn.errors import DefinitionError

@@ -21,10 +21,10 @@ from sojourn.authoring.options import (
 from sojourn.authoring.tool import Filler
 from sojourn.contracts.record import suggestion
 from sojourn.contracts.tool_spec import Retry, ToolSpec
-from sojourn.core.payload.bounds import can_state_bounds
+from sojourn.core.payload.boundary import can_state_bounds
 from sojourn.core.payload.template import unknown_fields
 from sojourn.core.run.approval import is_marked
-from sojourn.core.values.pointer import Schema
+from sojourn.core.values.json_value import Schema
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 

@@ -35,10 +35,9 @@ from sojourn.authoring.tool_options import (
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
-from sojourn.core.payload.injected_fields import advertised
+from sojourn.core.payload.masking import advertised
 from sojourn.core.schema.enforceable import field_descriptions
-from sojourn.core.values.declaration import declared_at
-from sojourn.core.values.text import counted
+from sojourn.core.values.text import counted, declared_at
 from sojourn.errors import DefinitionError
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]

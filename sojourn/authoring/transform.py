@@ -15,7 +15,7 @@ from pydantic_core import core_schema, to_json
 
 from sojourn.authoring.shape import Shape
 from sojourn.core.schema.compatibility import mismatches
-from sojourn.core.values.pointer import Schema, children
+from sojourn.core.values.json_value import Schema, children
 from sojourn.errors import DefinitionError
 
 __all__ = ["Transform"]

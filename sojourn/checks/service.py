@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.checks import Check
-from sojourn.core.values.terminal import took
+from sojourn.core.values.visible import took
 
 __all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
 

@@ -18,7 +18,7 @@ from sojourn.checks.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
-from sojourn.core.values.terminal import plain, shell_word
+from sojourn.core.values.visible import plain, shell_word
 from sojourn.search_attributes import AGENT
 
 __all__ = ["check_elsewhere", "check_queue", "check_runs", "pollers"]

@@ -12,8 +12,7 @@ from temporalio.service import RPCError
 from sojourn import search_attributes
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.core.run.introduction import introduce
-from sojourn.core.run.visibility import viewers_of
+from sojourn.core.run.run_input import summarize, viewers_of
 
 __all__ = ["begin"]
 
@@ -48,7 +47,7 @@ async def begin(
         WorkflowUpdateFailedError: The run refuses the update.
         WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
     """
-    introduction = introduce(run, message=message)
+    introduction = summarize(run, message=message)
     options: dict[str, Any] = {
         "id": run_id,
         "task_queue": task_queue,

@@ -25,19 +25,18 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import ForkedFrom, RunInput
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.deciding import in_fork, why_not
-from sojourn.core.awaits.opened import other_call_of
+from sojourn.core.awaits.factories import other_call_of
 from sojourn.core.awaits.principals import askers_of, principal_fault, without_roles
-from sojourn.core.history.fork import Change, cannot_edit, forked, reopened
-from sojourn.core.history.fork_changes import changes_of
+from sojourn.core.history.fork import Change, cannot_edit, changes_of, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.approval import APPROVE, confirmation_id
 from sojourn.core.run.continuation import Continuation, written
 from sojourn.core.run.effects import is_settled
-from sojourn.core.run.opening import messages_fault
+from sojourn.core.run.run_input import messages_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
-from sojourn.core.values.json_fault import json_fault
+from sojourn.core.values.json_text import json_fault
 from sojourn.core.values.text import clip, is_writable
 from sojourn.core.values.wire import encode
 from sojourn.errors import InvalidInput, NoWorker

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
-from sojourn.core.run.opening import labels_fault, messages_fault, opening_fault
+from sojourn.core.run.run_input import labels_fault, messages_fault, opening_fault
 from sojourn.core.values.wire import encode_readable
 from sojourn.errors import InvalidInput
 

@@ -53,9 +53,8 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
+from sojourn.core.awaits.envelope import Refused, update_id_of
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
-from sojourn.core.awaits.sent import Refused
-from sojourn.core.awaits.update_id import update_id_of
 from sojourn.core.payload.unknown_outcome import in_doubt
 from sojourn.core.run.inbox import MAX_ID_CHARS, Accepted, Inbox, is_message_id, read_send
 from sojourn.errors import (

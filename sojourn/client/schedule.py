@@ -27,9 +27,9 @@ from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.marked import UnreadableError
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.inbox import Inbox, read_send
-from sojourn.core.run.introduction import introduce
+from sojourn.core.run.run_input import summarize
 from sojourn.core.values.text import clip, counted
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
 
@@ -235,7 +235,7 @@ def _action(
             task_queue=task_queue,
             static_summary=f"message for {sends.agent_id}",
         )
-    introduction = introduce(sends)
+    introduction = summarize(sends)
     return ScheduleActionStartWorkflow(
         AGENT_RUN,
         sends.model_copy(update={"listed": len(attributes) > 0}),

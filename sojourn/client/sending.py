@@ -19,8 +19,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.connection.rpc_errors import translated
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
+from sojourn.core.awaits.envelope import NOT_VISIBLE
 from sojourn.core.awaits.kinds import kind_sent
-from sojourn.core.awaits.sent import NOT_VISIBLE
 from sojourn.core.values.wire import size_of
 from sojourn.errors import (
     ApprovalVoid,

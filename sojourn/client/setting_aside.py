@@ -6,7 +6,7 @@ from sojourn.client.sending import Fields
 from sojourn.contracts.event import Event, MessageReceivedEvent
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.sent import as_json
+from sojourn.core.awaits.envelope import as_json
 from sojourn.core.values.text import plain
 from sojourn.errors import InvalidInput
 

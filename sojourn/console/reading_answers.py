@@ -11,9 +11,9 @@ from sojourn.console.views.schema_form import Field, Sent, read_fields
 from sojourn.console.views.wait_view import CallForm, WaitView
 from sojourn.contracts.awaits import Await, AwaitClarification
 from sojourn.core.awaits.form import mismatch_of
-from sojourn.core.schema.issue_text import phrase
+from sojourn.core.schema.issues import phrase
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.pointer import to_tokens
+from sojourn.core.values.json_value import to_tokens
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 
 __all__ = ["DONE", "VERDICTS", "Body", "Read", "read_answer", "read_value"]

@@ -18,7 +18,7 @@ from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
 from sojourn.console.views.text import lines_of, one_line, readable, shown
 from sojourn.console.views.wait_view import wait_form
-from sojourn.core.values.terminal import took
+from sojourn.core.values.visible import took
 
 __all__ = ["new_mark", "render"]
 

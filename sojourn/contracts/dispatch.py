@@ -1,4 +1,4 @@
-"""Dispatch: how an admitted call is carried out, and what a fork carries over from its origin."""
+"""How an admitted call is carried out, and what a fork carries over."""
 
 from datetime import timedelta
 from typing import Any

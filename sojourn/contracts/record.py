@@ -1,4 +1,4 @@
-"""The base classes of contracts: tolerant records, strict inputs, and what an author declares in code.
+"""The base classes of contracts: `Record`, `Input` and `Declaration`.
 
 The errors of declarations stand here, since records raise them; users find them in `sojourn.errors`.
 

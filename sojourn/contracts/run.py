@@ -1,4 +1,4 @@
-"""A run as a whole: its input, output and status, its origin, its schedule and its notices."""
+"""A run as a whole: input, output, status, origin, schedule and notices."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The limits of a run and of a conversation, and which calls need an approval."""
+"""The limits of a run and a conversation, and which calls need an approval."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta

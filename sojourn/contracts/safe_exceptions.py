@@ -1,4 +1,4 @@
-"""Read exceptions of foreign classes safely: their text, their chain, and the author's line that raised them.
+"""Read exceptions of foreign classes safely.
 
 Cause, context, traceback and class name are read from Python's own descriptors, whatever the class or its
 metaclass overrides; texts are copied, since a `str` subclass may override anything.

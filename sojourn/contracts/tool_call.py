@@ -1,4 +1,4 @@
-"""A tool call: its arguments, how they were read, whose call it is, and the input that it asked a person for."""
+"""A tool call: its arguments, whose call it is, and the input it asks for."""
 
 import hashlib
 import json

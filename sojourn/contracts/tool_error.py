@@ -1,4 +1,4 @@
-"""What went wrong in a tool call, as a value with its chain of causes, and how to repair the call."""
+"""What went wrong in a tool call, and how to repair the call."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""ToolResult: the one shape of the answer to a call, with its artifacts, its bounds and a link to a child run."""
+"""The one shape of the answer to a tool call, with artifacts and bounds."""
 
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar

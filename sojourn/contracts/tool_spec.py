@@ -1,4 +1,4 @@
-"""ToolSpec: a tool as planners, validators and catalogues see it, and what a person was shown of it."""
+"""A tool as planners, validators and catalogues see it."""
 
 from datetime import timedelta
 from typing import Any, Literal

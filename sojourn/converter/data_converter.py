@@ -24,7 +24,7 @@ from temporalio.converter import (
 from sojourn.contracts.tool_error import ToolError
 from sojourn.converter.guarded import GuardedDataConverter
 from sojourn.converter.marked import UnreadableError, is_clear, reason_of
-from sojourn.core.values.unread import CLEAR_TEXT, OrUnread, Unread
+from sojourn.core.values.undecodable import CLEAR_TEXT, OrUndecodable, Undecodable
 
 __all__ = ["SojournPayloadConverter", "data_converter"]
 
@@ -56,9 +56,9 @@ _CONVERTERS = tuple(
 )
 
 
-def _is_or_unread(hint: object) -> TypeGuard[OrUnread]:
+def _is_or_unread(hint: object) -> TypeGuard[OrUndecodable]:
     """Compare by name: in Temporal's sandbox a workflow has its own copies of classes."""
-    return type(hint).__name__ == OrUnread.__name__
+    return type(hint).__name__ == OrUndecodable.__name__
 
 
 class SojournPayloadConverter(CompositePayloadConverter):
@@ -99,14 +99,14 @@ class SojournPayloadConverter(CompositePayloadConverter):
 
     def _or_raw(self, payload: Payload) -> Any:
         if reason := reason_of(payload):
-            return Unread(reason)
+            return Undecodable(reason)
         try:
             value = super().from_payloads([payload])[0]
         except (ValueError, KeyError, RuntimeError):
             return RawValue(payload)
-        return Unread(CLEAR_TEXT, is_clear=True, value=value) if is_clear(payload) else value
+        return Undecodable(CLEAR_TEXT, is_clear=True, value=value) if is_clear(payload) else value
 
-    def _or_unread(self, payload: Payload, hint: OrUnread) -> Any:
+    def _or_unread(self, payload: Payload, hint: OrUndecodable) -> Any:
         try:
             value = super().from_payloads([payload], [hint.of])[0]
         except (ValueError, KeyError, RuntimeError) as error:

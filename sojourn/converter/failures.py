@@ -14,7 +14,7 @@ from temporalio.exceptions import (
 
 from sojourn.contracts.run import Spent
 from sojourn.contracts.tool_error import ToolError
-from sojourn.core.run.spent import read_spent
+from sojourn.core.run.totals import read_spent
 from sojourn.core.values.json_value import is_object
 
 __all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "is_in_doubt", "spent_of"]

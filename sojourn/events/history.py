@@ -39,12 +39,12 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.converter.failures import TERMINATED, TIMED_OUT, is_in_doubt
 from sojourn.converter.marked import CodecFailedError, UnreadableError
-from sojourn.core.awaits.update_id import message_id_of
+from sojourn.core.awaits.envelope import message_id_of
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.payload.unknown_outcome import in_doubt
 from sojourn.core.run.continuation import Continuation, read_continuation
-from sojourn.core.run.spent import read_spent
-from sojourn.core.values.unread import OrUnread
+from sojourn.core.run.totals import read_spent
+from sojourn.core.values.undecodable import OrUndecodable
 
 __all__ = ["HistoryReader", "sender_of"]
 
@@ -55,9 +55,9 @@ _INPUTS: dict[str, Any] = {
     JUDGE_APPROVER: ApproverTask,
 }
 _RESULTS: dict[str, Any] = {
-    PLAN: OrUnread(PlanOutcome),
-    EXECUTE_TOOL: OrUnread(ToolResult),
-    ARCHIVE_EVENTS: OrUnread(Archived),
+    PLAN: OrUndecodable(PlanOutcome),
+    EXECUTE_TOOL: OrUndecodable(ToolResult),
+    ARCHIVE_EVENTS: OrUndecodable(Archived),
     CHECK_APPROVAL: ToolResult,
     JUDGE_APPROVER: ApproverVerdict,
 }

@@ -16,7 +16,7 @@ from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.repair.last_step import stem
+from sojourn.core.repair.calls import stem
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.effects import is_settled
 from sojourn.errors import CallFailed

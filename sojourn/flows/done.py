@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.repair.last_step import is_repair, stem
+from sojourn.core.repair.calls import is_repair, stem
 from sojourn.core.values.timers import seconds_of
 from sojourn.flows.steps import Recorded
 

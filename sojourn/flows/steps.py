@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.run.approval import APPROVE
-from sojourn.core.run.step_ids import default_name, id_of, is_step_id
+from sojourn.core.run.ids import default_name, id_of, is_step_id
 
 __all__ = ["ChangedFlowError", "Recorded", "Step", "Steps", "differing_fields"]
 

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.sent import as_json
-from sojourn.core.values.exact import is_exact
+from sojourn.core.awaits.envelope import as_json
+from sojourn.core.values.numbers import is_exact
 
 __all__ = [
     "Asked",

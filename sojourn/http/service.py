@@ -31,7 +31,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.run.visibility import mark_of
+from sojourn.core.run.run_input import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.core.awaits.form import mismatch_of
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import Schema
+from sojourn.core.values.json_value import Schema, is_array, is_object
 from sojourn.core.values.text import plain
 from sojourn.mcp.errors import UnsupportedElicitation
 from sojourn.mcp.limits import MAX_FORM_BYTES, MAX_FORM_FIELDS, MAX_INPUT_REQUESTS

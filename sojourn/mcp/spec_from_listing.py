@@ -13,13 +13,12 @@ from sojourn.authoring.approvers import ROLES
 from sojourn.authoring.options import check_kinds
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
-from sojourn.core.payload.bounds import can_state_bounds
+from sojourn.core.payload.boundary import can_state_bounds
 from sojourn.core.run.approval import MAX_PROMPT
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.enforceable import check, field_descriptions
 from sojourn.core.schema.foreign import mended
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import Schema
+from sojourn.core.values.json_value import Schema, is_array, is_object
 from sojourn.core.values.text import plain
 from sojourn.errors import DefinitionError
 from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES

@@ -17,7 +17,7 @@ from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason, Too
 from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
-from sojourn.core.payload.arguments import same_arguments
+from sojourn.core.payload.parse import same_arguments
 from sojourn.core.payload.reading import is_settled
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors

@@ -27,7 +27,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.parse import Parsed, ParseFault
 from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_object
-from sojourn.core.values.written_number import dumps
+from sojourn.core.values.numbers import dumps
 from sojourn.models.projection import Keys
 
 __all__ = ["CALL_TOOL", "NO_KEYS", "Arguments", "Names", "one_object", "wire_name"]

@@ -26,7 +26,7 @@ from typing import Any
 from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import Artifact, ToolResult
-from sojourn.core.schema.issue_text import sentence
+from sojourn.core.schema.issues import sentence
 from sojourn.core.values.text import CUT, clip, counted
 from sojourn.models.names import Names
 

@@ -16,7 +16,7 @@ records what the accepted request was made without. From then on models read a s
 
 What remains is the text of a person. A turn whose text is refused fails, and makes its messages suspects of later turns. If a refusal names a
 setting, such as the temperature, no message and no result is suspected. What a content filter refused in a turn that failed is left
-out of later turns at once (see `sojourn.core.run.refused`).
+out of later turns at once (see `sojourn.core.run.set_aside`).
 """
 
 import re
@@ -37,7 +37,7 @@ from sojourn.contracts.message import (
     ToolCallPart,
 )
 from sojourn.contracts.wire_names import SET_ASIDE
-from sojourn.core.run.refused import left_out, suspects_in
+from sojourn.core.run.set_aside import left_out, suspects_in
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import clip, counted
 from sojourn.models.provider_metadata import without_origin

@@ -18,7 +18,7 @@ from sojourn import (
 )
 from sojourn.cli.commands.catalog import catalog
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
-from sojourn.core.values import sizes
+from sojourn.core.values import wire
 from sojourn.testing import ScriptedPlanner
 from tests.docs.text_model import TextModel
 
@@ -180,12 +180,12 @@ def test_the_sizes_of_the_page_are_those_of_the_code():
     section = PAGE.read_text().split("### Sizes")[1].split("###")[0]
     figures = [int(each.replace(",", "")) for each in re.findall(r"\| ([\d,]+) \|", section)]
     assert figures == [
-        sizes.MAX_PAYLOAD_BYTES,
-        sizes.MAX_STEP_BYTES,
-        sizes.MAX_RESULT_BYTES,
-        sizes.MAX_ARTIFACT_BYTES,
-        sizes.MAX_LOCAL_BYTES,
-        sizes.MAX_STORED_BYTES,
-        sizes.MAX_RESULT_BYTES,
+        wire.MAX_PAYLOAD_BYTES,
+        wire.MAX_STEP_BYTES,
+        wire.MAX_RESULT_BYTES,
+        wire.MAX_ARTIFACT_BYTES,
+        wire.MAX_LOCAL_BYTES,
+        wire.MAX_STORED_BYTES,
+        wire.MAX_RESULT_BYTES,
     ]
     assert f"| {MAX_MESSAGE:,} characters, {MAX_CAUSES} links |" in section

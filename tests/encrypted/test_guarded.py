@@ -20,7 +20,7 @@ from temporalio.converter import (
 from sojourn import RunInput, data_converter
 from sojourn.converter.codec import GuardedCodec
 from sojourn.converter.marked import CodecFailedError, UnreadableError
-from sojourn.core.values.unread import Unread
+from sojourn.core.values.undecodable import Undecodable
 from sojourn.storage import FolderStorage
 from tests.encrypted.keys import FernetCodec
 
@@ -115,7 +115,7 @@ async def test_while_the_key_service_is_away_no_payload_is_marked_as_unread():
     codec.away = False
     read, refused = await converter.decode([real, garbage])
     assert read == {"answer": 1}
-    assert isinstance(refused, Unread)
+    assert isinstance(refused, Undecodable)
 
 
 async def test_a_short_failure_of_the_codec_loses_nothing():
@@ -132,11 +132,11 @@ async def test_a_short_failure_of_the_codec_loses_nothing():
 
 
 async def test_clear_text_is_marked_only_where_it_is_refused():
-    """With `encrypted_only` a payload in clear text is `Unread` without a type hint, and decoded with one."""
+    """With `encrypted_only` a payload in clear text is `Undecodable` without a type hint, and decoded with one."""
     clear = (await data_converter.encode([{"agent_id": "a.b", "messages": []}]))[0]
     strict = dataclasses.replace(data_converter, payload_codec=FernetCodec(), encrypted_only=True)
     (refused,) = await strict.decode([clear])
-    assert isinstance(refused, Unread)
+    assert isinstance(refused, Undecodable)
     assert refused.is_clear
     assert (await strict.decode([clear], [RunInput]))[0].agent_id == "a.b"
     assert await strict.decode(await strict.encode([7])) == [7]

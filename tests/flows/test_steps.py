@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from sojourn import Case, DefinitionError, RunFailed, RunPolicy, ToolFailed, ToolRequest, Toolset, flow
 from sojourn.core.run.approval import APPROVE
-from sojourn.core.run.step_ids import id_of, is_named
+from sojourn.core.run.ids import id_of, is_named
 from sojourn.flows.steps import ChangedFlowError, Recorded, Steps
 
 paid: list[tuple[str, object]] = []

@@ -24,7 +24,7 @@ from sojourn import (
 )
 from sojourn.cli.screen.messages import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
-from sojourn.core.run.refused import failure_notice, left_out
+from sojourn.core.run.set_aside import failure_notice, left_out
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 from sojourn.testing.providers import Body, HttpError, Reply, Thinking, ToolCall, calls, says

@@ -48,7 +48,7 @@ from sojourn import (
     WithMemory,
 )
 from sojourn.contracts.message import ThinkingPart
-from sojourn.core.values.sizes import MAX_INLINE_BYTES
+from sojourn.core.values.wire import MAX_INLINE_BYTES
 from sojourn.testing.scripted import ScriptedPlanner, Step
 
 __all__ = ["SCENARIOS", "Scenario", "make_app"]

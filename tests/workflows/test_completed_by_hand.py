@@ -12,7 +12,7 @@ from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, Toolset, data_
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.data_converter import SojournPayloadConverter
 from sojourn.converter.marked import UnreadableError
-from sojourn.core.values.unread import OrUnread
+from sojourn.core.values.undecodable import OrUndecodable
 from sojourn.worker import shell
 
 
@@ -213,4 +213,4 @@ def test_an_encrypted_payload_is_no_garbage():
     """A worker without the key fails its task: the next worker may have the key."""
     secret = Payload(metadata={"encoding": b"binary/encrypted"}, data=b"zz")
     with pytest.raises(UnreadableError):
-        SojournPayloadConverter().from_payloads([secret], [OrUnread(ToolResult)])
+        SojournPayloadConverter().from_payloads([secret], [OrUndecodable(ToolResult)])

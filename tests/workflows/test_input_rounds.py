@@ -10,7 +10,7 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
-from sojourn.core.awaits.opened import MAX_INPUT_ROUNDS
+from sojourn.core.awaits.factories import MAX_INPUT_ROUNDS
 from sojourn.testing import ScriptedPlanner
 
 FORM = {"type": "object", "properties": {"hour": {"type": "integer"}}, "required": ["hour"]}

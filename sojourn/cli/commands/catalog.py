@@ -139,7 +139,7 @@ def _show(app: "App") -> None:
 
 def _fields(spec: "ToolSpec") -> str:
     """Return the fields of the payload; an optional one ends with a question mark."""
-    from sojourn.core.values.pointer import expand
+    from sojourn.core.values.json_value import expand
 
     schema = spec.payload.json_schema
     required = schema.get("required", [])

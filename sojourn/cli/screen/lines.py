@@ -34,7 +34,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.history.fork_changes import texts_of_changes
+from sojourn.core.history.fork import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.core.values.text import counted
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from sojourn.core.values.terminal import WIDTH, plain, shell_word, took
+from sojourn.core.values.visible import WIDTH, plain, shell_word, took
 
 __all__ = ["WIDTH", "Line", "local", "plain", "shell_word", "text_lines", "took"]
 

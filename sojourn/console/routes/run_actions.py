@@ -21,7 +21,7 @@ from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.awaits.deciding import in_fork, may_decide
-from sojourn.core.awaits.opened import other_call_of
+from sojourn.core.awaits.factories import other_call_of
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.effects import has_acted

@@ -20,7 +20,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import example_for
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.terminal import took
+from sojourn.core.values.visible import took
 
 __all__ = [
     "AgentCard",

@@ -51,7 +51,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.payload.unknown_outcome import doubt_about
-from sojourn.core.values.merge_patch import memory_after
+from sojourn.core.values.json_text import memory_after
 
 __all__ = ["MOST_CALLS", "Conversation", "items_shown", "json_text", "markdown_of"]
 

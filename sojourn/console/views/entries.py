@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from sojourn.console.views.text import lines_of
 from sojourn.contracts import event as events
 from sojourn.contracts.message import Message, TextPart, ThinkingPart
-from sojourn.core.history.fork_changes import texts_of_changes
+from sojourn.core.history.fork import texts_of_changes
 from sojourn.timeline import End, Entry, Note, Plan, UserMessage
 
 __all__ = ["MOST_TEXT", "NoteText", "end_title", "markdown_of", "markdown_of_message", "note_text"]

@@ -8,8 +8,7 @@ from typing import Any, Protocol, cast
 
 from sojourn.console.views.numbers import number_in
 from sojourn.console.views.text import one_line, readable
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_text import DuplicateNameError, loads
+from sojourn.core.values.json_text import DuplicateNameError, json_fault, loads
 
 __all__ = ["MISSING", "Field", "Sent", "SentForm", "fields_of", "read_fields", "whole_field"]
 

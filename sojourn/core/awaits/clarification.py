@@ -6,15 +6,13 @@ from typing import Any, cast
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
-from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
-from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.disclosure import disclose, expiry, fenced_signal, indented, lines
+from sojourn.core.awaits.envelope import Channel, Refused, as_json, digest, text_of
 from sojourn.core.awaits.form import mismatch_of, values_of
 from sojourn.core.awaits.principals import answerer_of
-from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_text import duplicate_name, name_given_twice
-from sojourn.core.values.sizes import MAX_ANSWER_CHARS
+from sojourn.core.values.json_text import duplicate_name, json_fault, name_given_twice
 from sojourn.core.values.visible import fence, visible
+from sojourn.core.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "Clarified",

@@ -14,11 +14,10 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import APPROVAL_VOID
 from sojourn.contracts.wire_names import PROVIDE_CONFIRMATION
-from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
 from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, needed_roles, why_not
-from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.disclosure import disclose, expiry, fenced_query, fenced_signal, indented, lines
+from sojourn.core.awaits.envelope import Channel, Refused, as_json, digest, text_of
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
-from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
 from sojourn.core.values.text import echo
 from sojourn.core.values.visible import fence, visible
 

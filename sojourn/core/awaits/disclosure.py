@@ -1,4 +1,4 @@
-"""Disclosure: a payload as lines of text for the person who decides on a call.
+"""What a person reads before deciding: a payload as text, and the commands.
 
 No padding hides a field: each field has its own line, a long text shows its beginning and its end, and
 omissions are counted. The whole view is exact: payloads that differ have views that differ.
@@ -6,15 +6,27 @@ omissions are counted. The whole view is exact: payloads that differ have views 
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
+from sojourn.contracts.awaits import Await
+from sojourn.contracts.wire_names import APPROVAL
 from sojourn.core.values.text import counted
-from sojourn.core.values.visible import mixed_scripts, visible
+from sojourn.core.values.visible import fence, mixed_scripts, visible
 
-__all__ = ["Disclosure", "disclose"]
+__all__ = [
+    "Disclosure",
+    "disclose",
+    "expiry",
+    "fenced_query",
+    "fenced_signal",
+    "indented",
+    "lines",
+    "signal_line",
+]
 
 MAX_FIELDS = 30
 """Most fields on a screen."""
@@ -163,3 +175,43 @@ def _marks(path: _Path, *values: Any) -> str:
     texts = [part for part in (*path, *values) if isinstance(part, str)]
     warnings = "; ".join(dict.fromkeys(warning for text in texts if (warning := mixed_scripts(text))))
     return f"  (! {warnings})" if warnings else ""
+
+
+def fenced_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:
+    """The signal command, fenced for Markdown; no command for a run id that a screen would alter."""
+    if visible(run_id) != run_id:
+        return f"Answer by the signal `{name}`; no command can be shown for this run's id."
+    return fence(signal_line(run_id, name, answer))
+
+
+def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
+    """The `temporal` command that sends an answer; placeholders are in capitals."""
+    return (
+        f"temporal workflow signal --workflow-id {shlex.quote(run_id)} "
+        f"--name {name} --input {shlex.quote(json.dumps(answer))}"
+    )
+
+
+def fenced_query(run_id: str, await_id: str) -> str:
+    """The command of the query that returns a call in full, fenced for Markdown."""
+    if visible(run_id) != run_id:
+        return "The query `approval`; no command can be shown for this run's id."
+    name = shlex.quote(json.dumps(await_id))
+    return fence(
+        f"temporal workflow query --workflow-id {shlex.quote(run_id)} --type {APPROVAL} --input {name}"
+    )
+
+
+def indented(seen: Disclosure) -> list[str]:
+    """A payload's lines, indented."""
+    return [f"  {line}" for line in seen.lines]
+
+
+def expiry(wait: Await) -> str:
+    """When a wait expires, in a sentence; empty where it does not."""
+    return f"Expires {wait.expires_after} after it was asked." if wait.expires_after else ""
+
+
+def lines(texts: Iterable[str]) -> str:
+    """The texts joined by line breaks, without empty ones."""
+    return "\n".join(line for line in texts if line)

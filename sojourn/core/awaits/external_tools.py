@@ -10,14 +10,13 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
-from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
-from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.disclosure import disclose, expiry, fenced_signal, indented, lines
+from sojourn.core.awaits.envelope import Channel, Refused, as_json
 from sojourn.core.awaits.principals import answerer_of
-from sojourn.core.awaits.sent import Channel, Refused, as_json
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.sizes import MAX_RESULT_BYTES
+from sojourn.core.values.json_text import json_fault
 from sojourn.core.values.text import echo
 from sojourn.core.values.visible import fence, visible
+from sojourn.core.values.wire import MAX_RESULT_BYTES
 
 __all__ = ["Supplied", "not_supplied", "read_results", "sample_results", "shown_results"]
 

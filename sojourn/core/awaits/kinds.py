@@ -1,4 +1,4 @@
-"""The kinds of waits, one row each: how a kind is answered, shown and expired; the kind's own file has the functions.
+"""The kinds of waits, one row each: how a kind is answered, shown and expired.
 
 Two differences are in `waits.py`: external results come in parts, and an approval may release other calls.
 `docs/dev/house.md` lists all that a new kind needs outside this package.
@@ -6,6 +6,7 @@ Two differences are in `waits.py`: external results come in parts, and an approv
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
@@ -17,7 +18,12 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
+from sojourn.contracts.wire_names import (
+    PROVIDE_CLARIFICATION,
+    PROVIDE_CONFIRMATION,
+    PROVIDE_TOOL_RESULTS,
+    RESUME,
+)
 from sojourn.core.awaits.clarification import (
     Clarified,
     read_clarification,
@@ -31,6 +37,8 @@ from sojourn.core.awaits.confirmation import (
     sample_confirmation,
     shown_confirmation,
 )
+from sojourn.core.awaits.disclosure import fenced_signal
+from sojourn.core.awaits.envelope import Channel, Refused, as_json, by_of, digest
 from sojourn.core.awaits.external_tools import (
     Supplied,
     not_supplied,
@@ -38,10 +46,11 @@ from sojourn.core.awaits.external_tools import (
     sample_results,
     shown_results,
 )
-from sojourn.core.awaits.sent import Channel, Refused, as_json, by_of, digest
+from sojourn.core.values.visible import fence
 
 __all__ = [
     "Answer",
+    "Details",
     "KindName",
     "WaitKind",
     "digest_sent",
@@ -183,3 +192,32 @@ def digest_sent(fields: dict[str, Any]) -> str:
         return digest([declined, "" if declined else text])
     except (ValueError, RecursionError, OverflowError):
         return "no answer"
+
+
+MAX_SHOWN = 10
+"""Waits shown; further ones are counted."""
+
+
+class Details:
+    """The current details of a run, in Markdown; the text of each wait is made once and kept.
+
+    Args:
+        run_id: The run, for the commands.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._texts: dict[str, str] = {}
+
+    def of(self, waits: Mapping[str, Await], paused: str | None = None) -> str:
+        """The open waits, fenced because they come from outside, with the commands that answer them."""
+        parts: list[str] = []
+        if paused is not None:
+            reason = [fence(paused)] if paused else []
+            parts += ["**Paused.**", *reason, fenced_signal(self._run_id, RESUME, {"by": "YOUR NAME"})]
+        first = list(islice(waits.values(), MAX_SHOWN))
+        self._texts = {wait.id: self._texts.get(wait.id) or shown(self._run_id, wait) for wait in first}
+        parts += self._texts.values()
+        if len(waits) > MAX_SHOWN:
+            parts.append(f"... and {len(waits) - MAX_SHOWN} more.")
+        return "\n\n".join(parts)

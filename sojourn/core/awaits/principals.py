@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from sojourn.contracts.ids import SESSION_ID
 from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.sent import Channel, Refused
+from sojourn.core.awaits.envelope import Channel, Refused
 
 __all__ = [
     "MAX_ASKERS",

@@ -14,12 +14,12 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
 )
 from sojourn.core.awaits.confirmation import DECISION, unknown_in_decision
+from sojourn.core.awaits.envelope import Refused, by_of, text_of
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
-from sojourn.core.awaits.sent import Refused, by_of, text_of
 from sojourn.core.awaits.waits import Released
-from sojourn.core.values.sizes import MAX_ANSWER_CHARS
 from sojourn.core.values.text import echo, is_writable
-from sojourn.core.values.unread import unread_in
+from sojourn.core.values.undecodable import first_undecodable
+from sojourn.core.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "NUMBER",
@@ -109,7 +109,7 @@ def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
 
 def read_pause(values: Sequence[Any]) -> Paused | Refused:
     """Read `{"reason", "by"}`, a text, or nothing at all."""
-    if unread := unread_in(values):
+    if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
     by, reason = by_of(fields), text_of(fields, "reason")
@@ -120,7 +120,7 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
 
 def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = None) -> Resumed | Refused:
     """Read `{"note", "by", "messages", "principal"}`, a text, or nothing at all; a parent run's resume may arrive before its pause."""
-    if unread := unread_in(values):
+    if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "note")
     number = _number(fields)
@@ -148,7 +148,7 @@ def idle_fault(message: Resumed | Refused) -> Resumed | Refused:
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
     """Read `{"tools", "tags", "reason", "by", "principal"}`; a tool is named by its id, its toolset as `ops.devices.*`, or `*` for all."""
-    if unread := unread_in(values):
+    if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
     by, reason = by_of(fields), text_of(fields, "reason")

@@ -17,11 +17,11 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import may_decide
+from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
-from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.values.frozen import changed
-from sojourn.core.values.unread import Unread
+from sojourn.core.values.undecodable import Undecodable
 
 __all__ = ["Released", "Repeated", "Waits", "asks_again", "is_malformed", "unique_await_id"]
 
@@ -130,7 +130,7 @@ class Waits:
             value: The argument of the update or signal.
             channel: The channel of the message.
         """
-        if isinstance(value, Unread):
+        if isinstance(value, Undecodable):
             return Refused(value.reason)
         known = kind_named(kind)
         if not isinstance(value, dict):

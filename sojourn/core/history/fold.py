@@ -43,22 +43,20 @@ from sojourn.contracts.tasks import ApproverTask, PlanOutcome, PlanTask, ToolTas
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import RunLink, ToolResult, ToolTelemetry
 from sojourn.contracts.wire_names import CHILD_SPENT, PLAN
-from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
-from sojourn.core.history.record import HistoryRecord, OpenCall
-from sojourn.core.payload.bounds import with_bounds
-from sojourn.core.run import child_outcomes, outcomes
-from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
+from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
+from sojourn.core.payload.boundary import with_bounds
+from sojourn.core.run import child_runs, outcomes
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.spent import read_child_spent
+from sojourn.core.run.manual_completion import no_plan, no_result, plan_fault, right_result, right_usage
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
-from sojourn.core.run.totals import add_telemetry, add_totals
+from sojourn.core.run.totals import add_telemetry, add_totals, read_child_spent
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES, TIME_BUDGET, WAITS
-from sojourn.core.values.unread import Unread
+from sojourn.core.values.undecodable import Undecodable
 
 __all__ = ["END", "Fold", "HistoryRecord"]
 
@@ -342,10 +340,10 @@ class Fold:
         if isinstance(value, PlanOutcome):
             fault = plan_fault(value, final_turn=self._fold.state.limit is not None)
             yield from self._planned(record, no_plan(fault) if fault else value)
-        elif isinstance(value, Unread) and record.name == PLAN:
+        elif isinstance(value, Undecodable) and record.name == PLAN:
             yield from self._planned(record, no_plan(value.reason))
-        elif isinstance(value, ToolResult | Unread):
-            unread = isinstance(value, Unread)
+        elif isinstance(value, ToolResult | Undecodable):
+            unread = isinstance(value, Undecodable)
             result = no_result(opened.call, value.reason) if unread else right_result(value)
             attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
             yield from self._step.carried_out(record, opened, attached)
@@ -496,7 +494,7 @@ class Fold:
         if isinstance(record.value, RunOutput):
             active = record.value.active_time
             self._fold.state = self._fold.state.asked_below(record.value)
-            result = child_outcomes.finished(
+            result = child_runs.finished(
                 opened.call, record.value, opened.link, typed=opened.typed, may_act=may_act
             )
             result = with_bounds(result) if opened.bounded else result
@@ -504,13 +502,13 @@ class Fold:
             spent = record.value if isinstance(record.value, Spent) else None
             active = spent and spent.active_time
             self._fold.state = self._fold.state.asked_below(spent)
-            result = child_outcomes.failed(opened.call, record.error, opened.link, spent, may_act=may_act)
+            result = child_runs.failed(opened.call, record.error, opened.link, spent, may_act=may_act)
         else:
             active = reported and reported.active_time
             self._fold.state = self._fold.state.asked_below(reported)
             if reported and reported.may_have_acted is False:
                 self._step.set_at_work(opened.call.tool_call_id, at_work=False)
-            result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, reported)
+            result = child_runs.with_spent(self._step.cut_short(opened.call), opened.link, reported)
         self._step.end_child(opened, active)
         yield from self._step.answer(record, result, opened.since)
 

@@ -23,8 +23,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.core.awaits.confirmation import is_void, void
-from sojourn.core.awaits.kinds import kind_of
-from sojourn.core.awaits.opened import (
+from sojourn.core.awaits.factories import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
     asked_about_again,
@@ -32,15 +31,15 @@ from sojourn.core.awaits.opened import (
     input_wait,
     with_payload,
 )
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.waits import Waits
-from sojourn.core.history.fold_state import FoldState
-from sojourn.core.history.record import HistoryRecord, OpenCall
+from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
 from sojourn.core.run import outcomes
-from sojourn.core.run.admission import not_executed
-from sojourn.core.run.child_outcomes import ChildTime
+from sojourn.core.run.child_runs import ChildTime
+from sojourn.core.run.continuation import CallProgress, StepProgress
 from sojourn.core.run.memory import MemoryChange, changes_by
+from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.state import RunState, call_status
-from sojourn.core.run.step_progress import CallProgress, StepProgress
 from sojourn.core.values.frozen import changed
 
 __all__ = ["StepFold", "StepSoFar"]

@@ -29,9 +29,9 @@ from sojourn.contracts.wire_names import (
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against
 from sojourn.core.awaits.deciding import UNASKED, is_judged
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, kind_named, kind_of
-from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
@@ -42,14 +42,13 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released, Repeated
-from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
-from sojourn.core.history.record import HistoryRecord
+from sojourn.core.history.record import FoldState, HistoryRecord
 from sojourn.core.run.inbox import (
     NO_CONVERSATION,
     Closing,
     Interruption,
-    Sent,
+    SentMessage,
     read_close,
     read_interrupt,
     read_remember,
@@ -122,7 +121,7 @@ class WaitFold:
     def _received(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
         sent = read_send(record.value, state.inbox, state.opening.tenant)
-        if isinstance(sent, Sent) and state.inbox.where(sent.message_id) is not None:
+        if isinstance(sent, SentMessage) and state.inbox.where(sent.message_id) is not None:
             return
         if not state.opening.conversation:
             yield self._note(record, f"{SEND} refused: {NO_CONVERSATION}")
@@ -145,7 +144,7 @@ class WaitFold:
             after = place_in(state.executions, record.id)
             self._fold.state = changed(state, inbox=state.inbox.answered(message_id, after))
 
-    def told_of(self, record: HistoryRecord, sent: Sent) -> Event:
+    def told_of(self, record: HistoryRecord, sent: SentMessage) -> Event:
         """The event of a message that a conversation has accepted, or that its fork begins with."""
         return self._fold.event(
             record,

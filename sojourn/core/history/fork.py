@@ -1,4 +1,4 @@
-"""Fork: what a new run begins with that goes on from a point of another, with something changed.
+"""What a fork begins with: a point of another run, with something changed.
 
 The fork is a run of its own: what it counts (calls, tokens, money, active time), and so its limits, begin at zero,
 since sums over runs would otherwise count the origin's part twice. The transcript, the policy, the labels, the
@@ -6,6 +6,8 @@ safeguards and the artifacts go along. A person's decisions were made for the or
 pause and open approvals stay there.
 """
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,32 +17,40 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.dispatch import ForkedStep
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message, ToolCallPart
-from sojourn.contracts.run import ForkedFrom
+from sojourn.contracts.run import ForkChange, ForkedFrom
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
 from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.principals import without_roles
-from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import Waits
-from sojourn.core.history.effects_made import EffectsMade, acted
 from sojourn.core.history.fold_step import StepSoFar
-from sojourn.core.history.fork_points import ForkPoint
-from sojourn.core.run.active_time import ActiveTime
+from sojourn.core.history.fork_points import EffectsMade, ForkPoint, acted
 from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.effects import has_effect, without_steps
-from sojourn.core.run.inbox import Inbox, Sent
+from sojourn.core.run.inbox import Inbox, SentMessage
 from sojourn.core.run.outcomes import failed
 from sojourn.core.run.state import RunState
-from sojourn.core.run.totals import RunTotals
+from sojourn.core.run.totals import ActiveTime, RunTotals
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
+from sojourn.core.values.text import clip, readable
 from sojourn.core.values.wire import size_of
 
-__all__ = ["Change", "cannot_edit", "forked", "reopened"]
+__all__ = [
+    "MAX_GIVEN",
+    "Change",
+    "cannot_edit",
+    "changes_of",
+    "forked",
+    "reopened",
+    "text_of_change",
+    "texts_of_changes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ def _with_carried(
 
 def _received(state: RunState, message: Message) -> RunState:
     """The state of a conversation with a message that opens its next turn."""
-    received, _ = state.received(Sent("", message, size=size_of(message)), place_in(0, 1))
+    received, _ = state.received(SentMessage("", message, size=size_of(message)), place_in(0, 1))
     return received
 
 
@@ -329,3 +339,54 @@ def _not_executed(call: ToolRequest, run_id: str) -> ToolResult:
         "request it again if it is still needed"
     )
     return failed(call, ToolError.new(why, code="not_executed"))
+
+
+MAX_GIVEN = 500
+"""Most characters that are recorded of what was given; the digest is of all of it."""
+
+
+def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: bool | None) -> list[ForkChange]:
+    """The record of a change.
+
+    Args:
+        change: The change.
+        calls: The calls of the step that it is about, by id.
+        approve: The decision on the call that it asks about, if that is decided at once.
+    """
+    found: list[ForkChange] = []
+    for call_id, result in change.results.items():
+        given = result.result if result.error is None else {"error": str(result.error)}
+        found.append(_given("result", given, calls.get(call_id)))
+    for call_id, arguments in change.arguments.items():
+        found.append(_given("arguments", dict(arguments), calls.get(call_id)))
+    if change.answer is not None:
+        found.append(_given("answer", change.answer))
+    if change.asks is not None:
+        decided = "" if approve is None else "approve" if approve else "deny"
+        found.append(_given("decision", decided, calls.get(change.asks)))
+    if change.message is not None:
+        found.append(_given("message", change.message))
+    return found
+
+
+def text_of_change(change: ForkChange) -> str:
+    """A change on one line, such as `result of shop.find: {"limit": 5}`."""
+    of = f" of {change.tool}" if change.tool else ""
+    return f"{change.kind}{of}: {change.given}"
+
+
+def texts_of_changes(origin: ForkedFrom) -> list[str]:
+    """What a fork was given, a line each, but for a message, which stands in the event itself."""
+    return [text_of_change(each) for each in origin.changes if each.kind != "message"]
+
+
+def _given(kind: str, value: Any, call: ToolRequest | None = None) -> ForkChange:
+    is_text = isinstance(value, str) and kind != "result"
+    text = value if is_text else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return ForkChange(
+        kind=kind,
+        tool_call_id=call.tool_call_id if call else "",
+        tool=call.name if call else "",
+        given=clip(readable(text), MAX_GIVEN),
+        digest=hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest(),
+    )

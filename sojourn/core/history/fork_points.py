@@ -1,19 +1,202 @@
-"""The points of a run's history at which it can be forked: where nothing is in flight, or where a call has been answered."""
+"""Where a run can be forked, and the effects that a fork has to know."""
 
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
-from sojourn.core.history.effects_made import EffectsMade
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
+from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.payload.parse import ParseFault, arguments_digest
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.effects import MAX_UNSETTLED, has_acted, has_effect, is_unexecuted
 from sojourn.core.run.state import RunState
+from sojourn.core.schema.defaults import with_defaults
+from sojourn.core.schema.validate import Validator
 
-__all__ = ["ForkPoint", "ForkPoints"]
+__all__ = ["EffectsMade", "ForkPoint", "ForkPoints", "MadeCall", "acted"]
+
+MAX_ARGUMENTS = 16_000
+"""Most characters of a call's arguments that a fork carries in full; it carries the digest of larger ones."""
+
+MAX_ALL_ARGUMENTS = 64_000
+"""Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A call that a worker was to carry out."""
+
+    call: ToolRequest
+    dispatch: Dispatch
+    step: int
+    """The number of its step among those that were read."""
+
+
+@dataclass(slots=True)
+class EffectsMade:
+    """Takes a run's history records in order, each with its events, and keeps the calls that may have had an effect.
+
+    Args:
+        fold: The fold that has made the events.
+    """
+
+    fold: Fold
+    reads: Collection[str] = ()
+    """The ids of tools that only read, as far as they are known: their calls are not carried."""
+    injected: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    """The injected fields of tools, by id, as far as they are known: they are no arguments of a call."""
+    validators: Mapping[str, Validator] = field(default_factory=dict[str, Validator])
+    """The validators of tools, by id, as far as they are known: digests are those of arguments with all defaults."""
+    steps: int = 0
+    """Number of steps so far."""
+    made: dict[str, MadeCall] = field(default_factory=dict[str, MadeCall])
+    """The calls, by id, in order."""
+    results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    """The results of calls, by id."""
+    _begun: set[str] = field(default_factory=set[str])
+    _plan: PlanOutcome | None = None
+
+    def feed(self, events: Sequence[Event]) -> None:
+        """Take in the next record's events."""
+        plan = self.fold.step.plan
+        if plan.calls and plan is not self._plan:
+            self._plan, self.steps = plan, self.steps + 1
+            for call, dispatch in zip(plan.calls, plan.dispatches, strict=False):
+                if has_effect(dispatch):
+                    self.made.setdefault(call.tool_call_id, MadeCall(call, dispatch, self.steps))
+        for event in events:
+            if event.type == "tool_start":
+                self._begun.add(event.call.tool_call_id)
+            elif event.type == "tool_end":
+                self.results[event.tool_call_id] = event.result
+
+    def may_have_acted(self, call_id: str) -> bool:
+        """Whether a call succeeded, or may have taken effect; False for one that was refused for certain, or did not run."""
+        result = self.results.get(call_id)
+        if result is None:
+            return call_id in self._begun
+        return has_acted(result)
+
+    def is_unexecuted(self, call_id: str) -> bool:
+        """Whether the tool has refused a call as not carried out."""
+        result = self.results.get(call_id)
+        return result is not None and is_unexecuted(result)
+
+    def after(
+        self,
+        steps: int,
+        *,
+        again: Collection[str],
+        unsettled: Collection[str],
+        unexecuted: Collection[str],
+        carried: Sequence[CarriedEffect],
+        key_run_id: str,
+    ) -> tuple[CarriedEffect, ...]:
+        """The effects that a fork carries, oldest first.
+
+        Args:
+            steps: Number of steps up to the fork's point.
+            again: The ids of earlier calls that the fork carries out again.
+            unsettled: The calls whose outcome is unknown at the point: the fork knows their effects already.
+            unexecuted: The calls that were not carried out before the point: the fork knows their keys.
+            carried: The effects that the run itself, as a fork, carried at the point.
+            key_run_id: The run by whose id keys are made.
+        """
+        before, made = list(carried), dict[str, CarriedEffect]()
+        for call_id, each in self._after(steps, again):
+            effect, has_acted = each.dispatch.effect, self.may_have_acted(call_id)
+            first = effect.tool_call_id if effect else call_id
+            # A repetition is the effect that it repeats.
+            if effect and effect.carried is not None:
+                if has_acted:
+                    before = [acted(one) if one.call.tool_call_id == first else one for one in before]
+            elif first in made:
+                made[first] = acted(made[first]) if has_acted else made[first]
+            elif first not in unsettled and (has_acted or first not in unexecuted):
+                made[first] = _carried(each, unexecuted=not has_acted)
+        own = [
+            _carried(self.made[call_id], unexecuted=call_id not in unsettled)
+            for call_id in (*unsettled, *unexecuted)
+            if self.has_own_key(call_id) and call_id not in made
+        ]
+        return self._within(_newest([*before, *own, *made.values()]), key_run_id)
+
+    def has_own_key(self, call_id: str) -> bool:
+        """Whether a call that repeats nothing has a key by the run's own id: another call has the usual one."""
+        made = self.made.get(call_id)
+        effect = made.dispatch.effect if made else None
+        return effect is not None and effect.carried is None and effect.tool_call_id == call_id
+
+    def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
+        """The first calls of the effects that the run has had, or may have had, after a point; takes the arguments of `after`."""
+        return {
+            each.dispatch.effect.tool_call_id if each.dispatch.effect else call_id
+            for call_id, each in self._after(steps, again)
+            if self.may_have_acted(call_id)
+        }
+
+    def _within(self, effects: Sequence[CarriedEffect], key_run_id: str) -> tuple[CarriedEffect, ...]:
+        """The effects, with as many arguments in full as a fork carries: first of those that may have happened, of them the newest."""
+        within, left = list(effects), MAX_ALL_ARGUMENTS
+        for at in sorted(range(len(effects)), key=lambda at: (effects[at].unexecuted, -at)):
+            size = _size(effects[at].call)
+            if size > min(left, MAX_ARGUMENTS) and not effects[at].digest:
+                within[at] = self._digested(effects[at], key_run_id)
+            else:
+                left -= size
+        return tuple(within)
+
+    def _digested(self, effect: CarriedEffect, key_run_id: str) -> CarriedEffect:
+        call = effect.call
+        read = parsed_call(call, self.injected.get(call.name, ()))
+        bare = ToolRequest(name=call.name, tool_call_id=call.tool_call_id)
+        if isinstance(read, ParseFault):
+            return effect.model_copy(update={"call": bare, "digest": "unreadable"})
+        validator = self.validators.get(call.name)
+        arguments = with_defaults(validator, read.payload) if validator else read.payload
+        key = effect.idempotency_key or ToolCallMeta.key_of(key_run_id, read)
+        digest = arguments_digest(arguments)
+        return effect.model_copy(update={"call": bare, "digest": digest, "idempotency_key": key})
+
+    def _after(self, steps: int, again: Collection[str]) -> Iterator[tuple[str, MadeCall]]:
+        """The calls after a point that may have had an effect, or whose key a service may know."""
+        for call_id, each in self.made.items():
+            is_before = each.step <= steps and call_id not in again
+            if is_before or each.call.name in self.reads:
+                continue
+            if self.may_have_acted(call_id) or self.is_unexecuted(call_id):
+                yield call_id, each
+
+
+def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
+    """As many effects as a fork carries: first those that may have happened, of them the newest."""
+    surplus = len(effects) - MAX_UNSETTLED
+    dropped = sorted(range(len(effects)), key=lambda at: not effects[at].unexecuted)[: max(surplus, 0)]
+    return tuple(each for at, each in enumerate(effects) if at not in dropped)
+
+
+def acted(effect: CarriedEffect) -> CarriedEffect:
+    """An effect, once it may have happened."""
+    return effect.model_copy(update={"unexecuted": False}) if effect.unexecuted else effect
+
+
+def _carried(made: MadeCall, *, unexecuted: bool) -> CarriedEffect:
+    effect = made.dispatch.effect
+    key = effect.idempotency_key if effect else ""
+    return CarriedEffect(call=made.call, idempotency_key=key, step=True, unexecuted=unexecuted)
+
+
+def _size(call: ToolRequest) -> int:
+    return len(call.raw) if call.raw is not None else len(json.dumps(call.payload))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""The tool boundary: the checks of a payload on the way in, and of a result on the way out.
+"""The tool boundary: the checks of a payload, of a result, and of its bounds.
 
-In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then the
-`gate`. A failed check becomes a `ToolResult` with a hint; services need not validate again (SR-118).
+In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then
+`result_check`. A failed check becomes a `ToolResult` with a hint; services need not validate again (SR-118).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -16,24 +16,25 @@ from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
-from sojourn.core.payload.bounds import bounds_of, with_note
 from sojourn.core.payload.example import Judge
-from sojourn.core.payload.injected_fields import split
+from sojourn.core.payload.masking import split
 from sojourn.core.payload.parse import ParseFault, json_fault
 from sojourn.core.payload.reading import read_payload, read_text
-from sojourn.core.schema.strays import stray_issues
-from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.merge_patch import patch_fault
+from sojourn.core.schema.validate import Validator, stray_issues
+from sojourn.core.values.json_text import patch_fault
+from sojourn.core.values.json_value import Schema, expand, is_object
 from sojourn.core.values.text import clip, echo
 from sojourn.core.values.wire import encode_readable
 
 __all__ = [
     "Answer",
     "as_read",
+    "bounds_of",
     "brief",
+    "can_state_bounds",
     "checked",
     "delivered",
+    "inconsistency",
     "is_read",
     "issues_of",
     "malformed",
@@ -43,7 +44,85 @@ __all__ = [
     "read",
     "refusal",
     "refused",
+    "with_bounds",
+    "with_note",
 ]
+
+
+def can_state_bounds(schema: Schema) -> bool:
+    """Whether a result's schema has `returned`, the field that bounds require (SR-32)."""
+    return any("returned" in part.get("properties", {}) for part in expand(schema, schema))
+
+
+def with_bounds(result: ToolResult) -> ToolResult:
+    """A bounded tool's result with the bounds that it states, unchanged."""
+    bounds = bounds_of(result.result) if result.ok else None
+    return result if bounds is None else result.model_copy(update={"bounds": bounds})
+
+
+def bounds_of(result: Any) -> Bounds | None:
+    """The bounds that a result states, unchanged; None where `returned` is not a count."""
+    if not isinstance(result, dict):
+        return None
+    fields = cast("dict[str, Any]", result)
+    returned = fields.get("returned")
+    if not _is_count(returned):
+        return None
+    total = fields.get("total")
+    made = Bounds(
+        returned=returned,
+        total=total if _is_count(total) else None,
+        truncated=fields.get("truncated") is True,
+        refinement_hint=_text(fields.get("refinement_hint")),
+        next_cursor=_text(fields.get("next_cursor")),
+    )
+    return with_note(made, result)
+
+
+def with_note(bounds: Bounds, result: Any) -> Bounds:
+    """The bounds with a note on inconsistencies, for the planner and the operator; no number is changed."""
+    note = inconsistency(bounds, result)
+    return bounds.model_copy(update={"note": note}) if note else bounds
+
+
+def inconsistency(bounds: Bounds | None, result: Any) -> str | None:
+    """What is inconsistent between a bounded result and its bounds, as a clause, or None."""
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    if bounds is None:
+        actual = f", not {echo(fields['returned'])}" if "returned" in fields else ""
+        return f"a bounded tool's result is an object with `returned`, a number of items{actual}"
+    odd = _inconsistent_figures(bounds, fields) or _inconsistent_texts(fields)
+    if odd is None and bounds.truncated and not bounds.refinement_hint and not bounds.next_cursor:
+        return "`truncated` without a `refinement_hint` or a `next_cursor`"
+    return odd
+
+
+def _inconsistent_figures(bounds: Bounds, fields: dict[str, Any]) -> str | None:
+    returned, total = bounds.returned, bounds.total
+    if total is not None and total < returned:
+        return f"`total` ({echo(total)}) is less than `returned` ({echo(returned)})"
+    if fields.get("total") is not None and total is None:
+        return f"`total` is a number of items, or absent, not {echo(fields['total'])}"
+    lists = [cast("list[Any]", value) for value in fields.values() if isinstance(value, list)]
+    if len(lists) == 1 and len(lists[0]) != returned:
+        return f"`returned` is {echo(returned)}, the list holds {len(lists[0])}"
+    return None
+
+
+def _inconsistent_texts(fields: dict[str, Any]) -> str | None:
+    for name in ("refinement_hint", "next_cursor"):
+        if fields.get(name) and not isinstance(fields[name], str):
+            return f"`{name}` is a text, or absent, not {echo(fields[name])}"
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
 
 MAX_FORMS = 10
 """Most forms of one `input_required`."""

@@ -2,6 +2,7 @@
 
 Each reading is a proposal: the caller takes the first that fits the schema. `keeps_meaning` tells the readings that only
 change the form, such as `"5"` for 5, from those that guess, such as the nearest bound. A time zone is never guessed.
+Null and a missing field differ in a change: without `owner` a task keeps its owner, with null it has none.
 """
 
 import json
@@ -13,12 +14,46 @@ from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
-from sojourn.core.values.json_fault import MAX_DIGITS
-from sojourn.core.values.json_value import is_array, json_type
-from sojourn.core.values.pointer import ABSENT
-from sojourn.core.values.written_number import MAX_EXACT, WholeNumber
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_text import MAX_DIGITS
+from sojourn.core.values.json_value import ABSENT, expand, is_array, json_type, locate
+from sojourn.core.values.numbers import MAX_WHOLE, WholeNumber
 
-__all__ = ["is_spelling_of", "keeps_meaning", "lacks_zone", "letters", "meanings"]
+__all__ = [
+    "BLANKS",
+    "is_blank",
+    "is_spelling_of",
+    "keeps_meaning",
+    "lacks_zone",
+    "letters",
+    "meanings",
+    "null_differs",
+    "takes_null",
+]
+
+BLANKS = (None, "", "null")
+"""What models send in a field that they do not use."""
+
+
+def is_blank(value: Any) -> bool:
+    """Whether a value says nothing: absent, null or a blank text; 0, false and an empty list are choices."""
+    return value is ABSENT or value is None or (isinstance(value, str) and not value.strip())
+
+
+def takes_null(validator: Validator, tokens: tuple[str, ...]) -> bool:
+    """Whether a field may be null."""
+    return any(validator.is_valid(None, schema=found) for found in locate(validator.schema, tokens))
+
+
+def null_differs(validator: Validator, tokens: tuple[str, ...]) -> bool:
+    """Whether a field may be null, and is not said to be null where it is absent."""
+    if not takes_null(validator, tokens):
+        return False
+    root = validator.schema
+    parts = [part for found in locate(root, tokens) for part in expand(root, found)]
+    defaults = [part["default"] for part in parts if "default" in part]
+    return not defaults or any(each is not None for each in defaults)
+
 
 _CLOSE = 0.6
 _MAX_TEXT = 8_192
@@ -114,7 +149,7 @@ def _read(text: str) -> Iterator[Any]:
     elif len(text) <= MAX_DIGITS or text.startswith("["):
         value = decoded(text)
         if value is not ABSENT:
-            whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT
+            whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE
             yield int(value) if whole or isinstance(value, WholeNumber) else value
 
 

@@ -1,5 +1,10 @@
 """An example of a call that works, for the caller of one that failed (SR-116, SR-144).
 
+Values are tried in this order of trust: the value sent, in another form with the same meaning (a misspelt name, `"5"`
+for 5, JSON inside a string, an enum value in another case); then, unless the field can be left out, a likely reading
+(a value just outside its bounds), the tool author's example at the same place, and what the schema determines.
+What only these last ones give is marked as invented. A repair may uncover further issues, so the repairs run in rounds.
+
 The first candidate that fits, in this order:
 
 1. the prior input with its issues repaired, which keeps the caller's intent;
@@ -21,17 +26,240 @@ from copy import deepcopy
 from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload.derived_example import derive_example
-from sojourn.core.payload.invented import Example, made_up_in, put
+from sojourn.core.payload.coerce import is_blank, is_spelling_of, keeps_meaning, meanings, null_differs
+from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
 from sojourn.core.schema.budget import allowance
-from sojourn.core.schema.sample import NoSampleError, sample
+from sojourn.core.schema.sample import NoSampleError, sample, sample_field
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import ABSENT, locate, to_tokens, value_at
-from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES
+from sojourn.core.values.json_text import json_fault
+from sojourn.core.values.json_value import (
+    ABSENT,
+    Schema,
+    expand,
+    is_array,
+    is_object,
+    json_type,
+    locate,
+    to_tokens,
+    value_at,
+)
+from sojourn.core.values.text import closest_name
+from sojourn.core.values.wire import MAX_PRIOR_INPUT_BYTES
 
-__all__ = ["Judge", "example_for"]
+__all__ = ["Judge", "derive_example", "example_for", "put"]
+
+_ROUNDS = 8
+
+
+def derive_example(
+    validator: Validator, payload: dict[str, Any], author_example: Any = None, *, reads: bool = False
+) -> Example | None:
+    """A copy of the payload that fits the schema, or None when some issue cannot be repaired.
+
+    Args:
+        validator: Validates against the schema to fit.
+        payload: The payload as sent; not changed.
+        author_example: A payload that fits, as a source of values.
+        reads: Whether the tool changes nothing: see `keeps_meaning`.
+    """
+    repair = _Repair(validator, deepcopy(payload), author_example, reads=reads)
+    for _ in range(_ROUNDS):
+        issues = validator.issues(repair.payload)
+        if not issues:
+            return Example(repair.payload, frozenset(repair.invented), frozenset(repair.left_out))
+        before = deepcopy(repair.payload)
+        repair.rename(issues)
+        repair.settle(issues)
+        if repair.payload == before:
+            return None
+    return None
+
+
+class _Repair:
+    """A payload under repair, and which of its values are invented."""
+
+    def __init__(
+        self, validator: Validator, payload: dict[str, Any], author_example: Any, *, reads: bool
+    ) -> None:
+        self.payload = payload
+        self.invented: set[Tokens] = set()
+        self.left_out: set[Tokens] = set()
+        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for."""
+        self._sent: dict[Tokens, Any] = {}
+        """What was at each place before it was repaired."""
+        self._validator = validator
+        self._author_example = author_example
+        self._reads = reads
+
+    def rename(self, issues: list[FieldIssue]) -> None:
+        """Move the value of an unknown field to the field that was meant.
+
+        That is the one with the closest name, a missing one before an absent one; else, where one field is unknown and one
+        is missing, the missing one if it takes the value.
+        """
+        missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
+        unknown = [to_tokens(issue.field) for issue in issues if issue.constraint == "unknown_field"]
+        for tokens in filter(None, unknown):
+            *place, name = tokens
+            parent = value_at(self.payload, place)
+            if not is_object(parent) or name not in parent:
+                continue
+            wanted = [each[-1] for each in missing if list(each[:-1]) == place and each[-1] not in parent]
+            intended = closest_name(name, wanted) or closest_name(name, self._absent(place, parent))
+            alone = len(wanted) == 1 and sum(list(each[:-1]) == place for each in unknown if each) == 1
+            if intended is None and alone and self._takes((*place, wanted[0]), parent[name]):
+                intended = wanted[0]
+            if intended is not None:
+                self._move(parent, (*place, name), (*place, intended))
+
+    def _move(self, parent: dict[str, Any], tokens: Tokens, to: Tokens) -> None:
+        """Give a value to another field: a guess, unless its name is only spelled differently."""
+        parent[to[-1]] = parent.pop(tokens[-1])
+        # What was invented in the old place has its new path.
+        self.invented = {
+            (*to, *each[len(tokens) :]) if _is_within(each, tokens) else each for each in self.invented
+        }
+        if not self._reads and not is_spelling_of(tokens[-1], to[-1]):
+            self.invented.add(to)
+
+    def settle(self, issues: list[FieldIssue]) -> None:
+        """Repair one issue of each place, that of its type first: what else is wrong there shows in the next round."""
+        done = set[Tokens]()
+        for issue in sorted(issues, key=lambda each: each.constraint != "invalid_field_type"):
+            tokens = to_tokens(issue.field)
+            if tokens not in done:
+                self._settle(issue, tokens)
+                done.add(tokens)
+
+    def _settle(self, issue: FieldIssue, tokens: Tokens) -> None:
+        parent = value_at(self.payload, tokens[:-1])
+        if not tokens or not (is_object(parent) or is_array(parent)):
+            return
+        if issue.constraint == "unknown_field" and is_object(parent):
+            self._leave_out(tokens)
+            return
+        sent = value_at(self.payload, tokens)
+        if (sent is ABSENT) != (issue.constraint == "missing_field"):
+            return
+        is_optional = is_object(parent) and sent is not ABSENT and not is_required(self._validator, tokens)
+        if sent is None and is_optional:
+            self._remove(tokens)
+            return
+        readings = list(self._readings(issue, sent))
+        guesses = self._reads and not (is_optional and (is_blank(sent) or not sent))
+        same = [
+            each
+            for each in readings
+            # The items of a list of lists may be one list: which, only the caller can say.
+            if keeps_meaning(issue, sent, each, reads=guesses) and not (is_array(parent) and each == [sent])
+        ]
+        if same:
+            self._put(tokens, same[0], follows=True)
+        elif is_optional:
+            self._leave_out(tokens)
+        else:
+            self._invent(issue, tokens, readings)
+
+    def _invent(self, issue: FieldIssue, tokens: Tokens, readings: list[Any]) -> None:
+        """Put the first value that fits; else leave out the optional field around it."""
+        for value in (*readings, *self._others(issue)):
+            self._put(tokens, value, follows=False)
+            return
+        if not self._drop_optional(tokens):
+            for value in _made(self._validator, tokens):
+                self._put(tokens, value, follows=False)
+                return
+
+    def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
+        """Set a value; what another form of an invented one is, is invented too."""
+        was = self._sent.setdefault(tokens, value_at(self.payload, tokens))
+        follows = follows and not any(
+            _is_within(tokens, each) or _is_within(each, tokens) for each in self.invented
+        )
+        put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
+        self._forget(tokens)
+        if not follows and not any(_is_within(tokens, each) for each in self.invented):
+            self.invented.update(made_up_in(self._validator.schema, value, tokens, was))
+
+    def _remove(self, tokens: Tokens) -> None:
+        value_at(self.payload, tokens[:-1]).pop(tokens[-1], None)
+        self._forget(tokens)
+
+    def _forget(self, tokens: Tokens) -> None:
+        self.invented = {each for each in self.invented if not _is_within(each, tokens)}
+        self.left_out = {each for each in self.left_out if not _is_within(each, tokens)}
+
+    def _drop_optional(self, tokens: Tokens) -> bool:
+        """Remove the innermost optional field around an issue; returns whether there is one."""
+        for length in range(len(tokens), 0, -1):
+            parent = value_at(self.payload, tokens[: length - 1])
+            if is_object(parent) and not is_required(self._validator, tokens[:length]):
+                self._leave_out(tokens[:length])
+                return True
+        return False
+
+    def _leave_out(self, tokens: Tokens) -> None:
+        """Remove an optional value that does not fit, or an unknown one. A blank one was no choice, unless it may mean null."""
+        value = self._sent.get(tokens, value_at(self.payload, tokens))
+        self._remove(tokens)
+        says_nothing = is_blank(value) and not null_differs(self._validator, tokens)
+        if not (says_nothing or self._reads):
+            self.left_out.add(tokens)
+
+    def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
+        """The declared fields that are absent at a place."""
+        root = self._validator.schema
+        parts = (part for schema in locate(root, place) for part in expand(root, schema))
+        return [name for part in parts for name in part.get("properties", {}) if name not in parent]
+
+    def _takes(self, tokens: Tokens, value: Any) -> bool:
+        schemas = locate(self._validator.schema, tokens)
+        return bool(schemas) and _fits(self._validator, schemas, value)
+
+    def _readings(self, issue: FieldIssue, sent: Any) -> Iterator[Any]:
+        """Readings of the value sent, the best first.
+
+        A value of the right type is enough where the type was the issue: a later round repairs what is inside.
+        """
+        if sent is not ABSENT:
+            schemas = locate(self._validator.schema, to_tokens(issue.field))
+            for value in meanings(issue, sent):
+                if _is_expected(issue, value) or _fits(self._validator, schemas, value):
+                    yield value
+
+    def _others(self, issue: FieldIssue) -> Iterator[Any]:
+        """Values from elsewhere; for a broken pattern none is made from the schema alone, which would be a guess."""
+        tokens = to_tokens(issue.field)
+        schemas, example = locate(self._validator.schema, tokens), value_at(self._author_example, tokens)
+        others = [] if example is ABSENT else [example]
+        others += issue.allowed or []
+        yield from (value for value in others if _fits(self._validator, schemas, value))
+        if issue.constraint != "invalid_pattern":
+            yield from _made(self._validator, tokens)
+
+
+def _is_within(tokens: Tokens, place: Tokens) -> bool:
+    return tokens[: len(place)] == place
+
+
+def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:
+    """Values made from the schemas of a place."""
+    schemas = locate(validator.schema, tokens)
+    for schema in schemas or [{}]:  # a required field may be declared nowhere
+        with suppress(NoSampleError):
+            value = sample_field(validator.schema, schema)
+            if _fits(validator, schemas, value):
+                yield value
+
+
+def _fits(validator: Validator, schemas: list[Schema], value: Any) -> bool:
+    return not schemas or any(validator.is_valid(value, schema=schema) for schema in schemas)
+
+
+def _is_expected(issue: FieldIssue, value: Any) -> bool:
+    expected = (issue.expected_type or "").split(" or ") if issue.constraint == "invalid_field_type" else []
+    return json_type(value) in expected or ("number" in expected and json_type(value) == "integer")
+
 
 Judge = Callable[[dict[str, Any]], bool]
 """Whether a tool's own type accepts a payload that fits the tool's schema."""
@@ -78,7 +306,7 @@ def _candidates(
         if repaired.payload != sent:
             yield repaired
         yield from _replaced(validator, repaired, issues, lambda tokens: value_at(author_example, tokens))
-        yield from _replaced(validator, repaired, issues, lambda tokens: _made(validator, tokens))
+        yield from _replaced(validator, repaired, issues, lambda tokens: _made_at(validator, tokens))
     if is_object(author_example):
         yield _foreign(validator, author_example, sent, reads=reads)
     is_unexplained = prior is not None and not issues and validator.is_valid(prior)
@@ -115,7 +343,7 @@ def _replaced(
         yield Example(changed, frozenset(invented), prior.left_out)
 
 
-def _made(validator: Validator, tokens: tuple[str, ...]) -> Any:
+def _made_at(validator: Validator, tokens: tuple[str, ...]) -> Any:
     for schema in locate(validator.schema, tokens):
         with suppress(NoSampleError):
             return sample(validator.schema, schema)

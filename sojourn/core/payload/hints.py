@@ -1,6 +1,6 @@
 """A builder for each way in which a call fails at the boundary: a `ToolError`, and the `RetryHint` that repairs the call.
 
-Each reason has one builder, and all texts are here and in `sojourn.core.schema.issue_text`, so that planners,
+Each reason has one builder, and all texts are here and in `sojourn.core.schema.issues`, so that planners,
 people and policies never have to parse texts (SR-128, SR-129), and a new reason or a richer hint is one more
 function (SR-147). Messages are short, say what was wrong and what to send instead, and repeat no more of the
 input than needed (SR-116).
@@ -15,18 +15,24 @@ from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason, Too
 from sojourn.contracts.tool_spec import APPROVAL_VOID, ToolSpec
 from sojourn.core.payload.example import Judge, example_for
 from sojourn.core.payload.invented import MAX_INVENTED, Example, placeholder, template_of
-from sojourn.core.payload.missing_field import with_expected
-from sojourn.core.payload.question import question_about
+from sojourn.core.payload.missing_field import question_about, with_expected
 from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.schema.issue_text import sentence
-from sojourn.core.schema.issues import ONLY_ONE
-from sojourn.core.schema.secret_fields import is_secret
+from sojourn.core.schema.annotations import is_secret
+from sojourn.core.schema.issues import ONLY_ONE, sentence
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import ParseFault, json_fault
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_pointer, to_tokens, value_at
-from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
+from sojourn.core.values.json_text import ParseFault, json_fault
+from sojourn.core.values.json_value import (
+    ABSENT,
+    Schema,
+    expand,
+    is_object,
+    locate,
+    to_pointer,
+    to_tokens,
+    value_at,
+)
 from sojourn.core.values.text import CUT, clip, closest_name, echo, field_name, plain
+from sojourn.core.values.wire import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
 
 __all__ = [
     "CUT_OFF",

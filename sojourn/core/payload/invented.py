@@ -12,8 +12,16 @@ from typing import Any
 
 from sojourn.core.payload.coerce import lacks_zone
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, resolve, value_at
+from sojourn.core.values.json_value import (
+    ABSENT,
+    Schema,
+    expand,
+    is_array,
+    is_object,
+    locate,
+    resolve,
+    value_at,
+)
 from sojourn.core.values.text import plain
 
 __all__ = [

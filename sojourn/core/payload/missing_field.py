@@ -1,13 +1,16 @@
-"""What a missing field has to be, stated with the issue: the caller has not seen a value refused yet."""
+"""What a missing field has to be, for the model with the issue, and for a person as a question."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.schema.issues import MAX_ALLOWED, MAX_TEXT, shortened, type_names
-from sojourn.core.values.json_value import is_array, json_type
-from sojourn.core.values.pointer import Schema, expand, locate, to_tokens
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.schema.issues import MAX_ALLOWED, MAX_TEXT, ONLY_ONE, shortened, type_names
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_value import Schema, expand, is_array, json_type, locate, to_tokens
+from sojourn.core.values.text import clip, field_name, one_of, plain
 
-__all__ = ["with_expected"]
+__all__ = ["question_about", "with_expected"]
 
 _BOUNDS = {
     "string": ("minLength", "maxLength"),
@@ -76,3 +79,39 @@ def _number(value: Any) -> float | None:
         return float(value)
     except OverflowError:
         return None
+
+
+_MAX_QUESTION = 300
+_MAX_ASKED = 3
+_MAX_DESCRIPTION = 80
+
+
+def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Validator) -> str | None:
+    """One question about at most three fields; None when a person could not help."""
+    pointers = list(
+        dict.fromkeys(issue.field for issue in issues if issue.field and issue.constraint != "unknown_field")
+    )
+    if not pointers:
+        return None
+    zoned = {issue.field for issue in issues if issue.format in ("date-time", "time")}
+    fields = [_described(spec, field, validator, zoned=field in zoned) for field in pointers[:_MAX_ASKED]]
+    if any(issue.constraint == ONLY_ONE for issue in issues):
+        return (
+            clip(f"Which one of {' and '.join(fields)} is it, and what should it be", _MAX_QUESTION - 1) + "?"
+        )
+    listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
+    return clip(f"What should {listed} be", _MAX_QUESTION - 1) + "?"
+
+
+def _described(spec: ToolSpec, pointer: str, validator: Validator, *, zoned: bool) -> str:
+    tokens = to_tokens(pointer)
+    path = ".".join(tokens).replace(".0", "[]")
+    parts = [part for each in locate(validator.schema, tokens) for part in expand(validator.schema, each)]
+    described = spec.payload.field_descriptions.get(path) or next(
+        filter(None, (part.get("description") for part in parts)), ""
+    )
+    choices = next((part["enum"] for part in parts if "enum" in part), None)
+    about = [plain(str(described).split(". ")[0].rstrip("."), 80)] if described else []
+    about += [f"one of: {one_of(choices)}"] if choices else []
+    about += ["with its time zone"] if zoned else []
+    return f"{field_name(pointer)} ({'; '.join(about)})" if about else field_name(pointer)

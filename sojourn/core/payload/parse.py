@@ -1,4 +1,4 @@
-"""Parse the arguments that a model wrote, within size limits, and never guess.
+"""Parse and compare the arguments that a model wrote, and never guess.
 
 Text that is no JSON, or is cut off, is a `ParseFault` with its position, never `{}`: a tool called
 with no arguments would do something that nobody requested. Two repairs are made, both
@@ -6,29 +6,49 @@ lossless and both reported: removing a code fence around the JSON, and a trailin
 
 A name given twice in one object is a fault too: the two values contradict each
 other, and Python would silently keep the last. So is a number whose digits no number
-of Python's holds: see `sojourn.core.values.written_number`.
+of Python's holds: see `sojourn.core.values.numbers`.
+
+`{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a call sees both.
 """
 
+import hashlib
 import json
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
-from sojourn.core.values.json_fault import (
+from sojourn.core.schema.defaults import with_defaults, without_defaults
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_text import (
     MAX_DIGITS,
     ParseFault,
     depth_of,
+    first_duplicate,
     json_fault,
+    name_given_twice,
     too_deep,
     too_many_digits,
 )
-from sojourn.core.values.json_text import first_duplicate, name_given_twice
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.pointer import ABSENT
-from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES
-from sojourn.core.values.written_number import written_number
+from sojourn.core.values.json_value import ABSENT, is_array, is_object
+from sojourn.core.values.numbers import written_number
+from sojourn.core.values.wire import MAX_PAYLOAD_BYTES
 
-__all__ = ["NotAnObject", "ParseFault", "Parsed", "decoded", "depth_of", "json_fault", "parse_arguments"]
+__all__ = [
+    "Merged",
+    "NotAnObject",
+    "ParseFault",
+    "Parsed",
+    "arguments_digest",
+    "decoded",
+    "depth_of",
+    "has_digest",
+    "has_maps",
+    "json_fault",
+    "merged_name",
+    "parse_arguments",
+    "same_arguments",
+]
 
 # Possessive quantifiers keep hostile text linear: an unterminated string is matched to its end, and
 # not tried again from each quote.
@@ -203,3 +223,99 @@ def _kind(value: Any) -> str:
             return "a string"
         case _:
             return "an array"
+
+
+Merged = tuple[tuple[str | int, ...], str]
+"""The path of an object, and one of its names that is the same as another."""
+
+
+def has_maps(schema: Any) -> bool:
+    """Whether a closed schema has objects whose names it does not state."""
+    level = [schema]
+    while level:
+        part = level.pop()
+        if is_object(part):
+            if part.get("additionalProperties", False) is not False or "patternProperties" in part:
+                return True
+            level.extend(part.values())
+        elif is_array(part):
+            level.extend(part)
+    return False
+
+
+def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
+    """Return the first name whose value is lost, because another name decodes to the same key; or None.
+
+    Args:
+        sent: The JSON value.
+        made: What a type made of it.
+        at: The path of the value.
+    """
+    pairs: Iterable[tuple[tuple[str | int, Any], Any]]
+    if is_array(sent):
+        items = cast("Sequence[Any]", made) if isinstance(made, (list, tuple)) else ()
+        pairs = zip(enumerate(sent), items, strict=False)
+    elif not is_object(sent):
+        return None
+    elif isinstance(made, Mapping):
+        entries = cast("Mapping[Any, Any]", made)
+        if (lost := _lost(sent, list(entries))) is not None:
+            return at, lost
+        pairs = zip(sent.items(), entries.values(), strict=False)
+    else:
+        pairs = [((name, sent[name]), getattr(made, field, None)) for field, name in _fields(sent, made)]
+    found = (merged_name(inner, value, (*at, name)) for (name, inner), value in pairs)
+    return next((each for each in found if each is not None), None)
+
+
+def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
+    """A name that has no key of its own; a type that drops some entries of texts has not merged them."""
+    if len(keys) >= len(sent):
+        return None
+    texts = {str(key) for key in keys}
+    alone = [name for name in sent if name not in texts]
+    if not all(isinstance(key, str) for key in keys):
+        return alone[0] if alone else next(iter(sent))
+    same = {text.strip().casefold() for text in texts}
+    return next((name for name in alone if name.strip().casefold() in same), None)
+
+
+def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
+    """The fields of a model or data class, each with the name by which it was sent."""
+    fields: dict[str, Any] = getattr(made, "__pydantic_fields__", None) or getattr(
+        made, "__dataclass_fields__", {}
+    )
+    found: list[tuple[str, str]] = []
+    for field, info in fields.items():
+        names = (getattr(info, "validation_alias", None), getattr(info, "alias", None), field)
+        found += [(field, name) for name in names if isinstance(name, str) and name in sent][:1]
+    return found
+
+
+def arguments_digest(arguments: Mapping[str, Any]) -> str:
+    """The digest of a call's arguments, equal for equal ones."""
+    canonical = json.dumps(_plain(arguments), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def same_arguments(validator: Validator, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two payloads are the same by their schema: equal once its defaults are filled in."""
+    if arguments_digest(one) == arguments_digest(other):
+        return True
+    filled = (with_defaults(validator, each) for each in (one, other))
+    return len({arguments_digest(each) for each in filled}) == 1
+
+
+def has_digest(validator: Validator, arguments: dict[str, Any], digest: str) -> bool:
+    """Whether arguments have a digest as they are, with all defaults spelled out, or with none."""
+    spellings = (arguments, with_defaults(validator, arguments), without_defaults(validator, arguments))
+    return any(arguments_digest(each) == digest for each in spellings)
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value whose equal numbers are written equally."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -28,17 +28,26 @@ from typing import Any
 
 from sojourn.contracts.tool_call import ArgumentReading
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload.blanks import BLANKS, null_differs, takes_null
-from sojourn.core.payload.derived_example import put
+from sojourn.core.payload.coerce import BLANKS, null_differs, takes_null
+from sojourn.core.payload.example import put
 from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.issues import MAX_ALLOWED, type_names
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_value import is_array, is_object, json_type
-from sojourn.core.values.pointer import ABSENT, expand, locate, to_pointer, to_tokens, value_at
+from sojourn.core.values.json_text import json_fault
+from sojourn.core.values.json_value import (
+    ABSENT,
+    expand,
+    is_array,
+    is_object,
+    json_type,
+    locate,
+    to_pointer,
+    to_tokens,
+    value_at,
+)
+from sojourn.core.values.numbers import LongNumber
 from sojourn.core.values.text import closest_name
-from sojourn.core.values.written_number import LongNumber
 
 __all__ = ["Read", "is_settled", "read_payload", "read_text"]
 

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.pointer import Schema, expand
+from sojourn.core.values.json_value import Schema, expand, is_object
 from sojourn.core.values.visible import inert
 
 __all__ = ["asked", "filled", "unknown_fields"]

@@ -19,10 +19,18 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.hints import EXAMPLE_VALUE
 from sojourn.core.payload.invented import MAX_INVENTED, Tokens, placeholder
 from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.repair.last_step import is_repair, stem
+from sojourn.core.repair.calls import is_repair, stem
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import ABSENT, expand, locate, to_pointer, to_tokens, value_at
+from sojourn.core.values.json_value import (
+    ABSENT,
+    expand,
+    is_array,
+    is_object,
+    locate,
+    to_pointer,
+    to_tokens,
+    value_at,
+)
 
 __all__ = ["copied_values"]
 

@@ -2,5 +2,5 @@
 
 The package decides what a plan may do, what follows a step, and the result of a call that ended outside its
 tool; it may import `awaits` and the packages below it. Begin with `state.py`, which holds the run state, then
-`opening.py`, `admission.py` and `limits.py`.
+`run_input.py`, `plan_rules.py` and `limits.py`.
 """

@@ -1,4 +1,7 @@
-"""Who decides whether a call runs: its policy, the policy engine, or a person.
+"""Who decides whether a call runs: the policy, the policy engine, or a person.
+
+Between the question and the call a deploy may replace the worker. An approval holds as long as the tool is the same,
+takes the same arguments and changes the same: other wording, time-outs or retries do not void it.
 
 The rules in order, of which the first that fits decides: denied tools and tags; read-only runs; named tools
 and tags run; the policy engine, which approves no call of which the tool or a rule says who decides; else a person, where
@@ -8,7 +11,7 @@ the policy asks about such calls.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.ids import matches_any
@@ -16,26 +19,123 @@ from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import combined
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import asked
-from sojourn.core.run.shown_tool import digest_of, shown_of
+from sojourn.core.schema.annotations import without_wording
 from sojourn.core.values.visible import inert
 from sojourn.core.values.wire import encode_readable
 
 __all__ = [
     "APPROVE",
     "NO_APPROVER",
-    "Verdict",
+    "ApprovalVerdict",
     "approvers_of",
     "asking",
+    "changes",
     "confirmation_id",
     "confirmation_of",
+    "digest_of",
     "is_marked",
     "judge",
     "says_who",
+    "shown_of",
 ]
+
+MAX_FIELDS = 50
+"""Most fields of a payload that are recorded one by one."""
+
+MAX_NAMED = 5
+"""Most names of fields in one change."""
+
+MAX_NAME = 60
+"""Longest name in a change, in characters."""
+
+_IN_WORDS = {None: "not declared", True: "yes", False: "no"}
+
+
+def shown_of(spec: ToolSpec) -> ShownTool:
+    """What an approval covers of a tool."""
+    schema = spec.payload.json_schema
+    fields = _properties(schema)
+    return ShownTool(
+        kind=spec.kind,
+        agent_id=spec.agent_id,
+        annotations=spec.annotations,
+        schema_digest=_schema_digest(schema),
+        approvers=sorted(spec.approvers),
+        approver_check=spec.approver_check,
+        four_eyes=spec.four_eyes,
+        fields={name: _schema_digest(field)[:12] for name, field in fields.items()}
+        if len(fields) <= MAX_FIELDS
+        else {},
+    )
+
+
+def digest_of(spec: ToolSpec) -> str:
+    """SHA-256 of a tool's whole declaration: what the approvals of earlier versions cover."""
+    return hashlib.sha256(encode_readable(spec)).hexdigest()
+
+
+def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) -> list[str]:
+    """How a tool differs from what was shown, one change a text, such as `destructive: no → yes`; empty if it does not.
+
+    Args:
+        shown: What was shown; None for a call that was shown by an earlier version, or was never shown.
+        spec_digest: The digest of the whole declaration that was shown; it decides only where `shown` is None.
+        spec: The tool as it is now.
+    """
+    if shown is None:
+        return ["its declaration"] if spec_digest and spec_digest != digest_of(spec) else []
+    now, found = shown_of(spec), list[str]()
+    if shown.kind != now.kind:
+        found.append(f"kind: {shown.kind} → {now.kind}")
+    if shown.agent_id != now.agent_id:
+        found.append(f"agent: {shown.agent_id} → {now.agent_id}")
+    for name in Annotations.model_fields:
+        before, after = getattr(shown.annotations, name), getattr(now.annotations, name)
+        if before is not after:
+            found.append(f"{name}: {_IN_WORDS[before]} → {_IN_WORDS[after]}")
+    if (shown.approvers, shown.approver_check) != (now.approvers, now.approver_check):
+        found.append(f"approvers: {_deciders(shown)} → {_deciders(now)}")
+    if shown.four_eyes is not now.four_eyes:
+        found.append(f"four_eyes: {_IN_WORDS[shown.four_eyes]} → {_IN_WORDS[now.four_eyes]}")
+    if shown.schema_digest != now.schema_digest:
+        found.append(f"arguments: {_fields(shown.fields, now.fields)}")
+    return found
+
+
+def _deciders(shown: ShownTool) -> str:
+    return shown.approver_check or _named(shown.approvers) or "not declared"
+
+
+def _fields(before: dict[str, str], after: dict[str, str]) -> str:
+    """Which fields differ; where no field does, or they are too many to be recorded, only that something does."""
+    if not before or not after:
+        return "changed"
+    kinds = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name in after if name in before and before[name] != after[name]],
+    }
+    return "; ".join(f"{_named(names)} {how}" for how, names in kinds.items() if names) or "changed"
+
+
+def _named(names: list[str]) -> str:
+    shown = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names[:MAX_NAMED]]
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(shown) + more
+
+
+def _schema_digest(schema: Any) -> str:
+    return hashlib.sha256(encode_readable(without_wording(schema))).hexdigest()
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
 
 APPROVE = "sojourn.approvals.approve"
 """The tool whose calls are nothing but a question to approvers; no policy and no release lets one run unasked."""
@@ -48,7 +148,7 @@ MAX_PROMPT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ApprovalVerdict:
     """The decision about a call."""
 
     kind: Literal["run", "ask", "deny"]
@@ -58,7 +158,7 @@ class Verdict:
     """For `ask`: whether a person is asked even after the asking about the tool was stopped."""
 
 
-_RUN = Verdict("run")
+_RUN = ApprovalVerdict("run")
 
 
 def judge(
@@ -68,10 +168,10 @@ def judge(
     decision: PolicyDecision | None,
     *,
     interrupts_allowed: bool,
-) -> Verdict:
+) -> ApprovalVerdict:
     """Decide whether a call runs, is denied, or waits for a person."""
     if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
-        return Verdict("deny", "this run's policy denies it")
+        return ApprovalVerdict("deny", "this run's policy denies it")
     reads = spec.trusted and spec.annotations.read_only is True
     must_ask = spec.id == APPROVE or (
         decision is not None and (matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask)
@@ -93,14 +193,14 @@ def judge(
     if not must_ask and not rules and not asking(spec, approval):
         return _RUN
     if not approval.asks:
-        return Verdict("deny", "this run's policy does not allow it")
+        return ApprovalVerdict("deny", "this run's policy does not allow it")
     if spec.kind == "external":
         return _RUN  # the program that executes the call decides
     if not interrupts_allowed:
-        return Verdict("deny", "a person would have to approve it, and this run may ask nobody")
+        return ApprovalVerdict("deny", "a person would have to approve it, and this run may ask nobody")
     if approvers_of(spec, approval) is None:
-        return Verdict("deny", NO_APPROVER)
-    return Verdict("ask", is_always=must_ask or approval.stop_asking == "never")
+        return ApprovalVerdict("deny", NO_APPROVER)
+    return ApprovalVerdict("ask", is_always=must_ask or approval.stop_asking == "never")
 
 
 def is_marked(spec: ToolSpec) -> bool:
@@ -181,7 +281,7 @@ def confirmation_of(
         title=spec.title,
         prompt=_prompt(spec, payload),
         payload={} if call.raw is None else payload,
-        payload_digest=_digest(payload),
+        payload_digest=_payload_digest(payload),
         binds=True,
         strict=True,
         spec_digest=digest_of(spec),
@@ -207,7 +307,7 @@ def confirmation_id(call_id: str) -> str:
     return f"confirm-{call_id}"
 
 
-def _digest(payload: dict[str, Any]) -> str:
+def _payload_digest(payload: dict[str, Any]) -> str:
     return hashlib.sha256(encode_readable(payload)).hexdigest()
 
 

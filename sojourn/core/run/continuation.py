@@ -1,24 +1,74 @@
-"""Continuation: what the next execution of a run begins with: the run state, and the transcript.
+"""What the next execution of a run begins with: state, transcript, open step.
 
 Temporal keeps a run's history in executions. A long run goes on in a new execution, so that a worker never has to
 replay more than the last one; this value is the argument of its workflow.
 """
 
 import binascii
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from sojourn.contracts.dispatch import ForkedStep
 from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.run.state import RunState
-from sojourn.core.run.step_progress import StepProgress
 from sojourn.core.run.transcript import Packed, Segments
 from sojourn.core.values.wire import size_of
 
-__all__ = ["KEY", "Continuation", "read_continuation", "transcript_fault", "written"]
+__all__ = [
+    "KEY",
+    "CallProgress",
+    "Continuation",
+    "EarlierAttempts",
+    "StepProgress",
+    "read_continuation",
+    "transcript_fault",
+    "written",
+]
+
+
+@dataclass(frozen=True)
+class EarlierAttempts:
+    """What a call waited for, and has got: a decision, an answer or a worker's result; all None for a wait that expired."""
+
+    decided: Decided | None = None
+    clarified: Clarified | None = None
+    result: ToolResult | None = None
+
+
+@dataclass(frozen=True)
+class CallProgress:
+    """How far a call is."""
+
+    since: datetime
+    """When the call began."""
+    result: ToolResult | None = None
+    """The call's answer; None while it waits."""
+    past: tuple[EarlierAttempts, ...] = ()
+    """What a call that waits has got so far, in order."""
+
+
+@dataclass(frozen=True)
+class StepProgress:
+    """How far a step is."""
+
+    calls: Mapping[str, CallProgress] = field(default_factory=dict[str, CallProgress])
+    """The admitted calls, by id."""
+    opened: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    """When each open wait was opened, by id."""
+    external: str = ""
+    """The id of the wait for external results."""
+    began: timedelta = timedelta(0)
+    """The run's active time when the step began."""
+    child_time: timedelta = timedelta(0)
+    """The active time of the step's child runs, which have ended."""
+
 
 KEY = "continued"
 """The only field of the argument of an execution that continues another."""

@@ -1,4 +1,4 @@
-"""Inbox: the messages that a conversation has accepted, and the ids by which it knows a message that is sent again.
+"""The messages that a conversation has accepted, and their known ids.
 
 The workflow and the fold read them by the same functions; a message's parts are read as those of a run's opening are.
 """
@@ -14,12 +14,12 @@ from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
 from sojourn.contracts.wire_names import SEND
+from sojourn.core.awaits.envelope import Refused, by_of
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
-from sojourn.core.awaits.sent import Refused, by_of
-from sojourn.core.run.known import ANSWER, digest_of, packed, unpacked
+from sojourn.core.run.message_ids import ANSWER, digest_of, pack, unpack
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.text import echo, is_writable
-from sojourn.core.values.unread import unread_in
+from sojourn.core.values.undecodable import first_undecodable
 from sojourn.core.values.wire import size_of
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "Inbox",
     "Interruption",
     "Mode",
-    "Sent",
+    "SentMessage",
     "is_message_id",
     "read_close",
     "read_interrupt",
@@ -72,7 +72,7 @@ _MAX_REASON_CHARS = 2_000
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentMessage:
     """A message to a conversation."""
 
     message_id: str
@@ -124,8 +124,8 @@ class Accepted(Record):
 class Inbox:
     """The messages that wait, in the order of acceptance, and the ids of the last 10,000; a frozen value."""
 
-    waiting: tuple[Sent, ...] = ()
-    known: Annotated[Mapping[str, str], BeforeValidator(unpacked), PlainSerializer(packed)] = field(
+    waiting: tuple[SentMessage, ...] = ()
+    known: Annotated[Mapping[str, str], BeforeValidator(unpack), PlainSerializer(pack)] = field(
         default_factory=dict[str, str]
     )
     """For each id, as a digest: where the events of its message begin."""
@@ -147,7 +147,7 @@ class Inbox:
             return self
         return changed(self, known=self._knowing(message_id, after + ANSWER))
 
-    def accepted(self, sent: Sent, after: str) -> tuple["Inbox", Sent]:
+    def accepted(self, sent: SentMessage, after: str) -> tuple["Inbox", SentMessage]:
         """The inbox with a further message, and that message with an id."""
         sent = sent if sent.message_id else changed(sent, message_id=f"message-{self.count + 1}")
         known = self._knowing(sent.message_id, after)
@@ -166,14 +166,14 @@ class Inbox:
         together = size + sum(sent.size for sent in self.waiting)
         return len(self.waiting) >= MAX_WAITING or together > MAX_WAITING_BYTES
 
-    def opening(self) -> tuple["Inbox", tuple[Sent, ...]]:
+    def opening(self) -> tuple["Inbox", tuple[SentMessage, ...]]:
         """The inbox without the messages that open a turn, and these: the first one, or the first of one sender that interrupt."""
         count = 1
         while count < self._interrupts and is_same(self.waiting[count].principal, self.waiting[0].principal):
             count += 1
         return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
 
-    def taking(self, message_ids: Sequence[str]) -> tuple["Inbox", tuple[Sent, ...]]:
+    def taking(self, message_ids: Sequence[str]) -> tuple["Inbox", tuple[SentMessage, ...]]:
         """The inbox without these messages, and those of them that waited, in the order given."""
         found = {sent.message_id: sent for sent in self.waiting if sent.message_id in message_ids}
         rest = tuple(sent for sent in self.waiting if sent.message_id not in found)
@@ -184,7 +184,7 @@ class Inbox:
         """Number of messages that interrupt; they are before all others."""
         return sum(sent.mode == "interrupt" for sent in self.waiting)
 
-    def steering(self, joins: Callable[[Sent], bool]) -> tuple["Inbox", tuple[Sent, ...]]:
+    def steering(self, joins: Callable[[SentMessage], bool]) -> tuple["Inbox", tuple[SentMessage, ...]]:
         """The inbox without the messages for the next plan, and these.
 
         Args:
@@ -194,7 +194,7 @@ class Inbox:
         return changed(self, waiting=tuple(sent for sent in self.waiting if sent not in steers)), steers
 
 
-def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> Sent | Refused:
+def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> SentMessage | Refused:
     """Read `{"message_id", "text", "parts", "mode", "by", "principal", "admit"}`, or a text; a message that was accepted before is read too.
 
     Args:
@@ -202,7 +202,7 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
         inbox: The messages before.
         tenant: The tenant of the conversation, which its senders have too; None where it is not known.
     """
-    if unread := unread_in(values):
+    if unread := first_undecodable(values):
         return Refused(unread.reason)
     if len(values) != 1:
         return Refused(f"{SEND} takes one object, not {len(values)}")
@@ -230,7 +230,9 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
     if fault := _option_fault(mode, fields.get(ADMIT)):
         return fault
     size += size_of(principal) if principal else 0
-    sent = Sent(message_id or "", message, mode or "queue", by, size, principal, fields.get(ADMIT) is True)
+    sent = SentMessage(
+        message_id or "", message, mode or "queue", by, size, principal, fields.get(ADMIT) is True
+    )
     return _fitting(sent, inbox)
 
 
@@ -243,7 +245,7 @@ def _option_fault(mode: Any, admit: Any) -> Refused | None:
     return None
 
 
-def _fitting(sent: Sent, inbox: Inbox) -> Sent | Refused:
+def _fitting(sent: SentMessage, inbox: Inbox) -> SentMessage | Refused:
     """The message, or why a new one has no room in the inbox."""
     if inbox.where(sent.message_id) is None and inbox.is_full(sent.size):
         return Refused(
@@ -254,7 +256,7 @@ def _fitting(sent: Sent, inbox: Inbox) -> Sent | Refused:
 
 def read_remember(values: Sequence[Any]) -> str | Refused:
     """Read `{"message_id"}`, or the id alone."""
-    if unread := unread_in(values):
+    if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values[0] if values else {}, "message_id", ("message_id",))
     if isinstance(fields, Refused):
@@ -306,7 +308,7 @@ def read_close(values: Sequence[Any]) -> Closing | Refused:
 
 
 def _reason_and_by(values: Sequence[Any], *more: str) -> tuple[str, str | None] | Refused:
-    if unread := unread_in(values):
+    if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values[0] if values else {}, "reason", ("reason", "by", *more))
     if isinstance(fields, Refused):

@@ -1,4 +1,4 @@
-"""What is left of a run's limits, and which limit makes the next turn the last."""
+"""What is left of the limits of a run and of a conversation."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -8,19 +8,24 @@ from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, stricter
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.opened import lacks_fields
+from sojourn.core.awaits.factories import lacks_fields
 from sojourn.core.run.totals import RunTotals, cost_of, tokens_of
+from sojourn.core.values.text import counted
 
 __all__ = [
+    "IDLE_TIMEOUT",
     "caps_after",
     "caps_left",
     "exhausted",
     "finalize",
     "gave_up",
+    "idle_end",
     "limits_of",
     "lowered",
+    "session_end",
     "stricter_caps",
     "stricter_limits",
+    "turn_policy",
     "used_up",
 ]
 
@@ -159,3 +164,46 @@ def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
     """The limit that ended a run, as an error; its cause is the failure of the last turn, if there was one."""
     why = ToolError.new(finalize.message, code=finalize.reason)
     return why if failure is None else why.model_copy(update={"cause": failure}).without_repeats()
+
+
+IDLE_TIMEOUT = "idle_timeout"
+"""Why a conversation ended to which nobody sent a message."""
+
+
+def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:
+    """The policy of a turn: its tokens and money are at most what the turns before have left."""
+    session = policy.session
+    if session is None:
+        return policy
+    whole = policy.model_copy(update={"max_tokens": session.max_tokens, "max_cost": session.max_cost})
+    left = caps_left(whole, earlier)
+    return lowered(policy, Caps(tokens=left.tokens, cost=left.cost), RunTotals(), timedelta(0))
+
+
+def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize | None:
+    """Why no further turn begins, or None.
+
+    Args:
+        policy: The policy, with the limits of the conversation.
+        turns: The number of turns that have ended.
+        earlier: Their totals.
+    """
+    session = policy.session
+    if session is None:
+        return None
+    if session.max_turns is not None and turns >= session.max_turns:
+        return _end("max_turns", f"The conversation has had its {counted(session.max_turns, 'turn')}.")
+    if session.max_tokens is not None and tokens_of(earlier) >= session.max_tokens:
+        return _end("max_tokens", "The conversation's tokens are used up.")
+    if session.max_cost is not None and cost_of(earlier) >= session.max_cost:
+        return _end("max_cost", "The conversation's money is used up.")
+    return None
+
+
+def idle_end(timeout: timedelta) -> Finalize:
+    """The end of a conversation to which nobody sent a message for this long."""
+    return _end(IDLE_TIMEOUT, f"Nobody sent a message for {timeout}.")
+
+
+def _end(reason: str, message: str) -> Finalize:
+    return Finalize(reason=reason, message=message, instruction="")

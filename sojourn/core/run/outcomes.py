@@ -12,7 +12,7 @@ from sojourn.core.run.effects import is_settled
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.retry import OUTCOME_UNKNOWN
 from sojourn.core.values.json_value import is_object
-from sojourn.core.values.sizes import MAX_FORMS_BYTES
+from sojourn.core.values.wire import MAX_FORMS_BYTES
 
 __all__ = [
     "attach_call",

@@ -8,7 +8,7 @@ from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.run_policy import Caps, Limits, in_both
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.limits import stricter_caps
-from sojourn.core.run.opening import labelled, labels_fault
+from sojourn.core.run.run_input import labelled, labels_fault
 
 __all__ = ["merged", "offered", "policy_fault", "withheld"]
 

@@ -36,7 +36,7 @@ __all__ = [
     "OUTCOME_UNKNOWN",
     "PLANNER_ATTEMPTS",
     "TRANSIENT",
-    "Failure",
+    "FailedAttempt",
     "Repetition",
     "count_lost",
     "decide",
@@ -81,7 +81,7 @@ TRANSIENT = (RateLimited, ToolUnavailable, ConnectionError)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """A failed attempt that may be worth another."""
 
     reason: str
@@ -102,7 +102,7 @@ class Repetition:
     """The delay before the next attempt."""
 
 
-def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
+def transient(spec: ToolSpec, error: BaseException, message: str) -> FailedAttempt:
     """The failure of an attempt that met a rate limit or an unavailable service.
 
     Args:
@@ -112,19 +112,25 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
     """
     after, unknown = delay_of(safe_exceptions.attribute(error, "retry_after")), leaves_unknown(spec, error)
     if safe_exceptions.is_a(error, RateLimited):
-        return Failure(RetryReason.RATE_LIMITED, hints.rate_limited(spec.id, message, after), after, unknown)
-    return Failure(RetryReason.TOOL_UNAVAILABLE, hints.unavailable(spec.id, message, after), after, unknown)
+        return FailedAttempt(
+            RetryReason.RATE_LIMITED, hints.rate_limited(spec.id, message, after), after, unknown
+        )
+    return FailedAttempt(
+        RetryReason.TOOL_UNAVAILABLE, hints.unavailable(spec.id, message, after), after, unknown
+    )
 
 
-def timed_out(spec: ToolSpec, limit: timedelta) -> Failure:
+def timed_out(spec: ToolSpec, limit: timedelta) -> FailedAttempt:
     """The failure of an attempt that exceeded its time limit."""
     unknown = not changes_nothing(spec)
-    return Failure(
+    return FailedAttempt(
         RetryReason.TIMEOUT, hints.timeout(spec.id, limit, unknown=unknown), outcome_unknown=unknown
     )
 
 
-def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Repetition | tuple[ToolError, RetryHint | None]:
+def decide(
+    spec: ToolSpec, failure: FailedAttempt, attempt: int
+) -> Repetition | tuple[ToolError, RetryHint | None]:
     """Decide on another attempt, or on the answer to the call.
 
     Args:

@@ -26,8 +26,6 @@ from sojourn.core.awaits.principals import askers_of, is_same, least_of
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.payload.unknown_outcome import Doubt, in_doubt
-from sojourn.core.run.active_time import ActiveTime
-from sojourn.core.run.admission import not_executed
 from sojourn.core.run.effects import (
     acts,
     carried_after,
@@ -37,20 +35,43 @@ from sojourn.core.run.effects import (
     without_steps,
 )
 from sojourn.core.run.ids import turn_after
-from sojourn.core.run.inbox import Inbox, Sent
-from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
+from sojourn.core.run.inbox import Inbox, SentMessage
+from sojourn.core.run.limits import (
+    IDLE_TIMEOUT,
+    caps_left,
+    exhausted,
+    finalize,
+    gave_up,
+    limits_of,
+    lowered,
+    session_end,
+    turn_policy,
+    used_up,
+)
 from sojourn.core.run.memory import MemoryChange, changes_by
-from sojourn.core.run.opening import labelled, turn_start_of
-from sojourn.core.run.refused import failure_notice
-from sojourn.core.run.session_limits import IDLE_TIMEOUT, session_end, turn_policy
-from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest
-from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
-from sojourn.core.run.totals import RunTotals, add_totals, add_usage, settle
+from sojourn.core.run.plan_rules import not_executed
+from sojourn.core.run.run_input import (
+    MAX_VIEWERS,
+    is_visible_to,
+    labelled,
+    mark_of,
+    turn_start_of,
+    viewers_of,
+)
+from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest, failure_notice
+from sojourn.core.run.totals import (
+    MAX_ARTIFACTS,
+    ActiveTime,
+    RunTotals,
+    add_totals,
+    add_usage,
+    settle,
+    spent_by,
+)
 from sojourn.core.run.transcript import Claim, for_planner, reply
-from sojourn.core.run.visibility import MAX_VIEWERS, is_visible_to, mark_of, viewers_of
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.core.values.frozen import changed
-from sojourn.core.values.merge_patch import memory_after, memory_fault
+from sojourn.core.values.json_text import memory_after, memory_fault
 from sojourn.core.values.timers import seconds_of
 
 __all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
@@ -604,11 +625,11 @@ class RunState:
         askers, taken = _with_senders(self.askers, steers), (*self.taken, *ids)
         return changed(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
 
-    def _may_join(self, sent: Sent) -> bool:
+    def _may_join(self, sent: SentMessage) -> bool:
         """Whether a message may join the present turn: that of another sender opens a turn of its own."""
         return self._is_for_starter or is_same(sent.principal or self.opening.principal, self.acts_for)
 
-    def received(self, sent: Sent, after: str) -> tuple["RunState", Sent]:
+    def received(self, sent: SentMessage, after: str) -> tuple["RunState", SentMessage]:
         """The state with a further message, which may interrupt the present turn, and that message with an id."""
         inbox, sent = self.inbox.accepted(sent, after)
         state = changed(self, inbox=inbox)
@@ -734,7 +755,7 @@ class RunState:
         return changed(self, phase="", new=())
 
 
-def _with_senders(askers: Sequence[Principal], sent: Sequence[Sent]) -> tuple[Principal, ...]:
+def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> tuple[Principal, ...]:
     """Those who have asked for a turn, and the senders of further messages."""
     return askers_of(askers, *(who for each in sent for who in (each.principal, each.asked_by)))
 

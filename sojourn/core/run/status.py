@@ -1,12 +1,18 @@
-"""The status of a run: one function for the live query and for the fold of its history."""
+"""The status of a run, live and from its history, and its notices."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any, cast
 
-from sojourn.contracts.run import IDLE, PAUSED, RunStatus
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.run import IDLE, NOTICE_KINDS, PAUSED, Notice, NoticeKind, RunOutput, RunStatus
+from sojourn.contracts.tool_error import ToolError
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import add_totals, used
+from sojourn.core.values.text import clip
 
-__all__ = ["status_of"]
+__all__ = ["end_notice", "read_kinds", "status_of", "turn_notice", "wait_notice"]
 
 
 def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
@@ -37,4 +43,78 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         notes=list(state.notes),
         safeguards=state.safeguards.shown(),
         started_at=state.began,
+    )
+
+
+MAX_TEXT = 2_000
+"""Longest text of a notice, in characters."""
+
+
+def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
+    """The notice that a run waits for somebody."""
+    if isinstance(wait, AwaitClarification):
+        text, tool = wait.question, wait.restrict_to_tool or ""
+    elif isinstance(wait, AwaitConfirmation):
+        text, tool = wait.prompt, wait.tool
+    else:
+        text, tool = "", wait.items[0].tool if wait.items else ""
+    return _notice(run_id, state, "wait", wait.id, at).model_copy(
+        update={
+            "await_id": wait.id,
+            "await_type": kind_of(wait).event.model_fields["type"].default,
+            "text": clip(text, MAX_TEXT),
+            "tool": tool,
+        }
+    )
+
+
+def turn_notice(
+    run_id: str, state: RunState, at: datetime, output: RunOutput | None, error: ToolError | None
+) -> Notice:
+    """The notice that a turn has ended, of the state before its end."""
+    notice = _notice(run_id, state, "turn", state.turn_id, at)
+    return _ended(notice.model_copy(update={"message_ids": list(state.taken)}), output, error)
+
+
+def end_notice(
+    run_id: str, state: RunState, at: datetime, output: RunOutput | None, error: ToolError | None
+) -> Notice:
+    """The notice that a run has ended; with neither output nor error, that it was canceled."""
+    return _ended(_notice(run_id, state, "end", "", at), output, error)
+
+
+def read_kinds(details: Sequence[Any]) -> tuple[NoticeKind, ...]:
+    """The kinds of notices that a failed plan names in its details; anybody may have written them."""
+    fields = cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
+    named = fields.get("notices")
+    return tuple(kind for kind in NOTICE_KINDS if isinstance(named, list) and kind in named)
+
+
+def _ended(notice: Notice, output: RunOutput | None, error: ToolError | None) -> Notice:
+    reason = output.reason if output else "failed" if error else "canceled"
+    why = error or (output.error if output else None)
+    return notice.model_copy(
+        update={
+            "text": clip(output.text, MAX_TEXT) if output else "",
+            "reason": reason,
+            "code": why.code or "" if why else "",
+            "error": clip(str(why), MAX_TEXT) if why else "",
+        }
+    )
+
+
+def _notice(run_id: str, state: RunState, kind: str, what: str, at: datetime) -> Notice:
+    opening = state.opening
+    return Notice.model_validate(
+        {
+            "id": "/".join(filter(None, (run_id, kind, what))),
+            "kind": kind,
+            "at": at,
+            "run_id": run_id,
+            "agent_id": opening.agent_id,
+            "session_id": opening.session_id,
+            "parent_run_id": opening.parent.parent_run_id if opening.parent else "",
+            "labels": opening.labels,
+            "turn_id": state.turn_id,
+        }
     )

@@ -1,14 +1,94 @@
-"""The totals of a run: calls, rounds, failed steps, tokens and money, summed once a step."""
+"""What a run has used: active time, calls, tokens and money.
 
-from collections.abc import Sequence
+The figures of a child run are read without pydantic validation: anybody may send a signal, and an error in workflow code would fail every
+workflow task of the parent. An invalid figure counts as zero.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 from sojourn.contracts.plan import Usage
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import Spent
+from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTelemetry
+from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.safeguards.judge import was_tried
 from sojourn.core.values.frozen import changed
 
-__all__ = ["RunTotals", "add_telemetry", "add_totals", "add_usage", "cost_of", "settle", "tokens_of", "used"]
+__all__ = [
+    "MAX_ARTIFACTS",
+    "ActiveTime",
+    "RunTotals",
+    "add_telemetry",
+    "add_totals",
+    "add_usage",
+    "cost_of",
+    "read_child_spent",
+    "read_spent",
+    "settle",
+    "spent_by",
+    "tokens_of",
+    "used",
+]
+
+
+@dataclass(frozen=True)
+class ActiveTime:
+    """How long a run was active, against its time budget; a frozen value with pure transitions.
+
+    `now` is the workflow's clock in the workflow, and the time of a history event in the fold.
+    """
+
+    budget: timedelta | None = None
+    """The time budget; None means no limit."""
+    expired: bool = False
+    """Whether the budget ran out during a plan or a call."""
+    counted: timedelta = timedelta(0)
+    """Active time of the periods that have ended."""
+    since: datetime | None = None
+    """Start of the current active period; None while the run is not active."""
+    works: int = 0
+    """Number of plans and calls in progress."""
+    paused: bool = False
+
+    def spent(self, now: datetime) -> timedelta:
+        """Active time until now."""
+        return self.counted + (now - self.since if self.since else timedelta(0))
+
+    def left(self, now: datetime) -> timedelta | None:
+        """Active time left; None means no limit."""
+        return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
+
+    def is_used_up(self, now: datetime) -> bool:
+        """Whether nothing is left of the budget."""
+        return self.expired or self.left(now) == timedelta(0)
+
+    def begun(self, now: datetime) -> "ActiveTime":
+        """Count one more plan or call in progress."""
+        return self._turned(now, self.works + 1, paused=self.paused)
+
+    def ended(self, now: datetime) -> "ActiveTime":
+        """Count one less plan or call in progress."""
+        return self._turned(now, self.works - 1, paused=self.paused)
+
+    def stopped(self, now: datetime, *, paused: bool) -> "ActiveTime":
+        """Pause or resume the run."""
+        return self._turned(now, self.works, paused=paused)
+
+    def added(self, spent: timedelta) -> "ActiveTime":
+        """Add the time that child runs were active while this run only waited for them."""
+        return changed(self, counted=self.counted + spent)
+
+    def _turned(self, now: datetime, works: int, *, paused: bool) -> "ActiveTime":
+        is_active = works > 0 and not paused
+        if is_active == (self.since is not None):
+            return changed(self, works=works, paused=paused)
+        return changed(
+            self, works=works, paused=paused, counted=self.spent(now), since=now if is_active else None
+        )
 
 
 @dataclass(frozen=True)
@@ -113,3 +193,112 @@ def add_usage(total: Usage, more: Usage | None) -> Usage:
 
 def _sum(left: float | None, right: float | None) -> float | None:
     return right if left is None else left if right is None else left + right
+
+
+MAX_ARTIFACTS = 100
+"""Most artifacts that a run's output refers to; the last ones are kept."""
+
+_MOST = 2**53
+_MAX_TEXT = 1_000
+"""Longest text in bytes; a hundred artifacts with all their texts stay below the size limit of a payload."""
+
+
+def spent_by(
+    counts: RunTotals,
+    artifacts: Sequence[Artifact],
+    active: timedelta | None,
+    *,
+    has_acted: bool = False,
+    also_asked_by: Sequence[Principal] = (),
+) -> Spent | None:
+    """The spending that a run reports to its parent, and whether it may have had effects; None when it is all zero."""
+    used = ToolTelemetry(
+        **counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
+    )
+    spent = Spent(
+        children_count=counts.children_count,
+        telemetry=add_telemetry(counts.telemetry, used),
+        artifacts=list(artifacts),
+        active_ms=int(active / timedelta(milliseconds=1)) if active else 0,
+        also_asked_by=list(also_asked_by),
+    )
+    is_zero = spent == Spent(telemetry=ToolTelemetry(attempts=0))
+    return None if is_zero else spent.model_copy(update={"may_have_acted": has_acted})
+
+
+def read_spent(value: Any) -> Spent | None:
+    """The spending in a failure's details or a signal; None when the value is not an object."""
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    return Spent(
+        children_count=_count(fields.get("children_count")),
+        telemetry=_telemetry(fields.get("telemetry")),
+        artifacts=_artifacts(fields.get("artifacts")),
+        active_ms=_count(fields.get("active_ms")),
+        may_have_acted=acted if isinstance(acted := fields.get("may_have_acted"), bool) else None,
+        also_asked_by=_principals(fields.get("also_asked_by")),
+    )
+
+
+def read_child_spent(values: Sequence[Any]) -> tuple[str, Spent | None]:
+    """The child run's id and its spending, from the arguments of the signal."""
+    value = values[0] if len(values) == 1 else None
+    if not isinstance(value, Mapping):
+        return "", None
+    fields = cast("Mapping[str, Any]", value)
+    return _text(fields.get("run_id")), read_spent(fields.get("spent"))
+
+
+def _telemetry(value: Any) -> ToolTelemetry | None:
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    cost = fields.get("cost")
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and math.isfinite(cost) and cost >= 0
+    return ToolTelemetry(
+        duration_ms=_count(fields.get("duration_ms")),
+        attempts=_count(fields.get("attempts", 1)),
+        input_tokens=_count(fields.get("input_tokens")),
+        output_tokens=_count(fields.get("output_tokens")),
+        model=_text(fields.get("model")) or None,
+        cost=float(cast("float", cost)) if known else None,
+    )
+
+
+def _artifacts(value: Any) -> list[Artifact]:
+    items = cast("list[Any]", value)[-MAX_ARTIFACTS:] if isinstance(value, list) else []
+    described = [cast("dict[str, Any]", fields) for fields in items if isinstance(fields, dict)]
+    return [
+        Artifact(
+            kind=_text(fields.get("kind")),
+            source_tool=_text(fields.get("source_tool")),
+            size=_count(fields.get("size")),
+            ref=_text(fields.get("ref")),
+            run_link=_link(fields.get("run_link")),
+        )
+        for fields in described
+    ]
+
+
+def _principals(value: Any) -> list[Principal]:
+    items = cast("list[Any]", value)[:MAX_ASKERS] if isinstance(value, list) else []
+    read = [principal_of({PRINCIPAL: each}) for each in items]
+    return [each for each in read if isinstance(each, Principal)]
+
+
+def _link(value: Any) -> RunLink | None:
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, Any]", value)
+    return RunLink(**{name: _text(fields.get(name)) for name in RunLink.model_fields})
+
+
+def _count(value: Any) -> int:
+    return min(max(value, 0), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    return value[:_MAX_TEXT].encode("utf-8", "replace")[:_MAX_TEXT].decode("utf-8", "ignore")

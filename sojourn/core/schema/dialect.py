@@ -13,7 +13,7 @@ calls, so the cost of validation is bounded, which plain jsonschema's is not:
   `except Exception`, when Python's recursion limit is reached inside them.
 * A union whose branches have a constant as a tag tries only the branch with the value's tag,
   whose errors are also the only useful ones.
-* `sojourn.core.schema.leaves` has the keywords that look at one value.
+* `sojourn.core.schema.keywords` has the keywords that look at one value.
 
 An error about one field (a required or unknown one) has that field in its path.
 """
@@ -24,14 +24,11 @@ from typing import Any, cast
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from sojourn.core.schema.budget import BUDGET
+from sojourn.core.schema.budget import BUDGET, find_discriminator
 from sojourn.core.schema.formats import matches
 from sojourn.core.schema.issues import ONLY_ONE
-from sojourn.core.schema.leaves import LEAVES
-from sojourn.core.schema.unevaluated import unevaluated_items, unevaluated_properties
-from sojourn.core.schema.unions import find_discriminator
-from sojourn.core.values.json_value import is_array, is_object, json_type
-from sojourn.core.values.pointer import Schema, expand, resolve
+from sojourn.core.schema.keywords import LEAVES, unevaluated_items, unevaluated_properties
+from sojourn.core.values.json_value import Schema, expand, is_array, is_object, json_type, resolve
 
 __all__ = ["Dialect"]
 

@@ -13,9 +13,16 @@ from urllib.parse import quote, urljoin
 
 from sojourn.core.schema.drafts import in_2020_12, translate_bounds, translate_items
 from sojourn.core.schema.enforceable import check, faults_of
-from sojourn.core.values.json_fault import MAX_DEPTH, depth_of
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import Schema, children, resolve, to_pointer, to_tokens
+from sojourn.core.values.json_text import MAX_DEPTH, depth_of
+from sojourn.core.values.json_value import (
+    Schema,
+    children,
+    is_array,
+    is_object,
+    resolve,
+    to_pointer,
+    to_tokens,
+)
 
 __all__ = ["mended"]
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, matches
 from sojourn.core.schema.pattern import text_for
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import Schema, resolve
+from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
 
 __all__ = ["NoSampleError", "sample", "sample_field"]
 

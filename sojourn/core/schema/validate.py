@@ -1,7 +1,11 @@
-"""Validate payloads against a schema, and return every issue of an invalid one as data.
+"""Validate payloads against a schema, and return every issue as data.
 
 A valid payload costs one pass that builds nothing. An invalid one gets all its issues at once,
 field by field, so that a model can repair the call in one step (SR-120, SR-139).
+
+JSON Schema takes any value for a field that only an alternative declares that does not apply: of
+`oneOf: [{top}, {filter}]` a call with a good `top` may have any `filter`. But a caller who sends the field means what
+the schema says of it, and a server that reads it would act on a value that nobody checked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,23 +16,16 @@ from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.schema.budget import (
-    Known,
-    TooMuchWorkError,
-    ValidationBudget,
-    steps_for,
-    working,
-)
+from sojourn.core.schema.annotations import has_secrets
+from sojourn.core.schema.budget import Known, TooMuchWorkError, ValidationBudget, steps_for, working
 from sojourn.core.schema.dialect import Dialect
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.fast_validator import FastValidator, fast_validator
 from sojourn.core.schema.formats import FORMATS, TYPED_FORMATS
 from sojourn.core.schema.issues import MISSING, UNKNOWN, to_issue, type_issue, type_names
-from sojourn.core.schema.secret_fields import has_secrets
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import Schema
+from sojourn.core.values.json_value import Schema, expand, is_array, is_object, resolve
 
-__all__ = ["MAX_ISSUES", "Validator", "has_integers"]
+__all__ = ["MAX_ISSUES", "Validator", "has_integers", "stray_issues"]
 
 MAX_ISSUES = 50
 """Most issues of one payload."""
@@ -186,3 +183,65 @@ def has_integers(schema: Any) -> bool:
         elif is_array(part):
             level.extend(part)
     return False
+
+
+_MAX_DEPTH = 8
+_MAX_FIELDS = 50
+_ALTERNATIVES = ("anyOf", "oneOf")
+
+
+def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIssue]:
+    """The issues of fields that only alternatives declare that the payload does not fit; at most 50.
+
+    Args:
+        validator: Validates against the payload's schema.
+        payload: A JSON object, valid or not.
+    """
+    root = validator.schema
+    own = list(_own(root, root, _MAX_DEPTH))
+    unions = [part[word] for part in own for word in _ALTERNATIVES if part.get(word)]
+    if not unions:
+        return []
+    known = {name for part in own for name in part.get("properties", ())}
+    failing: list[Schema] = []
+    for branches in unions:
+        described = [each for each in branches if is_object(each)]
+        fitting = [each for each in described if validator.is_valid(payload, schema=each)]
+        known.update(name for each in fitting for name in _declared(root, each))
+        failing += [each for each in described if fitting and each not in fitting]
+    declared: dict[str, list[Any]] = {}
+    for each in failing:
+        for name, schema in _declared(root, each).items():
+            if name in payload and name not in known:
+                declared.setdefault(name, []).append(schema)
+    found: list[FieldIssue] = []
+    for name, schemas in list(declared.items())[:_MAX_FIELDS]:
+        found += _refused(validator, payload, name, schemas)
+    return found[:_MAX_FIELDS]
+
+
+def _refused(
+    validator: Validator, payload: dict[str, Any], name: str, schemas: list[Any]
+) -> list[FieldIssue]:
+    """The issues of a field by its first schema; none if one of its schemas accepts it."""
+    if any(validator.is_valid(payload[name], schema=schema) for schema in schemas):
+        return []
+    return validator.issues(payload, schema={"properties": {name: schemas[0]}})
+
+
+def _own(root: Schema, schema: Any, depth: int) -> Iterator[Schema]:
+    """A schema and the parts that always apply beside it."""
+    if not is_object(schema) or not depth:
+        return
+    yield schema
+    if isinstance(reference := schema.get("$ref"), str):
+        yield from _own(root, resolve(root, reference), depth - 1)
+    for part in schema.get("allOf", ()):
+        yield from _own(root, part, depth - 1)
+
+
+def _declared(root: Schema, schema: Schema) -> dict[str, Any]:
+    """The fields that a schema declares, each with its subschema."""
+    return {
+        name: field for part in expand(root, schema) for name, field in part.get("properties", {}).items()
+    }

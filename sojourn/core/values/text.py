@@ -1,16 +1,21 @@
-"""Text for people and models: values on one line, shortened and printable; and the closest name.
+"""Text for people and models: shortened, printable, on one line.
 
 A model or a foreign server wrote every such value: it is shortened, quoted as JSON,
 and holds no control, escape or direction characters (design, Security).
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import to_tokens
+from pydantic import ValidationError
+from pydantic.errors import PydanticErrorMixin
+
+from sojourn.contracts.record import faults_of
+from sojourn.core.values.json_value import is_array, is_object, to_tokens
+from sojourn.errors import DefinitionError
 
 __all__ = [
     "CUT",
@@ -18,6 +23,8 @@ __all__ = [
     "clip",
     "closest_name",
     "counted",
+    "declaration_fault",
+    "declared_at",
     "echo",
     "field_name",
     "is_writable",
@@ -121,3 +128,21 @@ def closest_name(name: str, names: Sequence[str]) -> str | None:
 
 def _letters(name: str) -> str:
     return name[:100].replace("_", "").replace("-", "").casefold()
+
+
+@contextmanager
+def declared_at(place: str) -> Generator[None]:
+    """Raise what pydantic refuses in this block as a `DefinitionError` of the place."""
+    try:
+        yield
+    except ValidationError as error:
+        raise DefinitionError(f"{place}: {faults_of(error)}") from error
+
+
+def declaration_fault(error: BaseException) -> str | None:
+    """What pydantic refuses, after the class that refuses it; None for an exception of another library."""
+    if isinstance(error, ValidationError):
+        return f"{error.title}: {faults_of(error)}"
+    if isinstance(error, PydanticErrorMixin):
+        return " ".join(error.message.split())
+    return None

@@ -1,16 +1,22 @@
-"""Text with its hidden characters written out as escapes; nothing is deleted.
+"""Text with its hidden characters escaped, and text for a terminal.
 
 A person who decides by a text must see all of it: a path with a zero-width space in it is another path.
 Hidden are control, format, direction and private characters, spaces other than the usual one, characters that
 Unicode calls default-ignorable, marks without a letter before them, and characters that look like another
 character (UAX 44, UTS 39).
+
+It imports little, since every command prints with it.
 """
 
+import json
 import re
+import shlex
 import unicodedata
+from datetime import timedelta
 from functools import lru_cache
+from typing import Any
 
-__all__ = ["code", "fence", "inert", "mixed_scripts", "visible"]
+__all__ = ["WIDTH", "code", "fence", "inert", "mixed_scripts", "plain", "shell_word", "took", "visible"]
 
 _BLANK = frozenset(
     chr(code)
@@ -226,3 +232,42 @@ def _longer_than_any_in(text: str, *, at_least: int) -> str:
     while ticks in text:
         ticks += "`"
     return ticks
+
+
+WIDTH = 160
+"""Most characters of a payload or result on a line."""
+
+
+def plain(value: Any, width: int | None = WIDTH) -> str:
+    """Return a text, or a value as JSON, on one line with invisible characters as escapes, cut to `width` characters unless None."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if width is None:
+        return visible(text)
+    line = visible(text[: width + 1])
+    return line if len(line) <= width else f"{line[: width - 1]}…"  # `clip` would import pydantic for it
+
+
+def shell_word(text: str) -> str:
+    """Quote a text as one word for a shell; invisible characters become escapes that the shell reads back."""
+    if visible(text) == text:
+        return shlex.quote(text)
+    literal = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{visible(literal)}'"
+
+
+def took(duration: timedelta | None) -> str:
+    """Return a duration in its two largest units, such as `3 min 20 s`, `1.2 s` or `40 ms`; empty for None."""
+    if duration is None:
+        return ""
+    seconds = max(duration.total_seconds(), 0.0)
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    parts: list[str] = []
+    left = int(seconds)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])

@@ -10,9 +10,9 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.confirmation import NO_EDIT
+from sojourn.core.awaits.envelope import as_json
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.awaits.sent import as_json
-from sojourn.core.values.exact import exact, is_same
+from sojourn.core.values.numbers import exact, is_same
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.http.deciding import decide, require_approver
 from sojourn.http.problems import Problem

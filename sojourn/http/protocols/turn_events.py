@@ -45,7 +45,7 @@ from sojourn.contracts.message import TextPart as Text
 from sojourn.contracts.message import ThinkingPart as Thinking
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.exact import exact
+from sojourn.core.values.numbers import exact
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import Unmarked

@@ -10,7 +10,7 @@ from typing import Any
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, ExternalCall
 from sojourn.contracts.run import RunStatus
-from sojourn.core.values.exact import exact
+from sojourn.core.values.numbers import exact
 from sojourn.core.values.visible import inert
 from sojourn.http.protocols.markup import unmarked
 from sojourn.http.waits import fields_of

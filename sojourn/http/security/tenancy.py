@@ -13,7 +13,7 @@ from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.deciding import may_look
-from sojourn.core.run.visibility import OPERATOR, mark_of
+from sojourn.core.run.run_input import OPERATOR, mark_of
 from sojourn.errors import InvalidInput
 from sojourn.search_attributes import AGENT
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.core.schema.issues import ONLY_ONE
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.pointer import to_pointer, to_tokens
+from sojourn.core.values.json_value import is_object, to_pointer, to_tokens
 from sojourn.core.values.text import MAX_NAME, plain
 
 __all__ = ["NO_KEYS", "Keys"]

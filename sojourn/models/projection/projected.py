@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sojourn.core.schema.drafts import in_2020_12
-from sojourn.core.values.pointer import Schema
+from sojourn.core.values.json_value import Schema
 from sojourn.core.values.text import MAX_NAME, plain
 from sojourn.models.projection.keys import Keys
 from sojourn.models.projection.root import merged_root

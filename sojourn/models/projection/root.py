@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sojourn.core.values.json_value import is_array, is_object, json_type
-from sojourn.core.values.pointer import Schema, resolve
+from sojourn.core.values.json_value import Schema, is_array, is_object, json_type, resolve
 from sojourn.core.values.text import clip
 
 __all__ = ["Root", "merged_root"]

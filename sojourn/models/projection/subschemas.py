@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from sojourn.core.values.json_fault import MAX_DEPTH
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.pointer import ABSENT, Schema, resolve, to_tokens
+from sojourn.core.values.json_text import MAX_DEPTH
+from sojourn.core.values.json_value import ABSENT, Schema, is_array, is_object, resolve, to_tokens
 from sojourn.core.values.text import clip
 from sojourn.models.projection.patterns import portable_pattern
 

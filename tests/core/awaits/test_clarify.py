@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import AwaitClarification, FieldIssue, RetryHint, ToolError, ToolResult
-from sojourn.core.awaits.opened import placed, question_for
+from sojourn.core.awaits.factories import placed, question_for
 
 HINT = RetryHint(
     reason="missing_fields",

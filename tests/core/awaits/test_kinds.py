@@ -6,12 +6,12 @@ from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, E
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import digest_sent, kind_of, read
 from sojourn.core.awaits.principals import written_principal
-from sojourn.core.awaits.sent import Refused
-from sojourn.core.values.json_fault import MAX_DEPTH, MAX_DIGITS
-from sojourn.core.values.sizes import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
+from sojourn.core.values.json_text import MAX_DEPTH, MAX_DIGITS
+from sojourn.core.values.wire import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
 
 QUESTION = AwaitClarification(id="fix-a.b.c#2", question="Which site?")
 FORM = {

@@ -10,6 +10,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.run_policy import RunPolicy, SessionPolicy
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.principals import (
     MAX_ASKERS,
     askers_of,
@@ -19,9 +20,8 @@ from sojourn.core.awaits.principals import (
     without_roles,
     written_principal,
 )
-from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
-from sojourn.core.run.inbox import Inbox, Sent, read_send
+from sojourn.core.run.inbox import Inbox, SentMessage, read_send
 from sojourn.core.run.state import RunState
 
 ADM = Principal(subject="adm", tenant="acme", roles=["user", "approver", "operator"])
@@ -83,7 +83,7 @@ def test_a_message_without_a_sender_is_as_before():
 
 
 def sent(id, principal, mode="queue"):
-    return Sent(id, Message.user(id), mode, principal=principal)
+    return SentMessage(id, Message.user(id), mode, principal=principal)
 
 
 def talking(starter=ADM, policy=None):

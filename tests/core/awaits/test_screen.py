@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
-from sojourn.core.awaits.command_line import signal_line
 from sojourn.core.awaits.confirmation import whole_call
-from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.kinds import kind_of
-from sojourn.core.awaits.screen import MAX_SHOWN, Details
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.disclosure import disclose, signal_line
+from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.kinds import MAX_SHOWN, Details, kind_of
 from sojourn.core.awaits.steering import Resumed, read_resume
 from sojourn.core.awaits.waits import Repeated
 from sojourn.core.values.visible import visible

@@ -10,7 +10,7 @@ from sojourn.contracts.wire_names import (
     RESUME,
     STOP_ASKING,
 )
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
@@ -21,7 +21,7 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
-from sojourn.core.values.sizes import MAX_ANSWER_CHARS
+from sojourn.core.values.wire import MAX_ANSWER_CHARS
 
 
 def resume(*values):

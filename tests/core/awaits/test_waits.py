@@ -16,8 +16,8 @@ from sojourn.contracts.tool_spec import ShownTool
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
 
 from .current_waits import CurrentWaits

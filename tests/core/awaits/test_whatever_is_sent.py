@@ -20,9 +20,9 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.opened import input_response
-from sojourn.core.awaits.sent import Channel, Refused
+from sojourn.core.awaits.factories import input_response
 from sojourn.core.awaits.steering import (
     Paused,
     Resumed,

@@ -6,9 +6,9 @@ from typing import Any
 from sojourn import RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.tool_call import ToolCallMeta
-from sojourn.core.history.effects_made import EffectsMade, MadeCall
 from sojourn.core.history.fold import Fold
-from sojourn.core.payload.arguments import arguments_digest, has_digest
+from sojourn.core.history.fork_points import EffectsMade, MadeCall
+from sojourn.core.payload.parse import arguments_digest, has_digest
 from sojourn.core.run.effects import MAX_UNSETTLED
 from sojourn.core.schema.validate import Validator
 

@@ -5,8 +5,7 @@ import hashlib
 import pytest
 
 from sojourn import ToolError, ToolRequest, ToolResult
-from sojourn.core.history.fork import Change
-from sojourn.core.history.fork_changes import MAX_GIVEN, changes_of, text_of_change
+from sojourn.core.history.fork import MAX_GIVEN, Change, changes_of, text_of_change
 
 CALLS = {"c": ToolRequest(name="shop.find", tool_call_id="c")}
 RESULT = ToolResult(name="shop.find", tool_call_id="c", result={"limit": 5})

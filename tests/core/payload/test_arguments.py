@@ -1,6 +1,6 @@
 """Arguments: when those of two calls are the same."""
 
-from sojourn.core.payload.arguments import arguments_digest, has_digest, same_arguments
+from sojourn.core.payload.parse import arguments_digest, has_digest, same_arguments
 from sojourn.core.schema.validate import Validator
 
 VALIDATOR = Validator(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Bounds
-from sojourn.core.payload.bounds import bounds_of, inconsistency, with_note
+from sojourn.core.payload.boundary import bounds_of, inconsistency, with_note
 
 
 def devices(count: int, **fields: object) -> dict[str, object]:

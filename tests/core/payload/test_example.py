@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload import derived_example
+from sojourn.core.payload import example
 from sojourn.core.payload import example as examples
 from sojourn.core.schema.enforceable import check, forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES
 from sojourn.core.values.text import closest_name
+from sojourn.core.values.wire import MAX_PRIOR_INPUT_BYTES
 
 
 def derive_example(*given: Any, **options: Any) -> dict[str, Any] | None:
     """The payload of the derived example."""
-    found = derived_example.derive_example(*given, **options)
+    found = example.derive_example(*given, **options)
     return found and found.payload
 
 
@@ -410,10 +410,10 @@ def test_a_type_that_refuses_every_candidate_has_no_example() -> None:
 def test_an_invented_example_does_not_replace_a_prior_input() -> None:
     """An example made only from the schema is for a caller that sent no value; else there is none."""
     issues = [FieldIssue(field="/price", constraint="rejected")]
-    for prior, example in (({"price": 1.234, "to": "x"}, None), ({}, {"price": 0})):
+    for prior, expected in (({"price": 1.234, "to": "x"}, None), ({}, {"price": 0})):
         assert (
             example_for(validator_of(PRICE), prior, issues=issues, fits=lambda given: "to" not in given)
-            == example
+            == expected
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.core.payload.injected_fields import advertised
+from sojourn.core.payload.masking import advertised
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

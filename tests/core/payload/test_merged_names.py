@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from sojourn.authoring.shape import Shape
 from sojourn.core.payload.boundary import issues_of
-from sojourn.core.payload.merged_names import merged_name
+from sojourn.core.payload.parse import merged_name
 
 
 class Inner(BaseModel):

@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 
 from sojourn import ApprovalPolicy, ApprovalRule, PolicyDecision, ToolRequest, ToolSpec, TypeSpec
 from sojourn.contracts.tool_spec import Annotations
-from sojourn.core.awaits.opened import with_payload
-from sojourn.core.run.approval import APPROVE, Verdict, approvers_of, confirmation_of, judge
-from sojourn.core.run.shown_tool import changes, digest_of, shown_of
+from sojourn.core.awaits.factories import with_payload
+from sojourn.core.run.approval import (
+    APPROVE,
+    ApprovalVerdict,
+    approvers_of,
+    changes,
+    confirmation_of,
+    digest_of,
+    judge,
+    shown_of,
+)
 
 SCHEMA = {
     "type": "object",
@@ -150,7 +158,9 @@ def test_a_run_that_may_ask_nobody_denies_instead(subtests: pytest.Subtests) -> 
 )
 def test_a_denial_says_who_denies(approval: ApprovalPolicy, interrupts: bool, why: str) -> None:
     """The reason of a denial says whether the policy denies the tool, or nobody may be asked."""
-    assert judge(DESTROYS, CALL, approval, None, interrupts_allowed=interrupts) == Verdict("deny", why)
+    assert judge(DESTROYS, CALL, approval, None, interrupts_allowed=interrupts) == ApprovalVerdict(
+        "deny", why
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sojourn import ApprovalPolicy, Caps, RunPolicyOverride, Usage
 from sojourn.contracts.run_policy import Limits
-from sojourn.core.run.child_budget import inherited, lacking_in, share_of
+from sojourn.core.run.child_runs import inherited, lacking_in, share_of
 from sojourn.core.run.limits import caps_after
 
 SECOND = timedelta(seconds=1)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.run.child_outcomes import ChildTime
+from sojourn.core.run.child_runs import ChildTime
 
 SECOND = timedelta(seconds=1)
 SPANS = st.integers(0, 100).map(lambda n: n * SECOND)

@@ -11,7 +11,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.contracts.run import RunInput
 from sojourn.core.history.fold import Fold
 from sojourn.core.run.continuation import Continuation, read_continuation, written
-from sojourn.core.run.inbox import Sent
+from sojourn.core.run.inbox import SentMessage
 from sojourn.core.run.state import RunState
 from sojourn.events.history import HistoryReader
 
@@ -53,7 +53,9 @@ def test_who_has_asked_for_a_turn_is_known_in_the_next_execution():
     """Four eyes hold on: also for messages that a fork has copied, and that wait."""
     ana, ben = (Principal(subject=name, tenant="acme") for name in ("ana", "ben"))
     opening = RunInput(agent_id="a.b", messages=[], principal=ana, also_asked_by=[ben], conversation=True)
-    state, _ = RunState.opened(opening).received(Sent("m", Message.user("hi"), asked_by=ben), place_in(0, 1))
+    state, _ = RunState.opened(opening).received(
+        SentMessage("m", Message.user("hi"), asked_by=ben), place_in(0, 1)
+    )
     read = read_continuation(json.loads(json.dumps(written(Continuation(state)))))
     assert isinstance(read, Continuation)
     assert read.state == state

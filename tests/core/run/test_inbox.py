@@ -3,16 +3,16 @@
 import pytest
 
 from sojourn import Message, Principal
-from sojourn.core.run.inbox import MAX_WAITING, MAX_WAITING_BYTES, Inbox, Sent
+from sojourn.core.run.inbox import MAX_WAITING, MAX_WAITING_BYTES, Inbox, SentMessage
 
 ANA, BEN = (Principal(subject=name, roles=["user"]) for name in ("ana", "ben"))
 
 
-def sent(mode: str = "queue", *, size: int = 0, principal: Principal | None = None) -> Sent:
-    return Sent("", Message.user("hi"), mode, size=size, principal=principal)  # type: ignore[arg-type] - a mode
+def sent(mode: str = "queue", *, size: int = 0, principal: Principal | None = None) -> SentMessage:
+    return SentMessage("", Message.user("hi"), mode, size=size, principal=principal)  # type: ignore[arg-type] - a mode
 
 
-def filled(*messages: Sent) -> Inbox:
+def filled(*messages: SentMessage) -> Inbox:
     inbox = Inbox()
     for message in messages:
         inbox, _ = inbox.accepted(message, "0-000001-00000")

@@ -6,15 +6,14 @@ from sojourn import Message, RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.plan_size import (
+from sojourn.core.run.plan_rules import (
     payload_fault,
     trimmed,
     within_plan_bytes,
     without_payload,
     without_payloads,
 )
-from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
-from sojourn.core.values.wire import size_of
+from sojourn.core.values.wire import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES, size_of
 
 
 def call(size: int = 0, **fields) -> ToolRequest:

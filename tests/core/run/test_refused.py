@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import Message, ToolError, ToolRequest, ToolResult
-from sojourn.core.run.refused import Suspects, failure_notice, left_out, suspects_in
+from sojourn.core.run.set_aside import Suspects, failure_notice, left_out, suspects_in
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 RESULT = Message.results([ToolResult(name="a.b.c", tool_call_id="c1", result="a picture")])

@@ -15,7 +15,7 @@ from sojourn.core.run.retry import (
     LONGEST_INTERVAL,
     MAX_LOST,
     TRANSIENT,
-    Failure,
+    FailedAttempt,
     Repetition,
     count_lost,
     decide,
@@ -47,7 +47,7 @@ def tool(retry: Retry | None = None, **annotations: bool) -> ToolSpec:
     )
 
 
-def failure(error: Exception) -> Failure:
+def failure(error: Exception) -> FailedAttempt:
     return transient(tool(), error, str(error))
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from sojourn import RunPolicy, SessionPolicy, Usage
-from sojourn.core.run.limits import caps_left
-from sojourn.core.run.session_limits import session_end, turn_policy
+from sojourn.core.run.limits import caps_left, session_end, turn_policy
 from sojourn.core.run.totals import RunTotals
 
 

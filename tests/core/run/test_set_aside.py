@@ -7,7 +7,7 @@ import pytest
 from sojourn import Message, ToolRequest, ToolResult
 from sojourn.contracts.message import CompactionPart, ImagePart, OtherPart, TextPart, ThinkingPart
 from sojourn.contracts.run import RunInput
-from sojourn.core.awaits.sent import Refused
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.set_aside import (
     MAX_SET_ASIDE,
     SetAsideRequest,

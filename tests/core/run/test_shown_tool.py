@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
-from sojourn.core.run.shown_tool import changes, shown_of
+from sojourn.core.run.approval import changes, shown_of
 
 SCHEMA = {
     "type": "object",

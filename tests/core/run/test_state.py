@@ -24,9 +24,9 @@ from sojourn.contracts.run import CallStatus
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.steering import Paused, Resumed
-from sojourn.core.run.spent import MAX_ARTIFACTS
 from sojourn.core.run.state import MAX_CALLS_CARRIED, MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
 from sojourn.core.run.status import status_of
+from sojourn.core.run.totals import MAX_ARTIFACTS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sojourn import ApprovalPolicy, Caps, RetryHint, RunPolicy, ToolError, ToolResult, ToolTelemetry, Usage
 from sojourn.contracts.run_policy import Limits
-from sojourn.core.awaits.opened import lacks_fields
+from sojourn.core.awaits.factories import lacks_fields
 from sojourn.core.run.limits import caps_left, exhausted, finalize, limits_of, lowered, stricter_caps
 from sojourn.core.run.totals import RunTotals, add_usage, settle
 

@@ -24,12 +24,7 @@ from sojourn.core.safeguards.error_classes import (
     classify,
     match_class,
 )
-from sojourn.core.safeguards.error_patterns import (
-    MAX_ENTRIES,
-    CallOutcome,
-    ErrorEntry,
-    ErrorPatterns,
-)
+from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, CallOutcome, ErrorEntry, ErrorPatterns
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.safeguards.targets import MAX_TARGET, target_of
+from sojourn.core.safeguards.error_patterns import MAX_TARGET, target_of
 
 FILES = {
     "[Errno 2] No such file or directory: 'src/a.py'": "src/a.py",

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from sojourn.core.schema.secret_fields import has_secrets, is_secret, secrets_in
+from sojourn.core.schema.annotations import has_secrets, is_secret, secrets_in
 
 
 class Key(BaseModel):

@@ -18,7 +18,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
 from sojourn.core.run.approval import confirmation_of
-from sojourn.core.values.exact import exact, is_same
+from sojourn.core.values.numbers import exact, is_same
 from sojourn.http.asked import asked_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.markup import closing

@@ -10,7 +10,7 @@ from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
-from sojourn.core.values.exact import exact
+from sojourn.core.values.numbers import exact
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked

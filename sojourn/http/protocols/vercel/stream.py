@@ -20,7 +20,7 @@ from pydantic_ai.ui.vercel_ai.response_types import (
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.exact import exact
+from sojourn.core.values.numbers import exact
 from sojourn.http.protocols.turn import Turn
 from sojourn.http.protocols.turn_events import (
     DENIED,

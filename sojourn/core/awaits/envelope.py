@@ -1,0 +1,105 @@
+"""What all messages to a run share: sender, channel, update id and refusal.
+
+A signal from Temporal's CLI or UI may carry any value, so nothing here may raise, and what is
+accepted must not depend on a library's version: plain code reads every field.
+
+The history keeps the ids of updates. So the fold knows which message an answer was, and the workflow knows it again when it is sent
+again, in a later execution too.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sojourn.core.values.text import clip, is_writable
+from sojourn.core.values.visible import visible
+
+__all__ = [
+    "NOT_VISIBLE",
+    "Channel",
+    "Refused",
+    "as_json",
+    "by_of",
+    "digest",
+    "message_id_of",
+    "text_of",
+    "update_id_of",
+]
+
+Channel = Literal["update", "signal", "accepted"]
+"""The channel: an update that is still to be judged, a signal, or an update that was accepted before.
+
+Only a new update is held to every current rule: the other messages are in histories, which a new rule must
+not change.
+"""
+
+NOT_VISIBLE = "NotVisible"
+"""The type of the error by which a run refuses a message of a principal that may not see it."""
+
+_MAX_BY_CHARS = 200
+_MAX_REASON_CHARS = 2_000
+_MAX_REFUSAL_CHARS = 480
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a message is refused, for its sender."""
+
+    reason: str
+    """One printable line, shortened: it may repeat what was sent."""
+    kind: str = "InvalidAnswer"
+    """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet), `NotBound`
+    (a decision without the digest of the arguments), `NotApprover` (a decision of somebody who may not make it) or
+    `NotVisible` (a message of a principal that may not see the run).
+    """
+
+    def __post_init__(self) -> None:
+        """Make the reason printable and short, since it may repeat what was sent."""
+        shown = visible(self.reason[: _MAX_REFUSAL_CHARS + 1])
+        object.__setattr__(self, "reason", clip(shown, _MAX_REFUSAL_CHARS))
+
+
+def by_of(fields: dict[str, Any]) -> str | Refused | None:
+    """The sender's name, by its own account."""
+    by = fields.get("by")
+    if by is not None and (not isinstance(by, str) or len(by) > _MAX_BY_CHARS or not is_writable(by)):
+        return Refused(f"`by` is a name of at most {_MAX_BY_CHARS} characters")
+    return by or None
+
+
+def text_of(fields: dict[str, Any], name: str) -> str | Refused:
+    """An optional short text."""
+    text = fields.get(name)
+    if text is None:
+        return ""
+    if not isinstance(text, str) or len(text) > _MAX_REASON_CHARS or not is_writable(text):
+        return Refused(f"`{name}` is a text of at most {_MAX_REASON_CHARS:,} characters")
+    return text
+
+
+def digest(answer: Any) -> str:
+    """A digest that is equal for a repetition of an answer.
+
+    Raises:
+        ValueError, RecursionError: The answer cannot be written as JSON.
+    """
+    return hashlib.sha256(as_json(answer).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON, without ASCII escapes."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+_PREFIX = "message:"
+
+
+def update_id_of(message_id: str | None) -> str | None:
+    """The id of the update that delivers a message; None, with which Temporal's client makes one, for a message without an id."""
+    return _PREFIX + message_id if message_id else None
+
+
+def message_id_of(update_id: str) -> str:
+    """The id of the message that an update delivers; empty for an update of any other id."""
+    return update_id.removeprefix(_PREFIX) if update_id.startswith(_PREFIX) else ""

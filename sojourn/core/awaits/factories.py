@@ -1,0 +1,258 @@
+"""The waits that a step opens; the workflow waits on them, and the fold makes events of them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn.contracts.awaits import (
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+)
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.tool_call import Approval, InputForm, InputRequired, ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.waits import Released
+from sojourn.core.payload.parse import Parsed, parse_arguments
+from sojourn.core.values.json_value import to_tokens
+from sojourn.core.values.text import plain
+from sojourn.core.values.timers import bounded
+from sojourn.core.values.visible import inert
+
+__all__ = [
+    "EARLIER",
+    "MAX_ASKED_AGAIN",
+    "MAX_INPUT_ROUNDS",
+    "ORIGIN",
+    "about_other",
+    "about_unknown",
+    "approval_by_release",
+    "approval_of",
+    "asked_about_again",
+    "external_wait",
+    "input_response",
+    "input_wait",
+    "lacks_fields",
+    "other_call_of",
+    "placed",
+    "question_for",
+    "with_payload",
+]
+
+EARLIER = "An earlier attempt of this call may have taken effect; its outcome is unknown."
+"""What a person reads first who is asked about a call that repeats one whose outcome is unknown."""
+
+ORIGIN = "The run from which this one was forked may have carried out this call already."
+"""What a person reads first who is asked about a call that the fork's origin made after the fork's point."""
+
+MAX_SHOWN = 300
+"""Most characters of an origin's arguments that are shown to whoever decides on others."""
+
+MAX_ASKED_AGAIN = 3
+"""Most times that a person is asked again about one call, because its tool was changed."""
+
+MAX_INPUT_ROUNDS = 20
+"""Most requests for a person's input by one call."""
+
+
+def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
+    """The confirmation with the payload that will run."""
+    return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
+
+
+def asked_about_again(
+    confirm: AwaitConfirmation, first: AwaitConfirmation, *, unknown: bool = False
+) -> AwaitConfirmation:
+    """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry.
+
+    Args:
+        confirm: The worker's confirmation.
+        first: The call's first confirmation.
+        unknown: Whether an attempt of the call may have taken effect since.
+    """
+    of_call = {
+        name: getattr(first, name)
+        for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
+    }
+    again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
+    if first.outcome_unknown or unknown:
+        return about_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
+    return _told_first(again, first.other_call) if first.other_call else again
+
+
+def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
+    """The confirmation of a call that repeats one whose outcome is unknown; the person is told first.
+
+    Args:
+        confirm: The confirmation.
+        by_origin: Whether a fork's origin made the call, after the fork's point.
+    """
+    prompt = f"{ORIGIN if by_origin else EARLIER} {confirm.prompt}".strip()
+    return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
+
+
+def about_other(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
+    """The confirmation of a call that a fork's origin made, or may have made, with other arguments; the person is told first.
+
+    Args:
+        confirm: The confirmation.
+        call: The origin's call.
+    """
+    return _told_first(confirm, other_call_of(call, "The run from which this one was forked"))
+
+
+def other_call_of(call: ToolRequest, run: str) -> str:
+    """What a person reads first who decides on a call with other arguments than those that a fork's origin gave it.
+
+    Args:
+        call: The origin's call.
+        run: The origin, as the sentence begins.
+    """
+    given = call.raw if call.raw is not None else json.dumps(call.payload, ensure_ascii=False)
+    with_given = f" with {inert(plain(given, MAX_SHOWN))}" if call.raw or call.payload else ""
+    return (
+        f"{run} carried out, or may have carried out, {call.name}{with_given}. "
+        "With other arguments it is another call, which takes effect too."
+    )
+
+
+def _told_first(confirm: AwaitConfirmation, told: str) -> AwaitConfirmation:
+    prompt = f"{told} {confirm.prompt}".strip()
+    return confirm.model_copy(update={"prompt": prompt, "other_call": told, "stop_asking": "never"})
+
+
+def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[str, Any]:
+    """Who decides on a call that is asked about again: by the tool as it is now, and the rules of the run's policy.
+
+    A worker of an earlier version did not know the rules: then those count by which the call was asked about before.
+    """
+    stop_asking = "never" if confirm.approver_check else first.stop_asking
+    if confirm.by_rules:
+        return {"stop_asking": stop_asking}
+    shown = first.shown
+    had_rule = shown is not None and sorted(first.approvers) != sorted(shown.approvers)
+    by_both = [role for role in first.approvers if role in confirm.approvers]
+    approvers = (by_both or first.approvers) if had_rule else confirm.approvers
+    by_rule = shown is not None and first.four_eyes and not shown.four_eyes
+    return {
+        "approvers": approvers,
+        "narrowed_to": first.narrowed_to,
+        "four_eyes": confirm.four_eyes or by_rule,
+        "stop_asking": stop_asking,
+    }
+
+
+def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
+    """Who approved a call, for its tool."""
+    return Approval(
+        await_id=decided.await_id,
+        by=decided.by,
+        **_identity(decided.principal),
+        at=decided.at,
+        digest=confirm.payload_digest,
+        reason=decided.reason,
+        scope="tool" if decided.is_release else decided.scope,
+    )
+
+
+def approval_by_release(released: Released | None) -> Approval | None:
+    """Who stopped the asking about a tool, for a call that runs unasked because of that."""
+    if released is None:
+        return None
+    return Approval(
+        await_id="",
+        by=released.by,
+        **_identity(released.principal),
+        at=released.at,
+        reason=released.reason,
+        scope="tool",
+    )
+
+
+def _identity(principal: Principal | None) -> dict[str, Any]:
+    return {"subject": principal.subject, "tenant": principal.tenant} if principal else {}
+
+
+def external_wait(
+    calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
+) -> AwaitExternalTools | None:
+    """One wait for all external calls of a step, or None when there are none."""
+    items = [
+        ExternalCall(
+            tool_call_id=call.tool_call_id,
+            tool=call.name,
+            payload=_arguments(call) if dispatch.payload is None else dispatch.payload,
+        )
+        for call, dispatch in calls
+        if dispatch.kind == "external"
+    ]
+    if not items:
+        return None
+    limits = [dispatch.expires_after for _, dispatch in calls if dispatch.kind == "external"]
+    longest = None if None in limits else max(bounded(limit) for limit in limits if limit is not None)
+    return AwaitExternalTools(
+        id=(wait and wait.id) or f"external-{items[0].tool_call_id}", items=items, expires_after=longest
+    )
+
+
+def _arguments(call: ToolRequest) -> dict[str, Any]:
+    """The arguments of a call; those that a model wrote were valid when the call was dispatched."""
+    parsed = Parsed(call.payload) if call.raw is None else parse_arguments(call.raw)
+    return parsed.payload if isinstance(parsed, Parsed) else call.payload
+
+
+def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> AwaitClarification:
+    """The question of a tool to a person in the middle of a call."""
+    properties = form.form.get("properties")
+    return AwaitClarification(
+        id=f"input-{call.tool_call_id}",
+        question=form.message,
+        missing_fields=list(properties) if isinstance(properties, dict) else [],  # pyright: ignore[reportUnknownArgumentType]
+        form=form.form,
+        tool_call_id=call.tool_call_id,
+        server=needed.server,
+    )
+
+
+def input_response(answer: Clarified | None) -> dict[str, Any]:
+    """A person's answer as an MCP elicitation result."""
+    if answer is None:
+        return {"action": "cancel"}
+    return {"action": "decline"} if answer.declined else {"action": "accept", "content": answer.values or {}}
+
+
+def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
+    """The question about the last call that lacks required fields, or None.
+
+    With further fields a call is another effect, so no one is asked about a call that may have taken effect without them.
+    """
+    hints = [result.retry_hint for result in results if lacks_fields(result)]
+    lacking = [hint for hint in hints if hint and not hint.outcome_unknown]
+    return lacking[-1].question() if lacking else None
+
+
+def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
+    """The question with nested fields named by JSON pointer, where the planner used names from `hint.missing_fields`.
+
+    Args:
+        question: The planner's question.
+        results: The results of the last step, whose hints have the pointers.
+    """
+    hints = [result.retry_hint for result in results if result.retry_hint]
+    places: dict[str, list[str]] = {}
+    for hint in hints:
+        if hint.tool == question.restrict_to_tool:
+            for name in hint.question().missing_fields:
+                bare = to_tokens(name)[-1] if name.startswith("/") else name
+                places.setdefault(bare, []).append(name)
+    named = [place for name in question.missing_fields for place in places.get(name, [name])]
+    return question.model_copy(update={"missing_fields": list(dict.fromkeys(named))})
+
+
+def lacks_fields(result: ToolResult) -> bool:
+    """Whether a call failed because required fields are missing, which a person might supply."""
+    return bool(result.retry_hint and result.retry_hint.missing_fields)
