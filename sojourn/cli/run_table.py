@@ -16,8 +16,8 @@ from sojourn.cli.screen.turn_lines import said_in
 
 if TYPE_CHECKING:
     from sojourn.checks.stuck import Stuck
-    from sojourn.cli.last_messages import Said
     from sojourn.contracts.run import RunStatus
+    from sojourn.reader import Turns
 
 __all__ = ["duration_of", "run_table"]
 
@@ -65,7 +65,7 @@ def run_table(
     width: int,
     *,
     sessions: Sequence[str] = (),
-    said: "Sequence[Said | None]" = (),
+    turns: "Sequence[Turns | None]" = (),
 ) -> RenderableType:
     """Return the table of these runs for a screen of this width; an id stands on a line of its own where the rest does not fit.
 
@@ -74,11 +74,11 @@ def run_table(
         why: With `--stuck`, why each is stuck, by run id.
         width: Columns of the screen. Print without cropping: an id can be longer than the screen is wide.
         sessions: For conversations, the names that stand for their run and agent.
-        said: For conversations, their turns and last messages, in place of what they wait for and of when they started.
+        turns: For conversations, their turns and last messages, in place of what they wait for and of when they started.
     """
     ids, *others = _columns(runs, why)
-    if said:
-        others = [each for each in others if each.title in ("AGENT", "STATUS")] + _said_columns(said)
+    if turns:
+        others = [each for each in others if each.title in ("AGENT", "STATUS")] + _turn_columns(turns)
     if sessions:
         ids = _Column("SESSION", [Text(name, no_wrap=True, overflow="ignore") for name in sessions])
         others = [each for each in others if each.title != "AGENT"]
@@ -132,10 +132,10 @@ def _about(run: "RunStatus", stuck: "Stuck | None") -> str:
     return f"attempt {stuck['attempt']}{since}: {reason} → {plain(stuck['next'], 500)}"
 
 
-def _said_columns(said: "Sequence[Said | None]") -> list[_Column]:
-    lasts = [each.last if each else None for each in said]
+def _turn_columns(turns: "Sequence[Turns | None]") -> list[_Column]:
+    lasts = [each.last if each else None for each in turns]
     return [
-        _Column("TURNS", [Text(f"{each.turns:,}" if each else "") for each in said]),
+        _Column("TURNS", [Text(f"{each.ended:,}" if each else "") for each in turns]),
         _Column("LAST", [Text(local(last.time) if last else "") for last in lasts]),
         _Column(
             "MESSAGE",

@@ -1,6 +1,5 @@
 """Arounds: what is around waits, read from the histories of their runs, and remembered."""
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -8,13 +7,14 @@ from temporalio.client import Client
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
-from sojourn.client.access import Access
 from sojourn.client.memo import message_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.console.views.around import Around, Surroundings
 from sojourn.contracts.event import Event
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import events_of, present_execution, records_of
+from sojourn.http.service import Service
+from sojourn.reader import Cache
 
 __all__ = ["Arounds"]
 
@@ -29,12 +29,12 @@ class Arounds:
     """Reads and remembers what is around waits.
 
     Args:
-        client: The client.
+        service: The service.
     """
 
-    def __init__(self, client: Access) -> None:
-        self._client = client
-        self._known: OrderedDict[tuple[str, str], Around] = OrderedDict()
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: Cache[tuple[str, str, bool], Around] = Cache(MAX_KNOWN)
 
     async def of(self, run_id: str, await_id: str, *, is_open: bool) -> Around:
         """What is around a wait of a run; of one that is not open, from as far back as the history or the archive reaches.
@@ -44,21 +44,16 @@ class Arounds:
             RunUnreadable: The run's records cannot be decoded here.
             ServerUnavailable: The server does not answer.
         """
-        key = run_id, await_id
-        known = self._known.get(key)
-        if known is None or not (is_open or known.answered):
-            known = await self._read(run_id, await_id)
-        if known.wait is not None:
-            self._known[key] = known
-            self._known.move_to_end(key)
-        while len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
+        key = run_id, await_id, is_open
+        known = await self._known.get(key, lambda: self._read(run_id, await_id))
+        if known.wait is None or not (is_open or known.answered):
+            self._known.discard(key)  # its end has not come yet
         return known
 
     async def _read(self, run_id: str, await_id: str) -> Around:
         found = await _in_events(self._present(run_id), await_id)
         if found.wait is None:
-            events = _all_events(self._client.temporal, run_id, self._client.storage)
+            events = _all_events(self._service.client.temporal, run_id, self._service.client.storage)
             found = await _in_events(events, await_id)
         root = run_id.partition("/")[0]
         if root != run_id:
@@ -67,7 +62,7 @@ class Arounds:
 
     async def _present(self, run_id: str) -> AsyncGenerator[Event]:
         """The events of the present execution alone."""
-        temporal = self._client.temporal
+        temporal = self._service.client.temporal
         try:
             execution = await present_execution(temporal, run_id)
             async for _, events in records_of(temporal, Fold(run_id), execution, follow=False):
@@ -78,7 +73,9 @@ class Arounds:
 
     async def _asked(self, run_id: str) -> str:
         try:
-            return await message_of(await self._client.temporal.get_workflow_handle(run_id).describe())
+            return await message_of(
+                await self._service.client.temporal.get_workflow_handle(run_id).describe()
+            )
         except RPCError:
             return ""  # deleted, or out of reach for a moment: it is only said beside
 

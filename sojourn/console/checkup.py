@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from temporalio.service import RPCError
 
@@ -22,12 +22,12 @@ from sojourn.checks.storage import check_storage
 from sojourn.checks.workers import check_elsewhere, check_queue
 from sojourn.connection.announced import announced
 from sojourn.connection.rpc_errors import translated
-from sojourn.console.once import Once
 from sojourn.console.views.counts import Sample
 from sojourn.errors import SojournError
 from sojourn.http.service import Service
+from sojourn.reader import Cache
 
-__all__ = ["Checkup", "Looked", "checkup_of"]
+__all__ = ["Checkup", "Looked"]
 
 FRESH = 8.0
 """Seconds for which what was found is shown to others."""
@@ -37,6 +37,9 @@ SLOWLY = 120.0
 
 PATIENCE = 5.0
 """Longest time of a check, in seconds."""
+
+MAX_CHECKS = 1_000
+"""Most checks whose outcome is cached."""
 
 KEPT = 30
 """Most samples of the counts that are kept, for the rates."""
@@ -60,12 +63,12 @@ class Checkup:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._once = Once()
+        self._found: Cache[str, Any] = Cache(MAX_CHECKS, FRESH)
         self._samples: deque[Sample] = deque(maxlen=KEPT)
 
     async def look(self) -> Looked:
         """All checks, as they were at most some seconds ago."""
-        return await self._once.read("all", FRESH, self._look)
+        return await self._found.get("all", self._look)
 
     async def queues(self) -> list[ServedQueue]:
         """The task queues and their workers, as they were at most some seconds ago.
@@ -73,7 +76,7 @@ class Checkup:
         Raises:
             ServerUnavailable: The server does not answer.
         """
-        return await self._once.read("queues", FRESH, self._queues)
+        return await self._found.get("queues", self._queues)
 
     def samples(self) -> list[Sample]:
         """What this process has counted: now, and when somebody looked before, the oldest first."""
@@ -180,7 +183,7 @@ class Checkup:
         """A check, whatever happens to it."""
         try:
             async with asyncio.timeout(PATIENCE):
-                return await self._once.read(name, fresh, check)
+                return await self._found.get(name, check, seconds=fresh)
         except TimeoutError:
             return Check(
                 name,
@@ -196,10 +199,3 @@ class Checkup:
 
 _Wanted = tuple[str, float, Callable[[], Awaitable[Check]]]
 """A check: its name, the seconds for which it is shown as it was, and what makes it."""
-
-_KNOWN: WeakKeyDictionary[Service, Checkup] = WeakKeyDictionary()
-
-
-def checkup_of(service: Service) -> Checkup:
-    """What looks, one for a service."""
-    return _KNOWN.setdefault(service, Checkup(service))

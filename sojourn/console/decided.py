@@ -1,7 +1,6 @@
 """Decided: who has answered what, read from the histories of runs; those of an ended run once, and then remembered."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,9 +11,9 @@ from sojourn.console.views.decisions import Decision, Decisions
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
-from sojourn.http.replies import ListedRun, Runs
-from sojourn.http.security.tenancy import may_look_at
+from sojourn.http.security.tenancy import may_look_at, view_of
 from sojourn.http.service import Service
+from sojourn.reader import Cache, ListedRun, Runs
 
 __all__ = ["Decided", "Reach"]
 
@@ -55,7 +54,6 @@ class Reach:
 class _Known:
     """What the history of a run said."""
 
-    version: tuple[str, int]
     decisions: tuple[Decision, ...]
     is_whole: bool
     is_other: bool = False
@@ -71,7 +69,7 @@ class Decided:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: Cache[tuple[str, str, int], _Known] = Cache(MAX_KNOWN)
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def page(self, asking: Principal, selection: Selection, cursor: str | None) -> Reach:
@@ -120,21 +118,16 @@ class Decided:
 
     async def _of(self, asking: Principal, run: ListedRun) -> _Known:
         """What a principal may look at of the decisions in a run."""
-        is_other = bool(self._service.view(asking).deciding)
+        is_other = bool(view_of(asking).deciding)
         async with self._gate:
             try:
                 temporal = self._service.client.temporal
                 described = await temporal.get_workflow_handle(run.run_id).describe()
                 is_other = is_other and not await self._service.may_see(asking, described)
-                version = (described.run_id, described.history_length)
-                known = self._known.pop(run.run_id, None)
-                if known is None or known.version != version:
-                    known = await _read(self._service.client, run, version)
+                version = run.run_id, described.run_id, described.history_length
+                known = await self._known.get(version, lambda: _read(self._service.client, run))
             except (RunNotFound, RunUnreadable):
-                return _Known(("", 0), (), is_whole=False, is_other=is_other)
-        self._known[run.run_id] = known
-        while len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
+                return _Known((), is_whole=False, is_other=is_other)
         if not is_other:
             return known
         decisions = tuple(each for each in known.decisions if may_look_at(asking, each.call, each.answered))
@@ -147,10 +140,10 @@ def _ended_last(runs: list[ListedRun]) -> datetime | None:
     return min(ends, default=datetime.max.replace(tzinfo=UTC)) if runs else None
 
 
-async def _read(client: Access, run: ListedRun, version: tuple[str, int]) -> _Known:
+async def _read(client: Access, run: ListedRun) -> _Known:
     found, left = Decisions(run.run_id, run.agent_id, run.asked), MAX_EVENTS
     async for event in events_of(client.temporal, run.run_id, client.storage, follow=False):
         found.take(event)
         if (left := left - 1) < 0:
-            return _Known(version, tuple(found.found), is_whole=False)
-    return _Known(version, tuple(found.found), is_whole=True)
+            return _Known(tuple(found.found), is_whole=False)
+    return _Known(tuple(found.found), is_whole=True)

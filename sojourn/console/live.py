@@ -4,21 +4,20 @@ import asyncio
 import functools
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from markupsafe import escape
 
-from sojourn.console.availability import availability_of
 from sojourn.console.page import Visit
 from sojourn.console.templating import render
-from sojourn.console.waiting_count import waiting_count_of
+from sojourn.console.watching import News
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.stream import BEAT, HEARTBEAT, Stream, Write
 
-__all__ = ["LONGEST", "Live", "News", "part"]
+__all__ = ["LONGEST", "Live", "part"]
 
 RETRY = b"retry: 1000\n\n"
 """How soon a page connects again, in milliseconds."""
@@ -39,18 +38,6 @@ _COME_BACK = ("service_stops", "slow_subscriber")
 """Problems that end a stream whose page is to come back, to whichever process."""
 
 _LINE = re.compile(r"\r\n|\r|\n")
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What has changed on a page."""
-
-    html: str = ""
-    """HTML of `part`, for each place that has changed."""
-    mark: str = ""
-    """What the page is then; where it comes back, `Last-Event-ID` has it."""
-    told: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """By name, events for the page's script, each with its text on one line; after `ended` the page does not come back."""
 
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
@@ -107,7 +94,7 @@ async def _with_count(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -
     shown: int | None = -1
     async with aclosing(parts()) as found:
         async for news in found:
-            waiting = await waiting_count_of(visit.service).of(visit.asking)
+            waiting = await visit.service.waiting_count(visit.asking)
             if waiting != shown:
                 shown = waiting
                 yield replace(news, html=news.html + _count(waiting))
@@ -122,24 +109,24 @@ def _count(waiting: int | None) -> str:
 
 async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
     """The parts, and the event `unavailable` with its text once none come since the server does not answer; without a text once it does."""
-    server, told = availability_of(visit.service), ""
+    service, told = visit.service, ""
     coming: asyncio.Task[News | None] | None = None
     async with aclosing(parts()) as found:
         try:
             while True:
-                text = "" if server.is_up else UNAVAILABLE
+                text = UNAVAILABLE if service.is_down else ""
                 if text != told:
                     told = text
                     yield News(told={"unavailable": [text]})
                 coming = coming or asyncio.ensure_future(anext(found, None))
-                await asyncio.wait({coming}, timeout=SLOW if server.is_up else SOON)
+                await asyncio.wait({coming}, timeout=SOON if service.is_down else SLOW)
                 news: News | None = News()
                 if coming.done():
                     news, coming = coming.result(), None
                 if news is None:
                     return
-                if not server.is_up or not (news.html or news.told):
-                    await server.check()
+                if service.is_down or not (news.html or news.told):
+                    await service.is_available()
                 yield news
         finally:
             if coming is not None:

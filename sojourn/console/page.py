@@ -1,10 +1,11 @@
 """Page: who visits what, and how a page answers: with a template, with a way on, or with what went wrong in words."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import structlog
@@ -13,20 +14,24 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from sojourn.console.availability import availability_of
 from sojourn.console.cookie import key_of
 from sojourn.console.form import Form, form_of
 from sojourn.console.rooms import ROOMS
+from sojourn.console.state import ConsoleState
 from sojourn.console.talk_place import talk_place
 from sojourn.console.templating import render
-from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.principal import Principal, Role
-from sojourn.errors import SojournError
+from sojourn.errors import ServerUnavailable, SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import principal_of, require
 from sojourn.http.service import Service
 
 __all__ = ["Links", "Pages", "Visit", "problem_page"]
+
+T = TypeVar("T")
+
+PATIENCE = 5.0
+"""Seconds that a page may take before the server is checked."""
 
 _log = structlog.get_logger("sojourn.console")
 
@@ -63,11 +68,16 @@ class Visit:
     """A request for a page, and who makes it."""
 
     request: Request
-    service: Service
+    console: ConsoleState
     asking: Principal
     url: Links
     waiting: int | None = None
     """How many runs of the visitor's tenant wait for somebody; None where nobody knows, or a script asks for a part."""
+
+    @property
+    def service(self) -> Service:
+        """What the visitor may see."""
+        return self.console.service
 
     @property
     def is_part(self) -> bool:
@@ -138,10 +148,10 @@ class Pages:
         """Their paths."""
         return [path for _, path, _, _ in self._found]
 
-    def routes(self, service: Service, prefix: str) -> list[Route]:
+    def routes(self, console: ConsoleState, prefix: str) -> list[Route]:
         """The routes, for an application."""
         return [
-            _Counted(prefix + path, _endpoint(show, service, prefix, role), methods=[method])
+            _Counted(prefix + path, _endpoint(show, console, prefix, role), methods=[method])
             for method, path, role, show in self._found
         ]
 
@@ -156,8 +166,9 @@ class _Counted(Route):
 
 
 def _endpoint(
-    show: Show, service: Service, prefix: str, role: Role
+    show: Show, console: ConsoleState, prefix: str, role: Role
 ) -> Callable[[Request], Awaitable[Response]]:
+    service = console.service
     taken = list(inspect.signature(show).parameters)[1:]
 
     async def answer(request: Request) -> Response:
@@ -170,10 +181,10 @@ def _endpoint(
             await service.open()
             parameters = {name: request.path_params[name] for name in taken}
             is_part = "hx-request" in request.headers
-            waiting = None if is_part else await waiting_count_of(service).of(asking)
-            shown = show(Visit(request, service, asking, links, waiting), **parameters)
+            waiting = None if is_part else await service.waiting_count(asking)
+            shown = show(Visit(request, console, asking, links, waiting), **parameters)
             # A form is waited for, since what it does may be done already.
-            return await (availability_of(service).while_up(shown) if request.method == "GET" else shown)
+            return await (_while_up(service, shown) if request.method == "GET" else shown)
         except (Problem, SojournError) as error:
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
         except Exception as error:  # noqa: BLE001 - the last edge: a person is told, and the log has why
@@ -181,6 +192,22 @@ def _endpoint(
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
 
     return answer
+
+
+async def _while_up(service: Service, making: Awaitable[T]) -> T:
+    """The result of what is awaited, however long it takes while the server answers.
+
+    Raises:
+        ServerUnavailable: The server does not answer.
+    """
+    task = asyncio.ensure_future(making)
+    try:
+        while not (await asyncio.wait({task}, timeout=PATIENCE))[0]:
+            if not await service.is_available() and not task.done():
+                raise ServerUnavailable("the Temporal server does not answer; is it running?")
+        return task.result()
+    finally:
+        task.cancel()
 
 
 def problem_page(

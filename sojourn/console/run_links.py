@@ -3,10 +3,8 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from sojourn.client.listing import Selection
-from sojourn.console.once import Once
 from sojourn.console.watched_run import WatchedRun
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
@@ -23,8 +21,6 @@ PATIENCE = 0.5
 
 SHOWN = 3
 """Forks that are named, the newest; the list of runs has all of them."""
-
-_FORKS: WeakKeyDictionary[Service, Once] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +39,11 @@ async def links_of(service: Service, asking: Principal, watched: WatchedRun) -> 
     """The links of a run; without its forks where the store does not answer soon."""
     forks: list[str] = []
     with suppress(SojournError, TimeoutError):
-        once = _FORKS.setdefault(service, Once())
         async with asyncio.timeout(PATIENCE):
-            forks = await once.read(
-                (service.view(asking), watched.run_id), FRESH, lambda: _forks(service, asking, watched.run_id)
-            )
+            wanted = Selection(fork_of=watched.run_id)
+            page = await service.runs(asking, wanted, most=SHOWN + 1, fresh=FRESH)
+            forks = [run.run_id for run in page.runs]
     return RunLinks(tuple(forks[:SHOWN]), len(forks) > SHOWN, _in_temporal(service, asking, watched))
-
-
-async def _forks(service: Service, asking: Principal, run_id: str) -> list[str]:
-    wanted = Selection(fork_of=run_id)
-    page = await service.runs(asking, wanted, labels={}, most=SHOWN + 1, cursor=None)
-    return [run.run_id for run in page.runs]
 
 
 def _in_temporal(service: Service, asking: Principal, watched: WatchedRun) -> str:

@@ -2,14 +2,11 @@
 
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from sojourn.console.arounds import Arounds
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
 from sojourn.console.reading_answers import Body, read_answer
 from sojourn.console.views.wait_view import WaitView, wait_view
-from sojourn.console.waiting_count import waiting_count_of
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
@@ -22,14 +19,12 @@ from sojourn.errors import (
     ServerUnavailable,
 )
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
-from sojourn.http.inbox import FoundWait
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.routes import answers
 from sojourn.http.service import Service
+from sojourn.reader import FoundWait
 
 __all__ = ["Refused", "Seen", "given", "no_wait", "seen", "settle"]
-
-_AROUNDS: WeakKeyDictionary[Service, Arounds] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +61,9 @@ def no_wait(name: str) -> Problem:
 async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
     """A wait, open or not; raises as `Service.run`, and `no_wait` where the run has none of this id."""
     await visit.service.asked_run(visit.asking, run_id, await_id)
-    waiting = await visit.service.inbox.of_run(run_id)
+    waiting = await visit.service.reader.waits.of_run(run_id)
     opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
-    arounds = _AROUNDS.setdefault(visit.service, Arounds(visit.service.client))
-    around = await arounds.of(run_id, await_id, is_open=bool(opened))
+    around = await visit.console.contexts.of(run_id, await_id, is_open=bool(opened))
     wait = opened[0].wait if opened else around.wait
     if wait is None:
         raise no_wait(f"{run_id}/{await_id}")
@@ -118,7 +112,7 @@ async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
             raise
         return Refused(await _refreshed(visit, seen, read.view, problem), problem.status)
     if len(seen.status.awaits) == 1:
-        waiting_count_of(visit.service).settled(visit.asking)
+        visit.service.note_answered(visit.asking)
     return None
 
 
@@ -143,7 +137,7 @@ async def _send(visit: Visit, run_id: str, body: Body) -> None:
         else:
             await answers.provide(run_id, body, asking, service)
     finally:
-        service.inbox.forget(run_id)
+        service.reader.waits.forget(run_id)
 
 
 async def _refreshed(visit: Visit, was: Seen, typed: WaitView, problem: Problem) -> Seen:

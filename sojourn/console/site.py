@@ -28,6 +28,7 @@ from sojourn.console.routes import (
     start,
     talk,
 )
+from sojourn.console.state import ConsoleState
 from sojourn.console.templating import render
 from sojourn.http.problems import Problem
 from sojourn.http.security.principals import Auth, principal_of
@@ -68,7 +69,8 @@ def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> S
         prefix: What all paths begin with.
     """
     open_pages = [*assets.routes(prefix), *sign_in.routes(auth, prefix)]
-    behind = [route for module in ROUTES for route in module.pages.routes(service, prefix)]
+    console = ConsoleState(service)
+    behind = [route for module in ROUTES for route in module.pages.routes(console, prefix)]
     web.router.routes.extend([*open_pages, *behind])
     rooms = {path.split("/")[1] for module in ROUTES for path in module.pages.paths()}
     site = ConsoleSite(prefix, rooms)

@@ -5,20 +5,20 @@ import contextlib
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from sojourn.console.live import News
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
+from sojourn.reader import Cache
 
-__all__ = ["Changes", "Made", "Told", "Watched", "Watching"]
+__all__ = ["Changes", "Made", "News", "Told", "Watched", "Watching"]
 
 SOON = 0.5
 """Seconds between two looks at it while much happens."""
@@ -31,6 +31,18 @@ MAX_PARTS = 2_000
 
 LINGER = 10.0
 """Seconds for which a run is watched after the last who looked has left: most come back at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has changed on a page."""
+
+    html: str = ""
+    """HTML of `live.part`, for each place that has changed."""
+    mark: str = ""
+    """What the page is then; where it comes back, `Last-Event-ID` has it."""
+    told: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """By name, events for the page's script, each with its text on one line; after `ended` the page does not come back."""
 
 
 class Changes(NamedTuple):
@@ -90,7 +102,7 @@ class Watched(ABC):
         """Why there is no news any more, though the run goes on."""
         self.is_ended = False
         self.viewers = 0
-        self._made: OrderedDict[tuple[Hashable, ...], Made] = OrderedDict()
+        self._made: Cache[tuple[Hashable, ...], Made] = Cache(MAX_PARTS)
         self._read_at = 0.0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -204,14 +216,12 @@ class Watched(ABC):
             of: The version of what it shows.
             make: Makes it.
         """
-        known = self._made.pop(place, None)
+        known = self._made.peek(place)
         if known is None or known.of != of:
             html = make()
             since = known.since if known and known.html == html else self.version
             known = Made(of, since, html)
-        self._made[place] = known
-        while len(self._made) > MAX_PARTS:
-            self._made.popitem(last=False)
+            self._made.put(place, known)
         return known
 
     def forget_parts(self) -> None:

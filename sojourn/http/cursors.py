@@ -1,8 +1,5 @@
-"""Cursors at the door: how far a client has read, from its `Last-Event-ID` or its `after`, and places in lists as opaque texts."""
+"""Cursors of events: how far a client has read, from its `Last-Event-ID` or its `after`."""
 
-import base64
-import binascii
-import hashlib
 from contextlib import aclosing
 
 from fastapi import Request
@@ -12,13 +9,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.errors import InvalidInput
 from sojourn.events import Cursor
 
-__all__ = ["NO_CURSOR", "after_of", "cursor_at", "opaque", "opened"]
-
-SUM = 6
-"""Bytes of a cursor's check."""
-
-NO_CURSOR = "cursor: it is not the `cursor` of an answer to the same request without it"
-"""Why a text is no place in a list."""
+__all__ = ["after_of", "cursor_at"]
 
 
 def after_of(request: Request, after: str | None) -> str | None:
@@ -47,36 +38,3 @@ async def cursor_at(run: Run, after: str | None) -> Cursor:
                 break
             read.add(event)
     return Cursor(run.id, f"{after};{str(read).partition(';')[2]}")
-
-
-def opaque(place: bytes, of: str) -> str:
-    """A place in a list as text for a URL.
-
-    Args:
-        place: The place.
-        of: What the list is of; the place is one of this list alone.
-    """
-    return base64.urlsafe_b64encode(_sum(place, of) + place).decode().rstrip("=")
-
-
-def opened(cursor: str | None, of: str) -> bytes | None:
-    """The place of such a text.
-
-    Raises:
-        InvalidInput: It is none of this list.
-    """
-    if not cursor:
-        return None
-    try:
-        read = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error):
-        read = b""
-    place = read[SUM:]
-    if not place or _sum(place, of) != read[:SUM]:
-        raise InvalidInput(NO_CURSOR)
-    return place
-
-
-def _sum(place: bytes, of: str) -> bytes:
-    """A check against mistakes, and no secret: Temporal takes 6 s to refuse a token that it has not made."""
-    return hashlib.sha256(of.encode() + b"\0" + place).digest()[:SUM]

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from sojourn.contracts.awaits import ExternalCall
-from sojourn.contracts.run import ForkedFrom, RunOutput
+from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.http.asked import Asked
 
@@ -16,9 +16,7 @@ __all__ = [
     "Agents",
     "Done",
     "Health",
-    "ListedRun",
     "Outcome",
-    "Runs",
     "Started",
     "Wait",
     "WaitContext",
@@ -92,40 +90,6 @@ class Started(_Reply):
     """The run."""
     agent_id: str
     """The agent."""
-
-
-class ListedRun(_Reply):
-    """What a list knows of a run; `GET /v1/runs/{run_id}` knows more."""
-
-    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
-
-    run_id: str
-    """The run."""
-    agent_id: str
-    """The agent that runs."""
-    session_id: str
-    """The run's session; empty where it has none."""
-    status: str
-    """As in `RunStatus`."""
-    asked: str = ""
-    """The beginning of the last user message with which it was started; empty where nobody can read it here."""
-    awaiting: str
-    """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing."""
-    forked_from: ForkedFrom | None
-    """In a fork: the run it was forked from, without the place."""
-    started_at: datetime | None
-    """When the run started."""
-    closed_at: datetime | None
-    """When the run ended; null while it is open."""
-
-
-class Runs(_Reply):
-    """A page of runs; it may be short, or empty, though there are more: it is the last one where `cursor` is null."""
-
-    runs: list[ListedRun]
-    """Open ones before ended ones, each newest first."""
-    cursor: str | None
-    """Where the next page begins; null where there is none."""
 
 
 class Outcome(_Reply):

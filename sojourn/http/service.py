@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -17,7 +18,7 @@ from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
-from sojourn.client.listing import Selection, count_of, page_of
+from sojourn.client.listing import Selection
 from sojourn.client.opening import as_messages
 from sojourn.client.opening import opened as opened_run
 from sojourn.client.repeated import is_start_of
@@ -35,29 +36,51 @@ from sojourn.core.run.run_input import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody
-from sojourn.http.cursors import opaque, opened
 from sojourn.http.hub import Hub
-from sojourn.http.inbox import Inbox, WaitingRuns
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
-from sojourn.http.replies import ListedRun, Runs
 from sojourn.http.security import audit
 from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
 from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of
+from sojourn.reader import Cache, FoundWait, FoundWaits, Reader, Runs, StuckRuns, WaitingRuns
 
 __all__ = ["Service"]
-
-PAGE = 1_000
-"""Runs of a page of the store, where all waiting ones are wanted."""
-
-MAX_WAITING = 5_000
-"""Most waiting runs that are looked at."""
 
 COUNTING = 1.0
 """Seconds for which a count waits for what it does not know of the runs it counts; the next one has the rest."""
 
 CALL = "confirm-"
 """With what the id of a call begins that waits for an approval."""
+
+CHECK = 5.0
+"""Seconds that the Temporal server has to answer a check, and for which the outcome is shared."""
+
+COUNT_FRESH = 3.0
+"""Seconds for which the count beside the inbox is shared by all who see the same."""
+
+COUNT_PATIENCE = 0.1
+"""Seconds that a page waits for it."""
+
+COUNT_OLD = 60.0
+"""Seconds after which a count that could not be read again is not shown."""
+
+LIST_FRESH = 1.0
+"""Seconds for which the list of the waiting runs is not read again for a page with patience."""
+
+LIST_SHARE = 5
+"""The list is read again after so many times the time that reading it took, if that is longer: a store takes most of a second for a thousand runs."""
+
+LIST_OLD = 30.0
+"""Seconds after which the list is not used while it is read again."""
+
+FIRST = 1.0
+"""Seconds that a page waits for the first list, and then for what it shows of it."""
+
+LEAST = 0.05
+"""Seconds that a page waits for the waits that it shows, though the list took all of its time."""
+
+MAX_VIEWS = 1_000
+"""Most lists and counts that are cached."""
 
 
 class Service:
@@ -76,7 +99,13 @@ class Service:
         self._given = client
         self._client = client
         self._hub: Hub | None = None
-        self._inbox: Inbox | None = None
+        self._reader: Reader | None = None
+        self._health: Cache[float, bool] = Cache(10)
+        self.is_down = False
+        """Whether the Temporal server did not answer the last check of `is_available`."""
+        self._waiting: Cache[tuple[View, Selection], WaitingRuns] = Cache(MAX_VIEWS, LIST_OLD)
+        self._totals: Cache[tuple[View, Selection], int] = Cache(MAX_VIEWS)
+        self._counts: Cache[View, int] = Cache(MAX_VIEWS, COUNT_OLD)
         self._opening = asyncio.Lock()
         self._stopping: asyncio.Future[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -92,7 +121,7 @@ class Service:
                 self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
             if self._hub is None:
                 self._hub = Hub(self._client, self.metrics)
-                self._inbox = Inbox(self._client)
+                self._reader = Reader(self._client)
                 self._stopping = asyncio.get_running_loop().create_future()
                 if (server := signaled_server()) is not None:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
@@ -105,6 +134,15 @@ class Service:
             return await self.client.temporal.service_client.check_health(timeout=limit)
         except (RPCError, SojournError):
             return False
+
+    async def is_reachable(self, patience: float, *, fresh: float) -> bool:
+        """Whether the Temporal server answers, or answered less than `fresh` seconds ago."""
+        return await self._health.get(patience, lambda: self.is_up(patience), seconds=fresh)
+
+    async def is_available(self) -> bool:
+        """Whether the Temporal server answers, for pages that wait for it."""
+        self.is_down = not await self.is_reachable(CHECK, fresh=CHECK)
+        return not self.is_down
 
     async def _watch(self, server: StoppableServer, stopping: asyncio.Future[None]) -> None:
         await wait_until_stopping(server, stopping)
@@ -145,10 +183,10 @@ class Service:
         return self._stopping
 
     @property
-    def inbox(self) -> Inbox:
-        """The open waits of runs."""
-        assert self._inbox is not None, "the service is open while it answers"
-        return self._inbox
+    def reader(self) -> Reader:
+        """What lists and pages read, shared by who may see the same."""
+        assert self._reader is not None, "the service is open while it answers"
+        return self._reader
 
     def agent(self, agent_id: str) -> Agent:
         """An agent of the app.
@@ -279,7 +317,7 @@ class Service:
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
-        waiting = await self.inbox.of_run(run_id)
+        waiting = await self.reader.waits.of_run(run_id)
         for each in waiting.waits if waiting else ():
             if each.wait.id == await_id:
                 return may_look_at(asking, each.wait)
@@ -327,28 +365,18 @@ class Service:
         asking: Principal,
         selection: Selection,
         *,
-        labels: Mapping[str, str],
+        labels: Mapping[str, str] | None = None,
         most: int,
-        cursor: str | None,
+        cursor: str | None = None,
+        fresh: float = 0.0,
     ) -> Runs:
-        """A page of the runs that the principal may see.
+        """A page of the runs that the principal may see; arguments and errors are those of `Reader.runs`."""
+        seen = self._seen(selection, view_of(asking))
+        return await self.reader.runs(seen, labels, most=most, cursor=cursor, fresh=fresh)
 
-        Raises:
-            InvalidInput: The cursor is none of this list, or the search attributes are not registered.
-            ServerUnavailable: The server does not answer.
-        """
-        return await self._runs(selection, view_of(asking), labels=labels, most=most, cursor=cursor)
-
-    async def _runs(
-        self, selection: Selection, view: View, *, labels: Mapping[str, str], most: int, cursor: str | None
-    ) -> Runs:
-        selection = self._seen(selection, view)
-        of = f"{selection.query} {selection.text} {sorted(labels.items())}"
-        page = await page_of(self.client.temporal, selection, labels, most, opened(cursor, of))
-        listed = [ListedRun.model_validate(run) for run in page.runs]
-        for run in listed:
-            run.asked = page.asked[run.run_id]
-        return Runs(runs=listed, cursor=opaque(page.after, of) if page.after else None)
+    async def stuck(self, asking: Principal) -> StuckRuns:
+        """The stuck ones among the newest runs that the principal may see; raises as `runs`."""
+        return await self.reader.stuck(self._seen(Selection(), view_of(asking)))
 
     async def decided_runs(
         self, asking: Principal, selection: Selection, *, most: int, cursor: str | None
@@ -360,53 +388,84 @@ class Service:
         """
         view = view_of(asking)
         view = View(asking.tenant) if view.deciding else view
-        return await self._runs(selection, view, labels={}, most=most, cursor=cursor)
+        return await self.reader.runs(self._seen(selection, view), most=most, cursor=cursor)
 
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
         """The waiting runs of a selection that the principal may see, and those of whose calls it may decide on some; raises as `runs`.
 
         Of the latter it sees those calls only.
         """
-        seen = await self._waiting_runs(selection, view_of(asking))
+        seen = await self.reader.waiting_runs(self._seen(selection, view_of(asking)))
         if not view_of(asking).deciding:
             return seen
-        every = await self._waiting_runs(selection, View(asking.tenant))
+        every = await self.reader.waiting_runs(self._seen(selection, View(asking.tenant)))
         return replace(
             every,
             others=frozenset(every.runs) - frozenset(seen.runs),
             may_look_at=partial(may_look_at, asking),
         )
 
-    async def _waiting_runs(self, selection: Selection, view: View) -> WaitingRuns:
-        found: dict[str, str] = {}
-        cursor: str | None = None
-        selection = replace(selection, status="waiting")
-        while len(found) < MAX_WAITING:
-            page = await self._runs(selection, view, labels={}, most=PAGE, cursor=cursor)
-            found |= {run.run_id: run.awaiting for run in page.runs}
-            if (cursor := page.cursor) is None:
-                return WaitingRuns(found, is_whole=True)
-        return WaitingRuns(found, is_whole=False)
+    async def waits(
+        self,
+        asking: Principal,
+        selection: Selection,
+        *,
+        fits: Callable[[FoundWait], bool],
+        newest: bool,
+        most: int,
+        cursor: str | None,
+        patience: float | None = None,
+    ) -> FoundWaits:
+        """A page of the open waits that the principal may look at; arguments and errors are those of `OpenWaits.page`.
 
-    async def count(self, asking: Principal, selection: Selection) -> int:
+        With `patience` the list of the waiting runs is shared too: what is cached is shown, and what is new is read meanwhile.
+        """
+        began, is_first = time.monotonic(), False
+        if patience is None:
+            listed = await self.waiting_runs(asking, selection)
+        else:
+            key = view_of(asking), selection
+            is_first = self._waiting.peek(key) is None
+            listed = await self._waiting.get_soon(
+                key,
+                lambda: self.waiting_runs(asking, selection),
+                fresh=LIST_FRESH,
+                patience=patience,
+                first=max(FIRST, patience),
+                share=LIST_SHARE,
+            )
+            if listed is None:
+                unread = await self.count(asking, replace(selection, status="waiting"))
+                return FoundWaits([], None, is_whole=True, count=0, unread=unread)
+            patience = FIRST if is_first else max(patience - (time.monotonic() - began), LEAST)
+        return await self.reader.waits.page(
+            listed, fits=fits, newest=newest, most=most, cursor=cursor, patience=patience
+        )
+
+    async def count(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
         """The number of runs of a selection that the principal may see; raises as `runs`."""
-        return await count_of(self.client.temporal, self._seen(selection, view_of(asking)))
-
-    def view(self, asking: Principal) -> View:
-        """What a principal sees, by which lists are remembered."""
-        return view_of(asking)
+        return await self.reader.count(self._seen(selection, view_of(asking)), fresh=fresh)
 
     def _seen(self, selection: Selection, view: View) -> Selection:
         return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
 
-    async def count_waiting(self, asking: Principal, selection: Selection) -> int:
+    async def count_waiting(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
         """The number of runs that wait for somebody, child runs among them; raises as `runs`. The store counts paused ones as waiting too."""
-        among = replace(selection, children=True)
-        waiting, paused = await asyncio.gather(
-            *(self.count(asking, replace(among, status=status)) for status in ("waiting", "paused"))
-        )
-        calls = await self._count_calls(asking, among) if view_of(asking).deciding else 0
-        return max(0, waiting - paused) + calls
+
+        async def count() -> int:
+            among = replace(selection, children=True)
+            waiting, paused = await asyncio.gather(
+                *(
+                    self.count(asking, replace(among, status=status), fresh=fresh)
+                    for status in ("waiting", "paused")
+                )
+            )
+            calls = await self._count_calls(asking, among) if view_of(asking).deciding else 0
+            return max(0, waiting - paused) + calls
+
+        if not fresh:
+            return await count()
+        return await self._totals.get((view_of(asking), selection), count, seconds=fresh)
 
     async def _count_calls(self, asking: Principal, selection: Selection) -> int:
         """The number of further runs of the tenant that wait for an approval first on which the principal may decide.
@@ -415,12 +474,30 @@ class Service:
         """
         calls = replace(selection, status="waiting", awaits=CALL)
         every = self._seen(calls, View(asking.tenant))
-        both = await asyncio.gather(count_of(self.client.temporal, every), self.count(asking, calls))
+        both = await asyncio.gather(self.reader.count(every), self.count(asking, calls))
         if both[0] <= both[1]:
             return 0
         runs = await self.waiting_runs(asking, calls)
         others = {run_id: awaiting for run_id, awaiting in runs.runs.items() if run_id in runs.others}
-        return await self.inbox.count_runs(replace(runs, runs=others), COUNTING)
+        return await self.reader.waits.count_runs(replace(runs, runs=others), COUNTING)
+
+    async def waiting_count(self, asking: Principal) -> int | None:
+        """The count beside the inbox, as it was some seconds ago; None if the store has not told yet, or for a minute."""
+        view = view_of(asking)
+        try:
+            return await self._counts.get_soon(
+                view,
+                lambda: self.count_waiting(asking, Selection()),
+                fresh=COUNT_FRESH,
+                patience=COUNT_PATIENCE,
+            )
+        except SojournError:
+            return self._counts.peek(view)  # the page says by itself that the server does not answer
+
+    def note_answered(self, asking: Principal) -> None:
+        """Count one waiting run less, which the store says only in a while."""
+        if count := self._counts.peek(view := view_of(asking)):
+            self._counts.put(view, count - 1)
 
     def sees_deployment(self, asking: Principal) -> bool:
         """Whether the principal may see what all tenants share: the workers, the task queues, and the settings."""

@@ -6,8 +6,8 @@ from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmatio
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.deciding import roles_of
 from sojourn.http.asked import text_of_payload
-from sojourn.http.inbox import FoundWait
 from sojourn.http.replies import Asker, Wait, WaitContext
+from sojourn.reader import FoundWait
 
 __all__ = ["fields_of", "wait_of"]
 

@@ -634,7 +634,7 @@ async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visi
 
 async def test_a_search_goes_on_where_a_page_of_it_ends(console, visit, until, monkeypatch):
     """Conversations that began earlier are on a further page of the same search, and none is on two."""
-    monkeypatch.setattr("sojourn.console.listed_sessions.SEARCHED", 2)
+    monkeypatch.setattr("sojourn.console.routes.talk.SEARCHED", 2)
     mark = uuid.uuid4().hex[:8]
     for n in range(3):
         await console.client.session("shop.clerk", f"{mark}-{n}").send("hello")

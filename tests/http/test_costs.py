@@ -8,11 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn.client import labels
-from sojourn.http import inbox, subscription
+from sojourn.http import subscription
 from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import turn_request
 from sojourn.http.routes import events, health
 from sojourn.http.service import Service
+from sojourn.reader import OpenWaits
 
 
 async def test_an_array_of_events_ends_at_so_many_bytes(served, monkeypatch):
@@ -105,20 +106,20 @@ async def test_the_inbox_compares_a_run_once_for_all_who_ask(served, monkeypatch
         return len(answer.json()["waits"]) == 2
 
     await until(both_are_listed)
-    look, following = inbox.Inbox._look, inbox.Inbox._next
+    look, following = OpenWaits._read, OpenWaits._next
 
     async def counted(self, run_id, awaiting):
         read.append(run_id)
         await until(lambda: len(asked) == 20)
-        await look(self, run_id, awaiting)
+        return await look(self, run_id, awaiting)
 
     def noted(self, run_id, awaiting):
         asked.append(run_id)
         return following(self, run_id, awaiting)
 
-    monkeypatch.setattr(inbox.Inbox, "_look", counted)
-    monkeypatch.setattr(inbox.Inbox, "_next", noted)
-    monkeypatch.setattr(served.web.state.service.inbox, "_gate", asyncio.Semaphore(1))
+    monkeypatch.setattr(OpenWaits, "_read", counted)
+    monkeypatch.setattr(OpenWaits, "_next", noted)
+    monkeypatch.setattr(served.web.state.service.reader.waits, "_gate", asyncio.Semaphore(1))
     assert await asyncio.gather(*(listed() for _ in range(10))) == [1] * 10
     assert len(read) <= 4
 

@@ -1,6 +1,12 @@
-"""`sojourn cost`: what the runs of a period used: tokens and money, by agent or by session."""
+"""`sojourn cost`: what the runs of a period used: tokens and money, by agent or by session.
 
+A run's totals have those of its child runs, so only runs without a parent are counted.
+"""
+
+import asyncio
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +19,9 @@ from sojourn.cli.screen.text import local, plain
 from sojourn.core.values.text import counted
 
 if TYPE_CHECKING:
-    from sojourn.cli.spending import Spending
     from sojourn.client.client import Client
     from sojourn.contracts.run import RunStatus
+    from sojourn.reader import Reader
 
 __all__ = ["cost"]
 
@@ -27,6 +33,44 @@ MAX_LOOKED_AT = 2_000
 
 MAX_NAMED = 20
 """Most unreadable runs whose ids are printed."""
+
+AT_ONCE = 20
+"""Most runs that are read at the same time."""
+
+
+@dataclass(slots=True)
+class Spending:
+    """What some runs, with their child runs, have used."""
+
+    runs: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """US dollars; None while no run's cost is known."""
+    unpriced: int = 0
+    """Runs that used tokens and whose cost is unknown."""
+    unread: list[str] = field(default_factory=list[str])
+    """Ids of runs that could not be read; they are not in `runs`."""
+
+    def add(self, more: "Spending") -> None:
+        """Add the sums of other runs."""
+        self.runs += more.runs
+        self.input_tokens += more.input_tokens
+        self.output_tokens += more.output_tokens
+        self.unpriced += more.unpriced
+        self.unread += more.unread
+        if more.cost is not None:
+            self.cost = (self.cost or 0.0) + more.cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the sums as fields."""
+        return {
+            "runs": self.runs,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": None if self.cost is None else round(self.cost, 9),
+            "unpriced": self.unpriced,
+        }
 
 
 @connected
@@ -58,12 +102,10 @@ def cost(
     filters = {"agent_id": agent_id, "session_id": session_id, "since": moment, "children": False}
 
     async def main(client: "Client") -> int:
-        from sojourn.cli.spending import Spending, spending_of
-
         runs, has_more = await _find(client, filters)
         lines: dict[str, Spending] = {}
         total = Spending()
-        for run, spent in zip(runs, await spending_of(client, runs), strict=True):
+        for run, spent in zip(runs, await _spending_of(client, runs), strict=True):
             lines.setdefault(getattr(run, BY[by]), Spending()).add(spent)
             total.add(spent)
         lines = dict(
@@ -102,7 +144,36 @@ async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunSta
     return list(runs.values()), False
 
 
-def _show(by: str, lines: "dict[str, Spending]", total: "Spending") -> None:
+async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Spending]:
+    """Return what each run used, in their order; a run that cannot be read is in `unread`."""
+    from sojourn.reader import Reader
+
+    gate, reader = asyncio.Semaphore(AT_ONCE), Reader(client)
+
+    async def read(run: "RunStatus") -> Spending:
+        async with gate:
+            return await _read(reader, run)
+
+    return await asyncio.gather(*(read(run) for run in runs))
+
+
+async def _read(reader: "Reader", run: "RunStatus") -> Spending:
+    """Return what a run used: from the last event of its history if it has answered, else from all of it."""
+    from sojourn.errors import RunNotFound, RunUnreadable
+    from sojourn.events.one_run import totals_in_history
+
+    try:
+        is_completed = run.status == "completed"
+        output = (await reader.end(run.run_id, run.closed_at)).output if is_completed else None
+        used = output.total_usage if output else await totals_in_history(reader.client.temporal, run.run_id)
+    except (RunNotFound, RunUnreadable):
+        return Spending(unread=[run.run_id])
+    tokens = used.input_tokens + used.output_tokens
+    unpriced = int(bool(tokens and used.cost is None))
+    return Spending(1, used.input_tokens, used.output_tokens, used.cost, unpriced)
+
+
+def _show(by: str, lines: dict[str, Spending], total: Spending) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -125,7 +196,7 @@ def _show(by: str, lines: "dict[str, Spending]", total: "Spending") -> None:
     console.print(table)
 
 
-def _money(spent: "Spending") -> str:
+def _money(spent: Spending) -> str:
     """US dollars with two digits after the point, and four below one dollar; empty where no model was used."""
     cost = spent.cost
     if cost is None:
@@ -133,7 +204,7 @@ def _money(spent: "Spending") -> str:
     return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
 
 
-def _notes(facts: dict[str, Any], total: "Spending", moment: str) -> list[str]:
+def _notes(facts: dict[str, Any], total: Spending, moment: str) -> list[str]:
     """Return what the sums leave out, in sentences."""
     count, unread = facts["looked_at"], facts["unread"]
     notes = [f"looked at {counted(count, 'run')} since {moment}"]

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,8 +15,12 @@ from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
+    from sojourn.reader import Turns
 
 __all__ = ["sessions"]
+
+AT_ONCE = 8
+"""Most histories that are read at the same time."""
 
 MOST = 200
 """Most conversations whose histories are read."""
@@ -89,12 +93,15 @@ def sessions(
             found = [session async for session in listing]
         except InvalidInput as error:  # the search attributes are missing, which is not bad usage
             raise CommandError(str(error)) from error
-        from sojourn.cli.last_messages import last_messages, to_fields
+        turns: list[Turns | None] = []
+        if long:
+            from sojourn.reader import Reader
 
-        said = await last_messages(client, found) if long else []
+            read = await Reader(client).turns((each.run_id for each in found), most=AT_ONCE)
+            turns = [read.get(each.run_id) for each in found]
         if as_json:
             for place, session in enumerate(found):
-                more = to_fields(said[place]) if said else {}
+                more = _fields_of(turns[place]) if turns else {}
                 print(json.dumps({**to_json(session), **more}, ensure_ascii=False))
             return OK
         from rich.console import Console
@@ -108,9 +115,22 @@ def sessions(
             print(f"no conversations found; {begin}" if sys.stdout.isatty() else "no conversations found")
             return OK
         names = [shell_word(f"{each.run_id.partition('@')[0]}@{each.session_id}") for each in found]
-        console.print(run_table(found, {}, console.width, sessions=names, said=said), crop=False)
-        if unread := said.count(None):
+        console.print(run_table(found, {}, console.width, sessions=names, turns=turns), crop=False)
+        if unread := turns.count(None):
             console.print(f"{unread} could not be read")
         return OK
 
     return with_client(main)
+
+
+def _fields_of(turns: "Turns | None") -> dict[str, Any]:
+    """Return the fields that `--long --json` adds; each is null for a conversation that could not be read."""
+    if turns is None:
+        return {"turns": None, "queued": None, "last_message": None}
+    last = turns.last and {
+        "message_id": turns.last.message_id,
+        "text": turns.last.message.text,
+        "by": turns.last.by,
+        "at": turns.last.time.isoformat(),
+    }
+    return {"turns": turns.ended, "queued": turns.queued, "last_message": last}

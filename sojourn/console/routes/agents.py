@@ -7,7 +7,6 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.checks.served import ServedQueue
-from sojourn.console.checkup import checkup_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.catalogue import card_of, limits_of, toolsets_of, users_of
 from sojourn.errors import SojournError
@@ -73,6 +72,6 @@ async def _queues(visit: Visit) -> tuple[Sequence[ServedQueue], str]:
     if not visit.service.sees_deployment(visit.asking):
         return [], ""
     try:
-        return await checkup_of(visit.service).queues(), ""
+        return await visit.console.checkup.queues(), ""
     except (SojournError, TimeoutError) as error:
         return [], str(error) or "the server did not answer in time"

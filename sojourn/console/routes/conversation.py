@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from starlette.responses import HTMLResponse, Response
 
@@ -14,7 +13,7 @@ from sojourn.console import settling
 from sojourn.console.conversing import MOST, TURNS, read_part
 from sojourn.console.files import form_with_files
 from sojourn.console.form import Form
-from sojourn.console.live import Live, News, part
+from sojourn.console.live import Live, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.reading_answers import VERDICTS
@@ -27,12 +26,11 @@ from sojourn.console.views.conversation import markdown_of
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.turns import Turn
 from sojourn.console.watched_talk import WatchedTalk
-from sojourn.console.watching import Changes, Made, Watching
+from sojourn.console.watching import Changes, Made, News
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
-from sojourn.http.service import Service
 
 __all__ = ["pages"]
 
@@ -57,13 +55,6 @@ SMALL = {
     "below": "talk_below",
 }
 """Small parts of the page, by their ids, with their templates."""
-
-_TALKS: WeakKeyDictionary[Service, Watching[WatchedTalk]] = WeakKeyDictionary()
-
-
-def _talks(visit: Visit) -> Watching[WatchedTalk]:
-    """The conversations that are watched in this process."""
-    return _TALKS.setdefault(visit.service, Watching(visit.service, WatchedTalk))
 
 
 def _event_id(visit: Visit, name: str) -> str:
@@ -111,7 +102,7 @@ async def _page(
     refused: settling.Refused | None = None,
 ) -> Response:
     before = _event_id(visit, "before") if visit.request.method == "GET" else ""
-    talk = await _talks(visit).look(run.id, 0)
+    talk = await visit.console.talks.look(run.id, 0)
     shown = await read_part(visit.service.client, run.id, before=before) if before else talk.conversation
     turns = shown.turns[-TURNS:]
     await prepare(text for turn in turns for text in markdown_of(turn))
@@ -173,7 +164,7 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
     came = visit.request.headers.get("last-event-id") or visit.query("since")
 
     async def parts() -> AsyncGenerator[News]:
-        async with _talks(visit).follow(run.id) as talk:
+        async with visit.console.talks.follow(run.id) as talk:
             await talk.reach(begin)
 
             async def changes(seen: int, _added: int) -> Changes:
@@ -244,7 +235,7 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
     if form.text("do") == "send":
         return await _send(visit, agent_id, session_id, form, files)
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
-    heard = _talks(visit).hearing(run.id)
+    heard = visit.console.talks.hearing(run.id)
     by, reason = visit.asking.subject, form.text("reason").strip()
     acts: dict[str, Callable[[], Awaitable[object]]] = {
         "stop": lambda: _stop(run, form.text("turn_id"), reason, by),
@@ -324,7 +315,7 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
         visit.asking, agent_id, session_id
     )  # the page of one that is not there begins none
     session = await visit.service.session(visit.asking, agent_id, session_id)
-    heard = _talks(visit).hearing(session.run.id)
+    heard = visit.console.talks.hearing(session.run.id)
     await say(visit, session, form, message, mode)
     if not visit.is_part:
         await heard()

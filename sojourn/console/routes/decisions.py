@@ -3,26 +3,21 @@
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from weakref import WeakKeyDictionary
 
 import structlog
 from starlette.responses import Response, StreamingResponse
 
 from sojourn.client.listing import Selection
-from sojourn.console.decided import Decided
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.decisions import Decision, csv_of
 from sojourn.console.views.inbox_rows import KINDS
 from sojourn.errors import SojournError
-from sojourn.http.service import Service
 
 __all__ = ["pages"]
 
 pages = Pages()
 
 VERDICTS = ("Approved", "Denied", "Answered", "Declined", "Expired")
-
-_DECIDED: WeakKeyDictionary[Service, Decided] = WeakKeyDictionary()
 
 _log = structlog.get_logger("sojourn.console")
 
@@ -72,17 +67,11 @@ def _filters(visit: Visit) -> Filters:
     return Filters(*(visit.query(name)[:300] for name in ("by", "tool", "verdict", "kind", "agent")))
 
 
-def _decided(service: Service) -> Decided:
-    if (known := _DECIDED.get(service)) is None:
-        known = _DECIDED[service] = Decided(service)
-    return known
-
-
 @pages.get("/decisions")
 async def decisions(visit: Visit) -> Response:
     """The decisions in a page of runs, newest first."""
     filters, cursor = _filters(visit), visit.query("cursor")
-    reach = await _decided(visit.service).page(visit.asking, filters.selection, cursor or None)
+    reach = await visit.console.decisions.page(visit.asking, filters.selection, cursor or None)
     found = [each for each in reach.decisions if filters.fits(each)]
     return visit.page(
         "decisions.html",
@@ -100,7 +89,7 @@ async def decisions(visit: Visit) -> Response:
 async def table(visit: Visit) -> Response:
     """The decisions in all runs, as CSV; where the reading ends early, the last line says so."""
     filters = _filters(visit)
-    pages_of_runs = await _decided(visit.service).all(visit.asking, filters.selection)
+    pages_of_runs = await visit.console.decisions.all(visit.asking, filters.selection)
 
     async def lines() -> AsyncGenerator[bytes]:
         yield csv_of((), with_head=True).encode()  # at once: the histories of a hundred runs may take seconds

@@ -7,12 +7,11 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection
-from sojourn.console.checkup import checkup_of
-from sojourn.console.live import Live, News, part
+from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
-from sojourn.console.stuck_runs import stuck_runs_of
 from sojourn.console.views.counts import counts_of
 from sojourn.console.views.health import health_of, stuck_rows
+from sojourn.console.watching import News
 from sojourn.errors import SojournError
 
 __all__ = ["pages"]
@@ -50,13 +49,13 @@ async def live(visit: Visit) -> Response:
 
 
 async def _look(visit: Visit) -> dict[str, Any]:
-    service, checkup = visit.service, checkup_of(visit.service)
+    service, checkup = visit.service, visit.console.checkup
     sees = service.sees_deployment(visit.asking)
     looked = await checkup.look() if sees else None
     stuck, fault = None, ""
     counts: dict[str, int] = {}
     try:
-        stuck = await stuck_runs_of(service).of(visit.asking)
+        stuck = await service.stuck(visit.asking)
         names = ("running", "paused", "idle")
         waiting, *found = await asyncio.gather(
             service.count_waiting(visit.asking, Selection()),

@@ -6,23 +6,21 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
-from weakref import WeakKeyDictionary
 
 from starlette.responses import HTMLResponse, Response
 
 from sojourn.client.listing import Selection
 from sojourn.console import settling
-from sojourn.console.live import Live, News, part
-from sojourn.console.open_waits import HURRY, LIVE, OpenWaits
+from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
 from sojourn.console.reading_answers import DONE, VERDICTS
 from sojourn.console.views.inbox_rows import KINDS, InboxRow, kind_of, row_of, tools_of
 from sojourn.console.views.wait_view import WaitView, without_calls
+from sojourn.console.watching import News
 from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
-from sojourn.http.inbox import FoundWait, FoundWaits
 from sojourn.http.problems import Problem
 from sojourn.http.routes.runs import labels_of
-from sojourn.http.service import Service
+from sojourn.reader import FoundWait, FoundWaits
 
 __all__ = ["pages"]
 
@@ -34,7 +32,14 @@ INTERVAL = 1.0
 MAX_SPLITS = 8
 """Most places at which a path is taken apart into a run and a wait, since both may have a slash."""
 
-_WAITS: WeakKeyDictionary[Service, OpenWaits] = WeakKeyDictionary()
+MOST = 50
+"""Waits of a page."""
+
+HURRY = 0.1
+"""Seconds that a page waits for news of what is cached."""
+
+LIVE = 2.0
+"""Seconds that a live page waits: it is in no hurry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +191,7 @@ async def live(visit: Visit) -> Response:
 
 async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[str, str]:
     """What has become of a wait that somebody looks at, and how that is told."""
-    waiting = await visit.service.inbox.of_run(run_id)
+    waiting = await visit.service.reader.waits.of_run(run_id)
     wait = next(
         (each.wait for each in waiting.waits if each.wait.id == await_id) if waiting else iter(()), None
     )
@@ -204,8 +209,15 @@ async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[
 
 
 async def _found(visit: Visit, filters: Filters, cursor: str, patience: float = HURRY) -> FoundWaits:
-    waits = _WAITS.setdefault(visit.service, OpenWaits(visit.service))
-    return await waits.page(visit.asking, filters.selection, filters.fits, cursor=cursor, patience=patience)
+    return await visit.service.waits(
+        visit.asking,
+        filters.selection,
+        fits=filters.fits,
+        newest=False,
+        most=MOST,
+        cursor=cursor or None,
+        patience=patience,
+    )
 
 
 async def _of_path(visit: Visit, path: str) -> settling.Seen:

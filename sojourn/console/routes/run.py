@@ -6,12 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from starlette.responses import Response
 
 from sojourn.console.history_parts import timeline_of
-from sojourn.console.live import Live, News, part
+from sojourn.console.live import Live, part
 from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
 from sojourn.console.run_links import RunLinks, links_of
@@ -22,26 +21,17 @@ from sojourn.console.views.markdown import prepare
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun
-from sojourn.console.watching import Changes, Watching
+from sojourn.console.watching import Changes, News
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.http.problems import Problem
-from sojourn.http.service import Service
 from sojourn.timeline import Call, Entry, Timeline
 
-__all__ = ["call_of", "head_values", "pages", "watching_of"]
+__all__ = ["call_of", "head_values", "pages"]
 
 pages = Pages()
 
 WINDOW = 150
 """Entries of the tree that a page has, the last ones."""
-
-_WATCHING: WeakKeyDictionary[Service, Watching[WatchedRun]] = WeakKeyDictionary()
-
-
-def watching_of(service: Service) -> Watching[WatchedRun]:
-    """The runs that are watched in this process."""
-    return _WATCHING.setdefault(service, Watching(service, WatchedRun))
-
 
 # A run id has slashes where it is a child run's; so the paths with a word at their end come before the plain one.
 
@@ -53,7 +43,7 @@ async def live(visit: Visit, run_id: str) -> Response:
     came = visit.request.headers.get("last-event-id") or visit.query("since")
 
     async def parts() -> AsyncGenerator[News]:
-        async with watching_of(visit.service).follow(run.id) as watched:
+        async with visit.console.runs.follow(run.id) as watched:
             changes = functools.partial(
                 _changes, visit, watched, await links_of(visit.service, visit.asking, watched)
             )
@@ -108,7 +98,7 @@ def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: 
 async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(run.id, 0)
+    watched = await visit.console.runs.look(run.id, 0)
     await prepare(text for entry in watched.timeline.last(WINDOW) for text in markdown_of(entry))
     return visit.page(
         "run_inside.html",
@@ -128,7 +118,7 @@ def _within(run_id: str) -> str:
 async def call(visit: Visit, run_id: str, call_id: str) -> Response:
     """A call with all of its arguments and of its result."""
     run = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(run.id)
+    watched = await visit.console.runs.look(run.id)
     found = await call_of(visit, watched, call_id, visit.query("at"))
     if found is None:
         raise Problem(
@@ -168,7 +158,7 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
 async def run(visit: Visit, run_id: str) -> Response:
     """A run: the last part of its tree, or with `before` the part before an event."""
     found = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(found.id, 0)  # what its reader has just done is there
+    watched = await visit.console.runs.look(found.id, 0)  # what its reader has just done is there
     before = visit.query("before")
     if before and not EVENT_ID.match(before):
         raise Problem(

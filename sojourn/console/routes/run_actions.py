@@ -11,7 +11,7 @@ from sojourn.client.run import OPEN, Run
 from sojourn.console.form import Form
 from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import call_of, head_values, watching_of
+from sojourn.console.routes.run import call_of, head_values
 from sojourn.console.run_links import links_of
 from sojourn.console.templating import new_mark
 from sojourn.console.views.values import json_text
@@ -116,7 +116,7 @@ async def _form(
     visit: Visit, run: Run, at: str, given: Form | None = None, fault: Problem | None = None
 ) -> Response:
     """The form; with what was typed, and why it could not be taken, where it was sent; raises InvalidInput where `at` is no event."""
-    watched = await watching_of(visit.service).look(run.id)
+    watched = await visit.console.runs.look(run.id)
     if at and not EVENT_ID.match(at):
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
     event = await event_at(visit.service, run.id, at) if at else None

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from sojourn.client.stored_artifact import whole_artifact
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import call_of, head_values, watching_of
+from sojourn.console.routes.run import call_of, head_values
 from sojourn.console.run_links import links_of
 from sojourn.console.views.artifacts import artifact_place
 from sojourn.console.views.values import MOST, line_of, shown_value
@@ -33,7 +33,7 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
 async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Response:
     """An artifact; with `as=json` its data, to be kept as a file."""
     run = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(run.id)
+    watched = await visit.console.runs.look(run.id)
     call = await call_of(visit, watched, call_id, visit.query("at"))
     found = next((each for each in call.artifacts if each.kind == kind), None) if call else None
     if found is None:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from sojourn.console.history_parts import event_at, part_of
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import head_values, watching_of
+from sojourn.console.routes.run import head_values
 from sojourn.console.run_links import links_of
 from sojourn.console.views.chart import WIDTH, chart_of
 from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
@@ -38,7 +38,7 @@ WHOLE = 2_000_000
 
 async def _watched(visit: Visit, run_id: str) -> WatchedRun:
     run = await visit.service.run(visit.asking, run_id)
-    return await watching_of(visit.service).look(run.id)
+    return await visit.console.runs.look(run.id)
 
 
 @pages.get("/runs/{run_id:path}/timeline")
@@ -62,7 +62,7 @@ async def timeline(visit: Visit, run_id: str) -> Response:
 async def transcript(visit: Visit, run_id: str) -> Response:
     """The messages as the planner gets them, the last ones, those before or after one; or one of them whole."""
     run = await visit.service.run(visit.asking, run_id)
-    watched = await watching_of(visit.service).look(run.id)
+    watched = await visit.console.runs.look(run.id)
     # What is read below has all that this mark has, so that nothing is missing from what comes after it.
     links = await links_of(visit.service, visit.asking, watched)
     mark, values = watched.mark, head_values(watched, links)

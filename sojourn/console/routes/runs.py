@@ -1,21 +1,20 @@
 """`/` and `/runs`: the runs, newest first, with what each does now; live while it is the first page."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection
-from sojourn.console.listed_runs import Found, ListedRuns, Wanted
-from sojourn.console.live import Live, News, part
+from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
+from sojourn.console.views.run_rows import RunRow, row_of
 from sojourn.console.views.states import WORDS
+from sojourn.console.watching import News
 from sojourn.http.routes.runs import labels_of
-from sojourn.http.service import Service
 
 __all__ = ["pages"]
 
@@ -31,7 +30,39 @@ PERIODS = {
     "30d": ("Last 30 days", timedelta(days=30)),
 }
 
-_LISTS: WeakKeyDictionary[Service, ListedRuns] = WeakKeyDictionary()
+MOST = 50
+"""Runs of a page."""
+
+FRESH = 1.0
+"""Seconds for which a page is shared by all who see the same."""
+
+COUNTED = ("running", "paused", "idle", "completed", "failed")
+"""Statuses that are counted above the list as the store has them; `waiting` and `stuck` are others."""
+
+SILENT = "did not say in time what it does"
+"""What the list says of an open run whose status did not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs are listed."""
+
+    selection: Selection
+    labels: dict[str, str]
+    is_stuck: bool = False
+    """Only the stuck ones."""
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of the list."""
+
+    rows: list[RunRow]
+    cursor: str | None
+    """Where the next page begins."""
+    counts: Mapping[str, int]
+    """By status, and `stuck`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +111,7 @@ class Filters:
             fork_of=self.fork_of or None,
             text=self.q,
         )
-        labels = tuple(labels_of(self.label.replace(",", " ").split()).items())
+        labels = labels_of(self.label.replace(",", " ").split())
         return Wanted(selection, labels, is_stuck=self.status == "stuck", cursor=cursor)
 
 
@@ -93,8 +124,45 @@ def _filters(visit: Visit) -> Filters:
     )
 
 
-def _list(service: Service) -> ListedRuns:
-    return _LISTS.setdefault(service, ListedRuns(service))
+async def _found(visit: Visit, wanted: Wanted) -> Found:
+    """A page, as it was at most a second ago; raises as `Service.runs`."""
+    service, asking = visit.service, visit.asking
+    stuck, counts = await asyncio.gather(service.stuck(asking), _counts(visit, wanted))
+    if wanted.is_stuck:
+        runs, cursor = [run for run in stuck.runs if run.run_id in stuck.why], None
+    else:
+        page = await service.runs(
+            asking,
+            wanted.selection,
+            labels=wanted.labels,
+            most=MOST,
+            cursor=wanted.cursor or None,
+            fresh=FRESH,
+        )
+        runs, cursor = page.runs, page.cursor
+        if wanted.selection.status == "waiting":  # the store's has the paused ones too
+            runs = [run for run in runs if run.status == "waiting"]
+    details = await service.reader.details(runs)
+    rows = [
+        row_of(
+            run,
+            details.get(run.run_id),
+            stuck=stuck.why.get(run.run_id),
+            otherwise=SILENT if run.closed_at is None else "",
+        )
+        for run in runs
+    ]
+    return Found(rows, cursor, {**counts, "stuck": len(stuck.why)})
+
+
+async def _counts(visit: Visit, wanted: Wanted) -> dict[str, int]:
+    """By status; those that wait are counted as beside the inbox."""
+    among, service = replace(wanted.selection, text=""), visit.service
+    waiting, *others = await asyncio.gather(
+        service.count_waiting(visit.asking, among, fresh=FRESH),
+        *(service.count(visit.asking, replace(among, status=status), fresh=FRESH) for status in COUNTED),
+    )
+    return {"waiting": waiting, **dict(zip(COUNTED, others, strict=True))}
 
 
 @pages.get("/")
@@ -107,7 +175,7 @@ async def home(visit: Visit) -> Response:
 async def runs(visit: Visit) -> Response:
     """The runs."""
     filters, cursor = _filters(visit), visit.query("cursor")
-    found = await _list(visit.service).page(visit.asking, filters.wanted(cursor))
+    found = await _found(visit, filters.wanted(cursor))
     agents = visit.service.app.list_agents()
     return visit.page(
         "runs.html", found=found, filters=filters, cursor=cursor, agents=agents, periods=PERIODS, words=WORDS
@@ -123,7 +191,7 @@ async def live(visit: Visit) -> Response:
     async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.hub.is_closed:
-            found = await _list(visit.service).page(visit.asking, wanted)
+            found = await _found(visit, wanted)
             html = _parts(visit, filters, found)
             yield News(html if html != sent else "")
             sent = html

@@ -3,25 +3,27 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection
 from sojourn.console.files import form_with_files
 from sojourn.console.form import Form
-from sojourn.console.listed_sessions import SEARCHED, ListedSessions, Sessions
-from sojourn.console.live import Live, News, part
+from sojourn.console.live import Live, part
 from sojourn.console.opening import labels_in, message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.console.saying import message_id_for, say
 from sojourn.console.talk_place import talk_place
 from sojourn.console.views.attachments import MOST_BYTES
-from sojourn.console.views.states import WORDS
+from sojourn.console.views.states import WORDS, word_of
+from sojourn.console.views.text import one_line
+from sojourn.console.watching import News
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.service import Service
+from sojourn.reader import ListedRun, Preview
 
 __all__ = ["pages"]
 
@@ -33,13 +35,85 @@ INTERVAL = 2.0
 SEARCH_INTERVAL = 8.0
 """The same of a search, which reads four times as much."""
 
-_LISTS: WeakKeyDictionary[Service, ListedSessions] = WeakKeyDictionary()
+MOST = 50
+"""Conversations of a page."""
+
+SEARCHED = 200
+"""Conversations that a page of a search looks at."""
+
+FRESH = 1.0
+"""Seconds for which a page is shared by all who see the same."""
 
 _STATUSES = {name: word for name, word in WORDS.items() if name != "stuck"}
 
 
-def _list(service: Service) -> ListedSessions:
-    return _LISTS.setdefault(service, ListedSessions(service))
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A row of the list."""
+
+    run_id: str
+    agent_id: str
+    session_id: str
+    status: str
+    word: str
+    last: str
+    """The last message, on a line."""
+    is_agent: bool
+    """Whether the agent wrote it."""
+    started_at: datetime | None
+    active_at: datetime | None
+    """When something happened in it last."""
+
+    @classmethod
+    def of(cls, run: ListedRun, preview: Preview | None) -> "SessionRow":
+        """The row of a conversation; without its last message if that was not read in time."""
+        known = preview or Preview()
+        return cls(
+            run.run_id,
+            run.agent_id,
+            run.session_id,
+            run.status,
+            word_of(run.status),
+            one_line(known.text),
+            known.is_agent,
+            run.started_at,
+            run.closed_at or known.at or run.started_at,
+        )
+
+    def has(self, text: str) -> bool:
+        """Whether it has a text, in capitals or not."""
+        wanted = text.casefold()
+        return wanted in self.last.casefold() or wanted in self.session_id.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of the list, with what was active last first."""
+
+    rows: list[SessionRow]
+    cursor: str | None
+    unread: int
+    """Of a search: conversations whose last message was not read in time, which may have the text."""
+
+
+async def _found(visit: Visit, filters: dict[str, str], cursor: str = "") -> Found:
+    """A page, as it was at most a second ago; raises as `Service.runs`."""
+    text = filters["q"]
+    page = await visit.service.runs(
+        visit.asking,
+        _selection(filters),
+        most=SEARCHED if text else MOST,
+        cursor=cursor or None,
+        fresh=FRESH,
+    )
+    previews = await visit.service.reader.previews(run.run_id for run in page.runs)
+    rows = [SessionRow.of(run, previews.get(run.run_id)) for run in page.runs]
+    rows = sorted((row for row in rows if row.has(text)), key=_activity, reverse=True)
+    return Found(rows, page.cursor, len(page.runs) - len(previews) if text else 0)
+
+
+def _activity(row: SessionRow) -> float:
+    return row.active_at.timestamp() if row.active_at else 0.0
 
 
 def _filters(visit: Visit) -> dict[str, str]:
@@ -61,7 +135,7 @@ def _selection(filters: dict[str, str]) -> Selection:
 async def talk(visit: Visit) -> Response:
     """The conversations."""
     filters, cursor = _filters(visit), visit.query("cursor")
-    found = await _list(visit.service).page(visit.asking, _selection(filters), cursor, filters["q"])
+    found = await _found(visit, filters, cursor)
     return visit.page("talk.html", **_values(visit, filters, found), cursor=cursor, words=_STATUSES)
 
 
@@ -73,7 +147,7 @@ async def live(visit: Visit) -> Response:
     async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.hub.is_closed:
-            found = await _list(visit.service).page(visit.asking, _selection(filters), text=filters["q"])
+            found = await _found(visit, filters)
             html = part("list", visit.render("talk_list.html", **_values(visit, filters, found), cursor=""))
             yield News(html if html != sent else "")
             sent = html
@@ -82,7 +156,7 @@ async def live(visit: Visit) -> Response:
     return Live(visit, parts)
 
 
-def _values(visit: Visit, filters: dict[str, str], found: Sessions) -> dict[str, Any]:
+def _values(visit: Visit, filters: dict[str, str], found: Found) -> dict[str, Any]:
     return {
         "found": found,
         "filters": filters,

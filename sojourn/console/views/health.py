@@ -9,7 +9,7 @@ from sojourn.checks.stuck import mend_of
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.text import one_line
 from sojourn.core.values.text import counted
-from sojourn.http.replies import ListedRun
+from sojourn.reader import ListedRun
 
 __all__ = ["Health", "StuckRow", "health_of", "parted", "stuck_rows"]
 

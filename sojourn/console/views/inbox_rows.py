@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sojourn.console.views.text import one_line
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.http.inbox import FoundWait
+from sojourn.reader import FoundWait
 
 __all__ = ["KINDS", "InboxRow", "kind_of", "row_of", "title_of", "tools_of"]
 

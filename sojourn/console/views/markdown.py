@@ -6,11 +6,11 @@ renders its texts in a thread first (`prepare`), since many bounded texts would 
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 from functools import cache
 
 import nh3
+from cachetools import LRUCache, cached
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
@@ -32,7 +32,7 @@ LITTLE = 40
 """Length up to which a text is rendered at once, and not remembered."""
 
 REMEMBERED = 8_000_000
-"""Most characters of rendered texts, and of their HTML, that are remembered."""
+"""Most characters of HTML that are cached."""
 
 _TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "hr", "li", "ol", "p", "pre", "s", "strong",
@@ -76,32 +76,7 @@ def weight(text: str) -> int:
     return found
 
 
-class _Rendered:
-    """The HTML of texts that were rendered lately; threads share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[str, Markup] = OrderedDict()
-        self._size = 0
-
-    def get(self, text: str) -> Markup | None:
-        with self._lock:
-            if (known := self._found.get(text)) is not None:
-                self._found.move_to_end(text)
-            return known
-
-    def put(self, text: str, html: Markup) -> None:
-        with self._lock:
-            if text in self._found:
-                return
-            self._found[text] = html
-            self._size += len(text) + len(html)
-            while self._size > REMEMBERED:
-                old, made = self._found.popitem(last=False)
-                self._size -= len(old) + len(made)
-
-
-_RENDERED = _Rendered()
+_cache: LRUCache[str, Markup] = LRUCache(REMEMBERED, getsizeof=len)
 
 
 def rendered(text: str) -> Markup:
@@ -113,11 +88,12 @@ def rendered(text: str) -> Markup:
         return _plain(text)
     if len(text) <= LITTLE:
         return _made(text)
-    known = _RENDERED.get(text)
-    if known is None:
-        known = _made(text)
-        _RENDERED.put(text, known)
-    return known
+    return _cached(text)
+
+
+@cached(_cache, key=str, lock=threading.Lock())  # threads render too
+def _cached(text: str) -> Markup:
+    return _made(text)
 
 
 def _plain(text: str) -> Markup:
@@ -148,7 +124,7 @@ def _made(text: str) -> Markup:
 
 async def prepare(texts: Iterable[str]) -> None:
     """Render texts in a thread, so that `rendered` has them; it needs the same texts."""
-    wanted = [text for text in texts if LITTLE < len(text) <= MOST and _RENDERED.get(text) is None]
+    wanted = [text for text in texts if LITTLE < len(text) <= MOST and text not in _cache]
     if wanted:
         await run_in_thread(lambda: [rendered(text) for text in wanted])
 

@@ -8,21 +8,12 @@ from sojourn.console.views.markdown import spoken
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.console.views.text import one_line
 from sojourn.console.views.waits import wait_line
-from sojourn.contracts.run import RunOutput, RunStatus
-from sojourn.contracts.tool_error import ToolError
-from sojourn.http.replies import ListedRun
+from sojourn.contracts.run import RunStatus
+from sojourn.reader import Detail, ListedRun, RunEnd
 
-__all__ = ["Ended", "RunRow", "doing", "row_of", "stuck_line"]
+__all__ = ["RunRow", "doing", "row_of", "stuck_line"]
 
 MAX_ASKED = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended, of the last event of its history."""
-
-    output: RunOutput | None = None
-    error: ToolError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +44,21 @@ class RunRow:
 
 def row_of(
     run: ListedRun,
+    detail: Detail | None = None,
     *,
-    status: RunStatus | None = None,
     stuck: Stuck | None = None,
-    ended: Ended | None = None,
     otherwise: str = "",
 ) -> RunRow:
     """A row.
 
     Args:
         run: What the list knows.
-        status: Of an open run, more than that, if it was read.
+        detail: What it does or how it ended, if that was read.
         stuck: Why it does not go on.
-        ended: Of an ended run, how it ended, if it was read.
         otherwise: What is said where nothing of that is known.
     """
+    status = detail if isinstance(detail, RunStatus) else None
+    ended = detail if isinstance(detail, RunEnd) else None
     state = _state(run, status, stuck)
     usage = ended.output.total_usage if ended and ended.output else status.used if status else None
     return RunRow(
@@ -97,7 +88,7 @@ def _state(run: ListedRun, status: RunStatus | None, stuck: Stuck | None) -> str
     return "stuck" if stuck else state
 
 
-def _now(status: RunStatus | None, stuck: Stuck | None, ended: Ended | None) -> str:
+def _now(status: RunStatus | None, stuck: Stuck | None, ended: RunEnd | None) -> str:
     if ended is not None:
         return _end(ended)
     if stuck is not None:
@@ -110,7 +101,7 @@ def stuck_line(stuck: Stuck) -> str:
     return one_line(stuck.reason or "it fails again and again; the history does not say why")
 
 
-def _end(ended: Ended) -> str:
+def _end(ended: RunEnd) -> str:
     if ended.output is not None:
         return one_line(spoken(ended.output.text))
     return one_line(str(ended.error)) if ended.error else ""

@@ -1,9 +1,5 @@
 """`/health` and `/metrics`: for whoever runs the service."""
 
-import asyncio
-import time
-from weakref import WeakKeyDictionary
-
 from fastapi import APIRouter, Request, Response
 
 from sojourn import __version__
@@ -23,32 +19,6 @@ FRESH = 0.5
 routes = APIRouter(tags=["service"])
 
 
-class _Look:
-    """One look at the Temporal server, for all who ask meanwhile and shortly after."""
-
-    def __init__(self, service: Service) -> None:
-        self._task = asyncio.create_task(service.is_up(PATIENCE), name="health")
-        self._ended: float | None = None
-        self._task.add_done_callback(self._end)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether somebody has to look again."""
-        return self._ended is not None and time.monotonic() > self._ended + FRESH
-
-    async def is_up(self) -> bool:
-        """Whether the server answers."""
-        return await asyncio.shield(self._task)
-
-    def _end(self, done: asyncio.Task[bool]) -> None:
-        self._ended = time.monotonic()
-        if not done.cancelled():
-            done.exception()
-
-
-_LOOKS: WeakKeyDictionary[Service, _Look] = WeakKeyDictionary()
-
-
 @routes.get(
     "/health",
     response_model=Health,
@@ -58,10 +28,7 @@ _LOOKS: WeakKeyDictionary[Service, _Look] = WeakKeyDictionary()
 async def health(request: Request) -> Response:
     """200 where the Temporal server answers, else 503. It needs no credentials, and tells nothing else."""
     service: Service = request.app.state.service
-    look = _LOOKS.get(service)
-    if look is None or look.is_over:
-        look = _LOOKS[service] = _Look(service)
-    is_up = await look.is_up()
+    is_up = await service.is_reachable(PATIENCE, fresh=FRESH)
     status = "ok" if is_up else "unavailable"
     return json_of(Health(status=status, version=__version__), 200 if is_up else 503)
 

@@ -19,7 +19,7 @@ from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.redaction import redact
-from sojourn.http.replies import Outcome, Runs, Started
+from sojourn.http.replies import Outcome, Started
 from sojourn.http.routes.answering import Attending, Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.known_query import KnownQueryRoute
@@ -27,6 +27,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
+from sojourn.reader import Runs
 from sojourn.serving.pace import Pace
 
 __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]

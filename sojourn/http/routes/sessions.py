@@ -15,7 +15,7 @@ from sojourn.errors import RunFailed, RunNotFound
 from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.problems import Problem
-from sojourn.http.replies import AcceptedMessage, Done, Runs
+from sojourn.http.replies import AcceptedMessage, Done
 from sojourn.http.request_scope import RequestScope
 from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
@@ -27,6 +27,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
+from sojourn.reader import Runs
 
 __all__ = ["routes"]
 

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from sojourn.client.listing import Selection
-from sojourn.http.inbox import FoundWait
 from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.waits import fields_of, wait_of
+from sojourn.reader import FoundWait
 
 __all__ = ["routes"]
 
@@ -36,9 +36,13 @@ async def list_waits(
         return kind in (None, fields_of(found.opened.wait)["kind"])
 
     async with heavy_read():
-        listed = await service.waiting_runs(asking, Selection(agent_id, session_id))
-        found = await service.inbox.page(
-            listed, fits=fits, newest=order == "newest", most=limit, cursor=cursor
+        found = await service.waits(
+            asking,
+            Selection(agent_id, session_id),
+            fits=fits,
+            newest=order == "newest",
+            most=limit,
+            cursor=cursor,
         )
     return json_of(
         Waits(waits=[wait_of(each) for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)

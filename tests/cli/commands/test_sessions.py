@@ -5,9 +5,9 @@ import uuid
 
 import pytest
 
-from sojourn import AwaitClarification, Message, PlanResult, Principal, RunPolicy, RunStatus
-from sojourn.cli.last_messages import last_messages, to_fields
+from sojourn import AwaitClarification, Message, PlanResult, Principal, RunPolicy
 from sojourn.contracts.message import ImagePart
+from sojourn.reader import Reader
 
 
 async def plan(turn):
@@ -159,8 +159,7 @@ async def test_a_last_message_of_an_execution_before(serve, monkeypatch):
         each async for each in client.temporal.get_workflow_handle(session.run.id).fetch_history_events()
     ]
     assert history[0].workflow_execution_started_event_attributes.continued_execution_run_id
-    (said,) = await last_messages(client, [await session.status()])
-    assert (said.turns, said.last.message.text) == (3, "three")
-    gone = RunStatus(run_id="test.agent@nobody")
-    assert await last_messages(client, [gone]) == [None]
-    assert to_fields(None) == {"turns": None, "queued": None, "last_message": None}
+    found = await Reader(client).turns([session.run.id, "test.agent@nobody"], most=2)
+    assert set(found) == {session.run.id}
+    turns = found[session.run.id]
+    assert (turns.ended, turns.last.message.text) == (3, "three")

@@ -10,7 +10,7 @@ from sojourn import Principal
 from sojourn.client.listing import Selection
 from sojourn.core.run.run_input import mark_of
 from sojourn.errors import RunNotFound
-from sojourn.http.security.tenancy import View
+from sojourn.http.security.tenancy import View, view_of
 from tests.http.security.hostile.tenancy import TENANCY
 from tests.http.security.hostile.world import Row, World, absent_of, world_of
 
@@ -98,7 +98,7 @@ async def test_lists_have_what_one_may_see(world: World, until):
             subject=f"{who}-{world.names['mark']}", tenant=f"globex-{world.names['mark']}", roles=roles
         )
         counts[who] = await service.count(asking, Selection())
-        assert service.view(asking) == View(asking.tenant, "" if who == "op" else mark_of(asking))
+        assert view_of(asking) == View(asking.tenant, "" if who == "op" else mark_of(asking))
     assert (counts["col"], counts["bo"] > 0) == (0, True)
     assert counts["op"] >= counts["bo"]
 

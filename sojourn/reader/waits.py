@@ -1,6 +1,7 @@
-"""Inbox: the open waits of many runs, read once and remembered until a run's history grows."""
+"""The open waits of many runs: each run's are read once, and again when its history has grown."""
 
 import asyncio
+import heapq
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,35 +17,57 @@ from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import Await
 from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
 from sojourn.events.open_waits import OpenWait, Waiting, waiting_in_history
-from sojourn.http.cursors import NO_CURSOR, opaque, opened
+from sojourn.reader.cache import Cache
+from sojourn.reader.runs import NO_CURSOR, decode_cursor, encode_cursor
 
-__all__ = ["FoundWait", "FoundWaits", "Inbox", "WaitingRuns"]
+__all__ = ["FoundWait", "FoundWaits", "OpenWaits", "WaitingRuns"]
 
-AT_ONCE = 16
+MAX_READS = 16
 """Most runs that are read at the same time."""
 
-MAX_KNOWN = 10_000
-"""Most runs whose waits are remembered."""
+MAX_RUNS = 10_000
+"""Most runs whose waits are cached."""
 
 FRESH = 1.0
-"""Seconds for which a run that was compared with its history is not compared again, where somebody is in a hurry."""
+"""Seconds for which a page with `patience` takes a run as it was when it was compared with its history."""
 
 LATER = 30.0
 """Seconds for which pages after the first one take a run as it was, unless it is on the page."""
 
 SWEPT = 32
-"""Most runs that are compared with their histories meanwhile, beside those of a page."""
+"""Most other runs that a page with `patience` begins to compare with their histories."""
 
 SWEPT_AFTER = 10.0
-"""Seconds after which that is worth it."""
+"""Seconds after which a run is compared again though no page shows it."""
 
 _LIST = "waits"
 """What the cursors are of."""
 
-_Place = tuple[str, str, str]
+_Position = tuple[str, str, str]
 """Since when, the run, and the wait."""
 
-_PLACE: TypeAdapter[_Place] = TypeAdapter(_Place)
+_POSITION: TypeAdapter[_Position] = TypeAdapter(_Position)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWait:
+    """An open wait, and its run."""
+
+    waiting: Waiting
+    opened: OpenWait
+    place: _Position = field(init=False, compare=False)
+    """Where it is in the order of the waits."""
+
+    def __post_init__(self) -> None:
+        """Compute the place once; every page sorts by it."""
+        since = self.opened.since or datetime.min.replace(tzinfo=UTC)
+        moment = since.astimezone(UTC).isoformat(timespec="microseconds")
+        object.__setattr__(self, "place", (moment, self.run_id, self.opened.wait.id))
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.waiting.status.run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,37 +83,18 @@ class WaitingRuns:
     may_look_at: Callable[[Await], bool] = lambda _: False
     """Whether a wait of those is one of them."""
 
-    def shows(self, found: "FoundWait") -> bool:
+    def shows(self, found: FoundWait) -> bool:
         """Whether a wait of these runs is shown."""
         return found.run_id not in self.others or self.may_look_at(found.opened.wait)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundWait:
-    """An open wait, and its run."""
-
-    waiting: Waiting
-    opened: OpenWait
-
-    @property
-    def run_id(self) -> str:
-        """The run."""
-        return self.waiting.status.run_id
-
-    @property
-    def place(self) -> _Place:
-        """Where it is in the order of the waits."""
-        since = self.opened.since or datetime.min.replace(tzinfo=UTC)
-        return since.astimezone(UTC).isoformat(timespec="microseconds"), self.run_id, self.opened.wait.id
-
-
-@dataclass(frozen=True, slots=True)
 class FoundWaits:
-    """Some of the open waits."""
+    """A page of open waits."""
 
     waits: list[FoundWait]
     cursor: str | None
-    """Where the next ones begin."""
+    """Where the next page begins."""
     is_whole: bool
     """Whether all waiting runs were listed."""
     count: int
@@ -108,13 +112,14 @@ class _Known:
     awaiting: str
     """What the store said then."""
     waiting: Waiting | None
-    """None where nobody can answer it by this service: the run is deleted, or of workers whose codec is not here."""
+    """None if this service cannot answer it: the run is deleted, or of workers whose codec is not here."""
+    found: tuple[FoundWait, ...]
     at: float = field(default_factory=time.monotonic)
-    """When that was compared."""
+    """When it was compared with the history."""
 
 
-class Inbox:
-    """The open waits; remembers those of each run until its history grows.
+class OpenWaits:
+    """Reads the open waits of runs.
 
     Args:
         client: The client.
@@ -122,14 +127,12 @@ class Inbox:
 
     def __init__(self, client: Access) -> None:
         self._client = client
-        self._known: dict[str, _Known] = {}
-        """By run; those that were compared longest ago come first."""
-        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._known: Cache[str, _Known] = Cache(MAX_RUNS)
         self._queued: dict[str, asyncio.Task[None]] = {}
         """Readings that have not begun."""
-        self._gate = asyncio.Semaphore(AT_ONCE)
-        self._alone = asyncio.Semaphore(AT_ONCE)
-        """For who waits for one run, and not behind the thousand of a list that is being read."""
+        self._gate = asyncio.Semaphore(MAX_READS)
+        self._alone = asyncio.Semaphore(MAX_READS)
+        """For a caller that waits for one run, and not behind the thousand of a list that is being read."""
 
     async def page(
         self,
@@ -144,9 +147,11 @@ class Inbox:
         """A page of the open waits of these runs.
 
         Without `patience` the first page compares every run with its history, by a reading that begins after the page was asked for, and that pages
-        asked for meanwhile share; those after it compare the runs of the page, and those that the store says something
-        new of, or that nobody has compared for a while. With it, only those that are not known yet, those whose oldest wait is another one by
-        the store, and those of the page: so many seconds at most, then what is known is the answer, and the rest is read meanwhile.
+        asked for meanwhile share. Those after it compare the runs of the page, those of which the store says something
+        new, and those that were not compared for a while.
+
+        With `patience` a page compares only runs that are not cached, those whose oldest wait is another one by
+        the store, and those that it shows. After so many seconds the answer is what is cached, and the rest is read meanwhile.
 
         Args:
             listed: The waiting runs.
@@ -160,14 +165,14 @@ class Inbox:
             InvalidInput: The cursor is none of this list.
             ServerUnavailable: The server does not answer.
         """
-        begin, runs = _place(cursor), listed.runs
+        begin, runs = _position(cursor), listed.runs
         now = time.monotonic()
         until = None if patience is None else now + patience
         ordered = list(runs)
         if not newest:
             ordered.reverse()  # the store has those first that started last
         if begin is not None or patience is not None:
-            ordered = self._new(ordered, runs, now - LATER if patience is None else 0.0)
+            ordered = self._outdated(ordered, runs, now - LATER if patience is None else 0.0)
         await self._compare(ordered, runs, until)
         compared = set(ordered)
         while True:
@@ -189,10 +194,10 @@ class Inbox:
         further = page and len(after) > most
         return FoundWaits(
             page,
-            opaque(json.dumps(page[-1].place).encode(), _LIST) if further else None,
+            encode_cursor(json.dumps(page[-1].place).encode(), _LIST) if further else None,
             listed.is_whole,
             len(placed),
-            sum(run_id not in self._known for run_id in runs if run_id not in listed.others),
+            sum(self._known.peek(run_id) is None for run_id in runs if run_id not in listed.others),
         )
 
     async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
@@ -201,61 +206,61 @@ class Inbox:
         Raises:
             ServerUnavailable: The server does not answer.
         """
-        new = self._new(listed.runs, listed.runs, 0.0)
-        await self._compare(new, listed.runs, time.monotonic() + patience)
+        outdated = self._outdated(listed.runs, listed.runs, 0.0)
+        await self._compare(outdated, listed.runs, time.monotonic() + patience)
         self._sweep(listed.runs)
         return len({each.run_id for each in self._found(listed.runs) if listed.shows(each)})
 
     def forget(self, run_id: str) -> None:
         """Read a run anew, since something was sent to it."""
-        self._known.pop(run_id, None)
-        self._reading.pop(run_id, None)
+        self._known.discard(run_id)
 
     async def of_run(self, run_id: str) -> Waiting | None:
-        """The open waits of one run, as they are now; None where it cannot be read here.
+        """The open waits of one run, as they are now, or None if it cannot be read here.
 
         Raises:
             ServerUnavailable: The server does not answer.
         """
-        known = self._known.get(run_id)
-        await self._read(run_id, known.awaiting if known else "", self._alone)
-        return self._known[run_id].waiting
+        known = self._known.peek(run_id)
+        async with self._alone:
+            found = await self._read(run_id, known.awaiting if known else "")
+        self._known.put(run_id, found)
+        return found.waiting
 
-    def _new(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
-        """The runs that are not known, that the store says something else of, or that were compared before."""
+    def _outdated(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
+        """The runs that are not known, of which the store says something else, or that were compared before."""
         return [
             run_id
             for run_id in run_ids
-            if (known := self._known.get(run_id)) is None
+            if (known := self._known.peek(run_id)) is None
             or known.awaiting != listed[run_id]
             or known.at < since
         ]
 
     def _sweep(self, listed: Mapping[str, str]) -> None:
         """Begin to compare some of the runs that were compared longest ago: the store knows only the oldest wait of each."""
-        for run_id in [run_id for run_id in self._known if run_id in listed][:SWEPT]:
-            if self._known[run_id].at + SWEPT_AFTER < time.monotonic():
-                self._task(run_id, listed[run_id])
+        until = time.monotonic() - SWEPT_AFTER
+        old = ((known.at, run_id) for run_id in listed if (known := self._known.peek(run_id)))
+        for at, run_id in heapq.nsmallest(SWEPT, old):
+            if at < until:
+                self._known.refresh(run_id, lambda run_id=run_id: self._gated(run_id, listed[run_id]))
 
     def _found(self, listed: Iterable[str]) -> Iterable[FoundWait]:
         for run_id in listed:
-            known = self._known.get(run_id)
-            if known and known.waiting:
-                for each in known.waiting.waits:
-                    yield FoundWait(known.waiting, each)
+            if (known := self._known.peek(run_id)) is not None:
+                yield from known.found
 
     async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float | None) -> None:
-        """Compare runs with their histories: all, or those that nobody has compared just now, until a moment."""
+        """Compare runs with their histories: all, or those that were not compared just now, until a moment."""
         if until is None:
-            await _all(self._next(run_id, listed[run_id]) for run_id in run_ids)
+            for task in [self._next(run_id, listed[run_id]) for run_id in run_ids]:
+                await asyncio.shield(task)
             return
         now = time.monotonic()
+        outdated = self._outdated(run_ids, listed, now - FRESH)
         tasks = {
-            self._task(run_id, listed[run_id])
-            for run_id in run_ids
-            if (known := self._known.get(run_id)) is None
-            or known.at + FRESH < now
-            or known.awaiting != listed[run_id]
+            self._known.refresh(run_id, lambda run_id=run_id: self._gated(run_id, listed[run_id]))
+            for run_id in outdated
         }
         if tasks:
             done, _ = await asyncio.wait(tasks, timeout=max(until - now, 0))
@@ -263,56 +268,38 @@ class Inbox:
                 task.result()
 
     def _next(self, run_id: str, awaiting: str) -> asyncio.Task[None]:
-        """The next reading of a run that begins, for all who ask before it does."""
+        """The next reading of a run that begins, for all callers that come before it does."""
         if (known := self._queued.get(run_id)) is not None:
             return known
 
         async def read() -> None:
             async with self._gate:
                 del self._queued[run_id]
-                await self._look(run_id, awaiting)
+                self._known.put(run_id, await self._read(run_id, awaiting))
 
         task = self._queued[run_id] = asyncio.create_task(read())
-        task.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # whoever waits for it gets it
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
-    def _task(self, run_id: str, awaiting: str) -> asyncio.Task[None]:
-        """The reading of a run that is under way, or else a new one; it goes on though nobody waits for it any more."""
-        known = self._reading.get(run_id)
-        if known is not None and not known.done():
-            return known
-        task = self._reading[run_id] = asyncio.create_task(self._read(run_id, awaiting, self._gate))
+    async def _gated(self, run_id: str, awaiting: str) -> _Known:
+        async with self._gate:
+            return await self._read(run_id, awaiting)
 
-        def forgotten(done: asyncio.Task[None]) -> None:
-            if self._reading.get(run_id) is done:
-                del self._reading[run_id]
-            if not done.cancelled():
-                done.exception()  # whoever waits for it gets it
-
-        task.add_done_callback(forgotten)
-        return task
-
-    async def _read(self, run_id: str, awaiting: str, gate: asyncio.Semaphore) -> None:
-        async with gate:
-            await self._look(run_id, awaiting)
-
-    async def _look(self, run_id: str, awaiting: str) -> None:
+    async def _read(self, run_id: str, awaiting: str) -> _Known:
         try:
             described = await self._client.temporal.get_workflow_handle(run_id).describe()
         except RPCError as error:
             failure = translated(error, run_id)
             if not isinstance(failure, RunNotFound):
                 raise failure from error
-            self._keep(run_id, _Known(("", 0), awaiting, None))
-            return
+            return _Known(("", 0), awaiting, None, ())
         version = (described.run_id, described.history_length)
-        known = self._known.get(run_id)
+        known = self._known.peek(run_id)
         if known is not None and known.version == version:
-            self._keep(run_id, _Known(version, awaiting, known.waiting))
-        else:
-            self._keep(run_id, _Known(version, awaiting, await self._waiting(described)))
+            return replace(known, awaiting=awaiting, at=time.monotonic())
+        waiting = await self._waiting(described)
+        found = tuple(FoundWait(waiting, each) for each in waiting.waits) if waiting else ()
+        return _Known(version, awaiting, waiting, found)
 
     async def _waiting(self, described: WorkflowExecutionDescription) -> Waiting | None:
         try:
@@ -325,24 +312,12 @@ class Inbox:
         started = read.status.started_at or described.start_time
         return replace(read, status=read.status.model_copy(update={"started_at": started}))
 
-    def _keep(self, run_id: str, known: _Known) -> None:
-        self._known.pop(run_id, None)
-        self._known[run_id] = known
-        while len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
 
-
-async def _all(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Wait for tasks that others wait for too; raises what the first one raises that fails."""
-    for task in list(tasks):
-        await asyncio.shield(task)
-
-
-def _place(cursor: str | None) -> _Place | None:
-    place = opened(cursor, _LIST)
-    if place is None:
+def _position(cursor: str | None) -> _Position | None:
+    position = decode_cursor(cursor, _LIST)
+    if position is None:
         return None
     try:
-        return _PLACE.validate_json(place)
+        return _POSITION.validate_json(position)
     except ValidationError as error:
         raise InvalidInput(NO_CURSOR) from error

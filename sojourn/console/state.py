@@ -1,0 +1,30 @@
+"""What the pages of one service share: the runs that somebody looks at, and what was read for them."""
+
+from sojourn.console.arounds import Arounds
+from sojourn.console.checkup import Checkup
+from sojourn.console.decided import Decided
+from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watched_talk import WatchedTalk
+from sojourn.console.watching import Watching
+from sojourn.http.service import Service
+
+__all__ = ["ConsoleState"]
+
+
+class ConsoleState:
+    """One for each application; a page reaches it as `visit.console`.
+
+    Args:
+        service: What the visitors may see.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.runs = Watching(service, WatchedRun)
+        """The runs whose pages somebody looks at."""
+        self.talks = Watching(service, WatchedTalk)
+        """The conversations whose pages somebody looks at."""
+        self.checkup = Checkup(service)
+        self.decisions = Decided(service)
+        self.contexts = Arounds(service)
+        """What is around waits."""

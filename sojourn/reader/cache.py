@@ -1,0 +1,145 @@
+"""Cache: bounded, with a lifetime per entry, and one reading at a time for each key.
+
+cachetools bounds the entries and expires them. It knows no coroutines, so the
+coalescing of concurrent reads is here.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from cachetools import TLRUCache
+
+__all__ = ["Cache"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[V]):
+    value: V
+    began: float
+    """When its reading began: what happened later may be missing from it."""
+    ended: float
+    expires: float
+
+
+class Cache(Generic[K, V]):
+    """Values by key; the least recently used are evicted, and errors are not cached.
+
+    A key holds everything that the value depends on: the version of a history,
+    or who may see what is in it.
+
+    Args:
+        size: Most entries.
+        seconds: Lifetime of an entry, from the beginning of its reading.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(
+        self, size: int, seconds: float = math.inf, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._entries: TLRUCache[K, _Entry[V]] = TLRUCache(size, _expires, timer=clock)
+        self._reads: dict[K, asyncio.Task[V]] = {}
+
+    def __len__(self) -> int:
+        """The number of entries that have not expired."""
+        return len(self._entries)
+
+    def peek(self, key: K) -> V | None:
+        """The cached value, or None; starts no reading."""
+        entry = self._entries.get(key)
+        return entry.value if entry else None
+
+    def put(self, key: K, value: V) -> None:
+        """Cache a value that was made, or read, just now."""
+        now = self._clock()
+        self._reads.pop(key, None)  # it began before
+        self._entries[key] = _Entry(value, now, now, now + self._seconds)
+
+    def discard(self, key: K) -> None:
+        """Forget a value; a reading that is under way is not cached."""
+        self._reads.pop(key, None)
+        self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all values; readings that are under way are not cached."""
+        self._reads.clear()
+        self._entries.clear()
+
+    async def get(self, key: K, read: Callable[[], Awaitable[V]], *, seconds: float | None = None) -> V:
+        """The cached value, or that of a reading that is under way, or else of a new one.
+
+        Args:
+            key: The key.
+            read: Reads the value. It goes on if the caller is cancelled, since others may wait for it.
+            seconds: Lifetime of this entry, if it is another one than that of the cache.
+        """
+        if (entry := self._entries.get(key)) is not None:
+            return entry.value
+        return await asyncio.shield(self._reads.get(key) or self._start(key, read, seconds))
+
+    async def get_soon(
+        self,
+        key: K,
+        read: Callable[[], Awaitable[V]],
+        *,
+        fresh: float,
+        patience: float,
+        first: float | None = None,
+        share: int = 0,
+    ) -> V | None:
+        """The newest value that is there within a time: an older one while it is read again, or None.
+
+        Args:
+            key: The key.
+            read: Reads the value; raises in this call only if it fails within the time.
+            fresh: Seconds for which a value is not read again.
+            patience: Seconds to wait for a reading.
+            first: The same while there is no older value.
+            share: Read again at the earliest after so many times the time that the reading took.
+        """
+        entry = self._entries.get(key)
+        task = self._reads.get(key)
+        if task is None:
+            if entry and self._clock() - entry.ended <= max(fresh, share * (entry.ended - entry.began)):
+                return entry.value
+            task = self.refresh(key, read)
+        await asyncio.wait({task}, timeout=patience if entry or first is None else first)
+        if task.done():
+            return task.result()
+        return entry.value if entry else None
+
+    def refresh(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
+        """Begin to read a value, whatever is cached, unless it is being read; a caller must not cancel the task."""
+        return self._reads.get(key) or self._start(key, read, None)
+
+    def _start(self, key: K, read: Callable[[], Awaitable[V]], seconds: float | None) -> asyncio.Task[V]:
+        async def reading() -> V:
+            return await read()
+
+        began = self._clock()
+        lifetime = self._seconds if seconds is None else seconds
+        task = self._reads[key] = asyncio.create_task(reading())
+
+        def ended(done: asyncio.Task[V]) -> None:
+            is_current = self._reads.get(key) is done
+            if is_current:
+                del self._reads[key]
+            if done.cancelled() or done.exception() is not None:
+                return  # whoever waits for it gets the error
+            if is_current:
+                self._entries[key] = _Entry(done.result(), began, self._clock(), began + lifetime)
+
+        task.add_done_callback(ended)
+        return task
+
+
+def _expires(_key: Hashable, entry: _Entry[V], _now: float) -> float:
+    return entry.expires

@@ -1,0 +1,87 @@
+"""Pages of runs, and the cursors of lists."""
+
+import base64
+import binascii
+import hashlib
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from sojourn.contracts.run import ForkedFrom
+from sojourn.errors import InvalidInput
+
+__all__ = ["NO_CURSOR", "ListedRun", "Runs", "decode_cursor", "encode_cursor"]
+
+NO_CURSOR = "cursor: it is not the `cursor` of an answer to the same request without it"
+
+_CHECKSUM = 6
+"""Bytes of a cursor's checksum."""
+
+
+class ListedRun(BaseModel):
+    """What a list knows of a run; `GET /v1/runs/{run_id}` knows more."""
+
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+    run_id: str
+    """The run."""
+    agent_id: str
+    """The agent that runs."""
+    session_id: str
+    """The run's session; empty where it has none."""
+    status: str
+    """As in `RunStatus`."""
+    asked: str = ""
+    """The beginning of the last user message with which it was started; empty where nobody can read it here."""
+    awaiting: str
+    """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing."""
+    forked_from: ForkedFrom | None
+    """In a fork: the run it was forked from, without the place."""
+    started_at: datetime | None
+    """When the run started."""
+    closed_at: datetime | None
+    """When the run ended; null while it is open."""
+
+
+class Runs(BaseModel):
+    """A page of runs; it may be short, or empty, though there are more: it is the last one where `cursor` is null."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    runs: list[ListedRun]
+    """Open ones before ended ones, each newest first."""
+    cursor: str | None
+    """Where the next page begins; null where there is none."""
+
+
+def encode_cursor(position: bytes, of: str) -> str:
+    """Encode a position in a list for a URL.
+
+    Args:
+        position: The position.
+        of: What the list is of; the cursor is refused by any other list.
+    """
+    return base64.urlsafe_b64encode(_checksum(position, of) + position).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, of: str) -> bytes | None:
+    """Decode a cursor, or None for the beginning of the list.
+
+    Raises:
+        InvalidInput: It is no cursor of this list.
+    """
+    if not cursor:
+        return None
+    try:
+        read = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        read = b""
+    position = read[_CHECKSUM:]
+    if not position or _checksum(position, of) != read[:_CHECKSUM]:
+        raise InvalidInput(NO_CURSOR)
+    return position
+
+
+def _checksum(position: bytes, of: str) -> bytes:
+    """A check against mistakes, and no secret: Temporal takes 6 s to refuse a token that it has not made."""
+    return hashlib.sha256(of.encode() + b"\0" + position).digest()[:_CHECKSUM]
