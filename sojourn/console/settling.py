@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sojourn.answers import WaitRef
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
 from sojourn.console.reading_answers import Body, read_answer
@@ -14,13 +15,14 @@ from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
     InvalidInput,
+    MissingRole,
     NoWorker,
     RunNotFound,
     ServerUnavailable,
 )
-from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+from sojourn.http.answering import submit_answer
+from sojourn.http.bodies import ToolResultsBody
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.routes import answers
 from sojourn.http.service import Service
 from sojourn.reader import FoundWait
 
@@ -107,7 +109,7 @@ async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
         await _send(visit, run_id, read.body)
     except ApprovalVoid:
         raise
-    except (AwaitClosed, InvalidInput, NoWorker, ServerUnavailable, Problem) as error:
+    except (AwaitClosed, InvalidInput, MissingRole, NoWorker, ServerUnavailable, Problem) as error:
         if (problem := problem_of(error)).status == 403:
             raise
         return Refused(await _refreshed(visit, seen, read.view, problem), problem.status)
@@ -128,14 +130,9 @@ def given(seen: Seen, form: Form) -> list[str]:
 
 async def _send(visit: Visit, run_id: str, body: Body) -> None:
     """Send an answer as the API does, under its roles, to its log."""
-    asking, service = visit.asking, visit.service
+    service = visit.service
     try:
-        if isinstance(body, ApprovalBody):
-            await answers.decide(run_id, body, asking, service)
-        elif isinstance(body, AnswerBody):
-            await answers.answer(run_id, body, asking, service)
-        else:
-            await answers.provide(run_id, body, asking, service)
+        await submit_answer(service, visit.asking, WaitRef(run_id, body.await_id), body.given)
     finally:
         service.reader.waits.forget(run_id)
 

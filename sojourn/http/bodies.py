@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
+from sojourn.answers import Answer, Decision, Declined, Results
 from sojourn.contracts.message import Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SAID
@@ -130,6 +131,11 @@ class AnswerBody(_Body):
             raise ValueError("give either answer, or declined: true")
         return self
 
+    @property
+    def given(self) -> Answer | Declined:
+        """The answer, as a wait takes it."""
+        return Declined(self.reason) if self.answer is None else Answer(self.answer)
+
 
 class ApprovalBody(_Body):
     """A decision on a call."""
@@ -155,6 +161,11 @@ class ApprovalBody(_Body):
             raise ValueError("scope: tool goes with an approval")
         return self
 
+    @property
+    def given(self) -> Decision:
+        """The decision, as a wait takes it."""
+        return Decision(self.approved, self.digest, self.reason, self.scope)
+
 
 class ToolResultsBody(_Body):
     """Results of calls that a program outside the run has executed."""
@@ -167,6 +178,11 @@ class ToolResultsBody(_Body):
     """The wait."""
     results: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1_000)]
     """For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and `code`), and perhaps `retry_hint`."""
+
+    @property
+    def given(self) -> Results:
+        """The results, as a wait takes them."""
+        return Results(self.results)
 
 
 class ReasonBody(_Body):

@@ -1,14 +1,12 @@
 """Replies: what answers hold that is no record of the library's own."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from sojourn.contracts.awaits import ExternalCall
+from sojourn.answers import WaitView
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
-from sojourn.http.asked import Asked
 
 __all__ = [
     "AcceptedMessage",
@@ -18,8 +16,6 @@ __all__ = [
     "Health",
     "Outcome",
     "Started",
-    "Wait",
-    "WaitContext",
     "Waits",
     "WholeAgent",
 ]
@@ -105,9 +101,9 @@ class Outcome(_Reply):
     """The answer; null while the run is open, and where it ended without one."""
     error: ToolError | None = None
     """Why the run ended without an answer, with the chain of causes."""
-    awaits: list[Asked] = []
+    awaits: list[WaitView] = []
     """While the run is open: its open waits."""
-    child_awaits: dict[str, list[Asked]] = {}
+    child_awaits: dict[str, list[WaitView]] = {}
     """While the run is open: the open waits of child runs, by the child's run id; an answer goes to the child run."""
 
 
@@ -159,99 +155,16 @@ class AcceptedMessage(_Reply):
     """Why that turn has no answer."""
     status: str | None = None
     """With `wait`, while there is no answer: the status of the conversation, such as `waiting`, as in `RunStatus`."""
-    awaits: list[Asked] = []
+    awaits: list[WaitView] = []
     """With it: the open waits, which are answered at `run_id`. A message answers none."""
-    child_awaits: dict[str, list[Asked]] = {}
+    child_awaits: dict[str, list[WaitView]] = {}
     """With it: the open waits of child runs, by the child's run id; an answer goes to the child run."""
-
-
-class WaitContext(_Reply):
-    """What somebody needs to know to answer."""
-
-    asked: str = ""
-    """The last message of the user, at most 2,000 characters."""
-    said: str = ""
-    """The last text of the planner, at most 2,000 characters."""
-    started_at: datetime | None = None
-    """When the run started."""
-    paused: str | None = None
-    """The reason of a pause; null while the run is not paused."""
-
-
-class Asker(_Reply):
-    """Who asked for a call."""
-
-    subject: str
-    """Who it is, unique within the tenant."""
-    tenant: str = ""
-    """The tenant."""
-
-
-class Wait(_Reply):
-    """An open wait of a run or a child run; an answer goes to `run_id`."""
-
-    run_id: str
-    """The run that waits, and takes the answer."""
-    await_id: str
-    """The wait."""
-    kind: Literal["question", "approval", "tool_results"]
-    """`question` is answered at `/answers`, `approval` at `/approvals`, `tool_results` at `/tool-results`."""
-    agent_id: str
-    """The agent that runs."""
-    session_id: str = ""
-    """The run's session."""
-    since: datetime | None
-    """Since when it is open."""
-    expires_at: datetime | None = None
-    """When it expires; null for never."""
-    title: str = ""
-    """The title of the tool that is asked about."""
-    prompt: str = ""
-    """The question."""
-    tool: str | None = None
-    """The tool: to approve, or that an answer repairs."""
-    tool_call_id: str | None = None
-    """The call."""
-    tags: list[str] = []
-    """The tool's tags."""
-    payload: dict[str, Any] | None = None
-    """The arguments of the call to approve."""
-    payload_text: str = ""
-    """The arguments as JSON in a text, if they have an integer that JavaScript rounds: show this to whoever decides."""
-    digest: str | None = None
-    """The digest of the arguments, which an approval names."""
-    changes: list[str] = []
-    """How the tool was changed since it was shown before."""
-    approvers: list[str] = []
-    """The roles of which whoever decides on the call needs one; empty where a function of the app judges."""
-    narrowed_to: list[list[str]] = []
-    """Further lists of roles, by rules: whoever decides needs one role of each of them too."""
-    approver_check: str = ""
-    """The name of that function."""
-    four_eyes: bool = False
-    """Whether `asked_by` and `also_asked_by` may not approve the call."""
-    asked_by: Asker | None = None
-    """For whom the call is made; null where it is not known."""
-    also_asked_by: list[Asker] = []
-    """Who else has asked for it: senders of other messages of the turn, and who asked in the origin of a fork."""
-    stop_asking: str = ""
-    """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
-    form: dict[str, Any] | None = None
-    """JSON Schema of an answer by field; null where it is a text."""
-    missing_fields: list[str] = []
-    """The fields that the answer should give."""
-    example: dict[str, Any] | None = None
-    """An example of a payload."""
-    calls: list[ExternalCall] = []
-    """The calls whose results are awaited."""
-    context: WaitContext
-    """What the run is about."""
 
 
 class Waits(_Reply):
     """A page of the open waits."""
 
-    waits: list[Wait]
+    waits: list[WaitView]
     """In the order that was asked for."""
     cursor: str | None
     """Where the next page begins; null where there is none."""

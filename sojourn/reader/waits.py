@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
+from sojourn.answers import WaitView, context_of, wait_view
 from sojourn.client.access import Access
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import Await
@@ -68,6 +69,15 @@ class FoundWait:
     def run_id(self) -> str:
         """The run."""
         return self.waiting.status.run_id
+
+    @property
+    def view(self) -> WaitView:
+        """The wait as every reader has it."""
+        status = self.waiting.status
+        context = context_of(status, self.waiting.asked, self.waiting.said)
+        return wait_view(
+            self.opened.wait, self.run_id, since=self.opened.since, status=status, context=context
+        )
 
 
 @dataclass(frozen=True, slots=True)

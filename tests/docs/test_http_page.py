@@ -69,7 +69,7 @@ async def test_the_requests_get_the_answers_that_are_shown(shop):
                 stdout=asyncio.subprocess.PIPE,
             )
             out, _ = await done.communicate()
-            asked = re.search(r'"awaits":\[\{"id":"([^"]+)"', out.decode())
+            asked = re.search(r'"awaits":\[\{"run_id":"[^"]+","await_id":"([^"]+)"', out.decode())
             wait = asked[1] if asked else wait
             return (
                 out.decode()

@@ -35,21 +35,22 @@ async def test_a_run_without_an_answer_is_an_outcome(served):
         open_ = await served.http.get(f"/v1/runs/{run_id}/output", params=query)
         assert (open_.status_code, open_.json()["status"]) == (202, "waiting")
         (told,) = open_.json()["awaits"]
-        assert (told["id"], told["await_id"], told["kind"]) == (wait.id, wait.id, "question")
+        assert (told["await_id"], told["kind"], told["prompt"]) == (wait.id, "question", "Which one?")
 
 
-async def test_waits_have_the_names_of_their_answers(served):
-    """A wait of a status or an outcome has `await_id`, `kind` and for an approval `digest`, as the inbox and the bodies of answers have."""
-    run_id, wait = await served.waiting("wipe")
-    for path in (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/output"):
-        (told,) = (await served.http.get(path)).json()["awaits"]
-        assert (told["kind"], told["await_id"]) == ("approval", wait.id)
-        assert told["digest"] == told["payload_digest"] == wait.payload_digest
-    decision = {"await_id": told["await_id"], "approved": True, "digest": told["digest"]}
-    assert (await served.post(f"/v1/runs/{run_id}/approvals", decision)).json()["done"] == "approved"
-    weigh, _ = await served.waiting("weigh")
-    (told,) = (await served.http.get(f"/v1/runs/{weigh}")).json()["awaits"]
-    assert (told["kind"], told["await_id"]) == ("tool_results", told["id"])
+async def test_a_wait_has_one_shape(served):
+    """A wait of a status, an outcome and the inbox is the same object; only the inbox has the moment and what the run is about."""
+    for word, kind in (("wipe", "approval"), ("ask", "question"), ("weigh", "tool_results")):
+        run_id, wait = await served.waiting(word)
+        listed = (await served.http.get("/v1/waits", params={"limit": 1_000})).json()["waits"]
+        (inbox,) = [each for each in listed if each["run_id"] == run_id]
+        assert (inbox["await_id"], inbox["kind"], inbox["context"]["asked"]) == (wait.id, kind, word)
+        assert inbox["since"]
+        for path in (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/output"):
+            (told,) = (await served.http.get(path)).json()["awaits"]
+            assert told == {**inbox, "since": None, "context": None}
+        assert "payload_digest" not in told
+        assert told["digest"] == getattr(wait, "payload_digest", None)
 
 
 async def test_an_idempotency_key_is_the_run(served):

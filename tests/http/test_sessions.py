@@ -65,7 +65,7 @@ async def test_a_message_comes_back_once_the_turn_waits(served, session):
     told = asked.json()
     assert (asked.status_code, told["status"], told["output"], told["error"]) == (201, "waiting", None, None)
     (wait,) = told["awaits"]
-    assert (wait["kind"], wait["question"], wait["await_id"]) == ("question", "Which one?", wait["id"])
+    assert (wait["kind"], wait["prompt"], wait["run_id"]) == ("question", "Which one?", told["run_id"])
     behind = await asyncio.wait_for(
         served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 50}), 20
     )

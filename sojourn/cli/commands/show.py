@@ -101,9 +101,12 @@ def show(
 
 async def _print_json(run: "Run") -> None:
     """Print the status as an object, with the `output` of a run that has answered, else null."""
+    from sojourn.answers import status_view
+
     status = await run.status()
     output = (await run.result()).model_dump(mode="json") if status.status == "completed" else None
-    print(json.dumps({**status.model_dump(mode="json"), "output": output}, ensure_ascii=False))
+    shown = status_view(status).model_dump(mode="json")
+    print(json.dumps({**shown, "output": output}, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.answers import wait_view
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, ExternalCall
 from sojourn.contracts.run import RunStatus
 from sojourn.core.values.numbers import exact
 from sojourn.core.values.visible import inert
 from sojourn.http.protocols.markup import unmarked
-from sojourn.http.waits import fields_of
 
 __all__ = ["OpenWait", "is_blocked", "open_waits", "waits_of"]
 
@@ -47,12 +47,13 @@ class OpenWait:
             return f"Result of {self.call.tool}"
         if isinstance(self.wait, AwaitConfirmation):  # a page may read it as Markdown
             return inert(self.wait.prompt)
-        return unmarked(fields_of(self.wait)["prompt"])
+        return unmarked(wait_view(self.wait, self.run_id).prompt)
 
     @property
     def about(self) -> dict[str, Any]:
         """What a user interface may show of it."""
-        asked = {"tool": self.call.tool, "payload": self.call.payload} if self.call else fields_of(self.wait)
+        view = wait_view(self.wait, self.run_id).model_dump(mode="json", exclude_defaults=True)
+        asked = {"tool": self.call.tool, "payload": self.call.payload} if self.call else view
         about = {**asked, "kind": self.kind, "run_id": self.run_id, "await_id": self.wait.id}
         left_out = ("prompt", "tool_call_id", "payload_text")
         if self.kind == "approval":

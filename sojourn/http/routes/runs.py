@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
+from sojourn.answers import StatusView, status_view
 from sojourn.client.listing import Selection
 from sojourn.client.run import OPEN
 from sojourn.contracts.message import Message
@@ -15,7 +16,6 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
-from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.redaction import redact
@@ -206,9 +206,9 @@ async def get_output(
 
 
 def _open(status: RunStatus) -> Outcome:
-    redact = status_of(status)
+    shown = status_view(status)
     return Outcome(
-        run_id=redact.run_id, status=redact.status, awaits=redact.awaits, child_awaits=redact.child_awaits
+        run_id=shown.run_id, status=shown.status, awaits=shown.awaits, child_awaits=shown.child_awaits
     )
 
 
@@ -279,10 +279,10 @@ async def get_artifact(
 
 
 @routes.get(
-    "/{run_id:path}", response_model=ShownStatus, responses=problems(404, 502), summary="Look at a run"
+    "/{run_id:path}", response_model=StatusView, responses=problems(404, 502), summary="Look at a run"
 )
 async def get_run(run_id: RunId, asking: Asking, service: Serving) -> Response:
     """The run's status: its open waits and those of child runs, its calls, and what is left of its limits."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
-    return json_of(status_of(await run.status()))
+    return json_of(status_view(await run.status()))

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from sojourn.answers import StatusView, status_view
 from sojourn.client.listing import Selection
 from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn
@@ -12,7 +13,6 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed, RunNotFound
-from sojourn.http.asked import ShownStatus, status_of
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Done
@@ -143,7 +143,7 @@ async def close(
 
 @routes.get(
     "/{agent_id}/{session_id:path}",
-    response_model=ShownStatus,
+    response_model=StatusView,
     responses=problems(404, 502),
     summary="Look at a conversation",
 )
@@ -151,7 +151,7 @@ async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, 
     """The status of the conversation; `idle` between two turns."""
     require(asking, "viewer")
     run = await _conversation(service, asking, agent_id, session_id)
-    return json_of(status_of(await run.status()))
+    return json_of(status_view(await run.status()))
 
 
 @routes.post(
@@ -217,5 +217,5 @@ async def _told(attending: RequestScope, turn: SessionTurn, wait: float) -> dict
         return {"error": error.error or ToolError.new(str(error), code=error.code)}
     if isinstance(found, RunOutput):
         return {"output": found}
-    status = status_of(found)
+    status = status_view(found)
     return {"status": status.status, "awaits": status.awaits, "child_awaits": status.child_awaits}

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from sojourn.client.listing import Selection
+from sojourn.core.awaits.kinds import KindName
 from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
-from sojourn.http.waits import fields_of, wait_of
 from sojourn.reader import FoundWait
 
 __all__ = ["routes"]
@@ -24,7 +24,7 @@ async def list_waits(
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
     session_id: Annotated[str | None, Query(max_length=200)] = None,
-    kind: Literal["question", "approval", "tool_results"] | None = None,
+    kind: KindName | None = None,
     order: Annotated[Literal["newest", "oldest"], Query(description="Which come first.")] = "newest",
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -33,7 +33,7 @@ async def list_waits(
     require(asking, "viewer")
 
     def fits(found: FoundWait) -> bool:
-        return kind in (None, fields_of(found.opened.wait)["kind"])
+        return kind in (None, found.view.kind)
 
     async with heavy_read():
         found = await service.waits(
@@ -45,5 +45,5 @@ async def list_waits(
             cursor=cursor,
         )
     return json_of(
-        Waits(waits=[wait_of(each) for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)
+        Waits(waits=[each.view for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)
     )

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 from markdown_it import MarkdownIt
 
+from sojourn.answers import wait_view
 from sojourn.cli.screen.wait_views import call_lines
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run_policy import ApprovalPolicy
@@ -19,7 +20,6 @@ from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
 from sojourn.core.run.approval import confirmation_of
 from sojourn.core.values.numbers import exact, is_same
-from sojourn.http.asked import asked_of
 from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.markup import closing
 from sojourn.http.protocols.mcp.content import request_of
@@ -119,7 +119,7 @@ def test_clients_in_javascript_see_what_runs(tmp_path) -> None:
     for payload in PAYLOADS:
         wait = wait_of(payload)
         (shown,) = waits_of(RUN, RUN, wait)
-        told = asked_of(wait).model_dump(mode="json")
+        told = wait_view(wait, RUN).model_dump(mode="json")
         sent.append(
             [
                 shown.about["payload"] if payload else {},

@@ -200,7 +200,7 @@ async def test_a_client_without_forms_approves_nothing(served, status_when):
         assert looked.content[0].text == asked
         assert "Answer `yes" not in asked
         (shown,) = (await served.http.get(re.findall(r"`GET (\S+)`", asked)[0])).json()["awaits"]
-        body = {"await_id": await_id, "approved": True, "digest": shown["payload_digest"]}
+        body = {"await_id": await_id, "approved": True, "digest": shown["digest"]}
         answer = await served.post(path, body)
         assert answer.status_code == 200, answer.text
         assert (await client.call_tool("answer", {"task": task_id})).content[0].text == "wiped a"

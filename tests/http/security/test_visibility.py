@@ -128,11 +128,11 @@ async def test_an_approver_sees_the_calls_that_wait_and_nothing_else_of_their_ru
     assert {"question", "tool_results"} <= {each["kind"] for each in questions}
     for path in ("", "/transcript", "/events", "/output"):
         assert (await world.send("GET", f"/v1/runs/{run_id}{path}", who="app")).status == 404
-    page = f"/inbox/{run_id}/{wait['id']}"
+    page = f"/inbox/{run_id}/{wait['await_id']}"
     assert (await world.send("GET", page, who="app")).status == 200
     other = f"/inbox/{world.names['asking']}/{world.names['question']}"
     assert (await world.send("GET", other, who="app")).status == 404
-    decision = {"await_id": wait["id"], "approved": True, "digest": wait["payload_digest"]}
+    decision = {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"]}
     path = f"/v1/runs/{run_id}/approvals"
     assert (await world.send("POST", path, decision, who="col")).status == 404
     assert (await world.send("POST", path, decision, who="app")).status == 200
@@ -150,14 +150,14 @@ async def test_who_could_have_decided_is_told_who_did(world: World, until):
     """A second approver who comes too late gets 409 and the page of the decision, whoever could not decide 404; each lists the decisions that it may see, and no others."""
     mark, path = world.names["mark"], "/v1/runs/{}/approvals"
     run_id, wait = await world.waiting("wipe mine", who="bo")
-    decision = {"await_id": wait["id"], "approved": False, "digest": wait["payload_digest"]}
+    decision = {"await_id": wait["await_id"], "approved": False, "digest": wait["digest"]}
     assert (await world.send("POST", path.format(run_id), decision, who="app")).status == 200
     await world.ended(run_id)
     too_late = await world.send("POST", path.format(run_id), {**decision, "approved": True}, who="late")
     assert (too_late.status, too_late.code) == (409, "await_closed"), too_late.text
     refused = await world.send("POST", path.format(run_id), decision, who="col")
     assert (refused.status, refused.code) == (404, "run_not_found")
-    page = f"/inbox/{run_id}/{wait['id']}"
+    page = f"/inbox/{run_id}/{wait['await_id']}"
     for who, status in (("app", 200), ("late", 200), ("bo", 200), ("op", 200), ("col", 404)):
         shown = await world.send("GET", page, who=who)
         assert (shown.status, f"app-{mark}" in shown.text) == (status, status == 200), who
@@ -169,7 +169,7 @@ async def test_who_could_have_decided_is_told_who_did(world: World, until):
         return run_id in pages[0].text
 
     asked, question = await world.waiting("ask", who="bo")
-    answer = {"await_id": question["id"], "answer": "the one of bo"}
+    answer = {"await_id": question["await_id"], "answer": "the one of bo"}
     assert (await world.send("POST", f"/v1/runs/{asked}/answers", answer, who="bo")).status == 200
     await world.ended(asked)
     await until(lambda: lists("op"))

@@ -27,9 +27,9 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
 
 function shown(wait: Asked): string {
   switch (wait.kind) {
-    case "question": return `${wait.await_id}: ${wait.question}`;
-    case "approval": return `${wait.await_id}: ${wait.tool} ${JSON.stringify(wait.payload)} ${wait.digest.length}`;
-    case "tool_results": return `${wait.await_id}: ${wait.items.map((item) => item.tool).join(", ")}`;
+    case "question": return `${wait.await_id}: ${wait.prompt}`;
+    case "approval": return `${wait.await_id}: ${wait.tool} ${JSON.stringify(wait.payload)} ${wait.digest?.length}`;
+    case "tool_results": return `${wait.await_id}: ${(wait.calls ?? []).map((item) => item.tool).join(", ")}`;
   }
 }
 
@@ -48,7 +48,7 @@ const wait = await until(async () => (await call<Status>(`/v1/runs/${started.run
 const listed = await call<Waits>("/v1/waits?limit=1000");
 const known: boolean = listed.waits.some((each) => each.run_id === started.run_id && each.await_id === wait.await_id);
 if (wait.kind !== "approval") throw new Error(shown(wait));
-const decision: components["schemas"]["ApprovalBody"] = { await_id: wait.await_id, approved: true, digest: wait.digest };
+const decision: components["schemas"]["ApprovalBody"] = { await_id: wait.await_id, approved: true, digest: wait.digest! };
 await call(`/v1/runs/${started.run_id}/approvals`, decision);
 const outcome = await until(async () => {
   const found = await call<Outcome>(`/v1/runs/${started.run_id}/output?wait=20`);

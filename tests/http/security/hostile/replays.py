@@ -52,14 +52,14 @@ _STORIES: list[Row] = []
 
 
 async def _decide(world: World, run_id: str, wait: Any, **fields: Any) -> Answer:
-    body = {"await_id": wait["id"], "approved": True, "digest": wait["payload_digest"], **fields}
+    body = {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"], **fields}
     return await world.send("POST", f"/v1/runs/{run_id}/approvals", body)
 
 
 @story("an answer again", 409, "await_closed")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("ask")
-    body = {"await_id": wait["id"], "answer": "yes"}
+    body = {"await_id": wait["await_id"], "answer": "yes"}
     assert (await world.send("POST", f"/v1/runs/{run_id}/answers", body)).status == 200
     await world.ended(run_id)
     return await world.send("POST", f"/v1/runs/{run_id}/answers", body)
@@ -68,13 +68,15 @@ async def _(world: World) -> Answer:
 @story("an answer to a call", 422, "invalid_input")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("wipe")
-    return await world.send("POST", f"/v1/runs/{run_id}/answers", {"await_id": wait["id"], "answer": "yes"})
+    return await world.send(
+        "POST", f"/v1/runs/{run_id}/answers", {"await_id": wait["await_id"], "answer": "yes"}
+    )
 
 
 @story("an approval of a question", 422, "invalid_input")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("ask")
-    return await _decide(world, run_id, {**wait, "payload_digest": "0" * 64})
+    return await _decide(world, run_id, {**wait, "digest": "0" * 64})
 
 
 @story("an approval again", 409, "await_closed")
@@ -108,13 +110,13 @@ async def _(world: World) -> Answer:
 @story("a digest in other letters", 409, "stale_digest")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("wipe")
-    return await _decide(world, run_id, wait, digest=wait["payload_digest"].upper())
+    return await _decide(world, run_id, wait, digest=wait["digest"].upper())
 
 
 @story("the beginning of a digest", 409, "stale_digest")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("wipe")
-    return await _decide(world, run_id, wait, digest=wait["payload_digest"][:12])
+    return await _decide(world, run_id, wait, digest=wait["digest"][:12])
 
 
 @story("a denial with a stale digest", 409, "stale_digest")
@@ -138,8 +140,8 @@ async def _(world: World) -> Answer:
 @story("results again", 409, "await_closed")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("weigh")
-    results = [{"tool_call_id": wait["items"][0]["tool_call_id"], "result": 1.5}]
-    body = {"await_id": wait["id"], "results": results}
+    results = [{"tool_call_id": wait["calls"][0]["tool_call_id"], "result": 1.5}]
+    body = {"await_id": wait["await_id"], "results": results}
     assert (await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)).status == 200
     await world.ended(run_id)
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)
@@ -148,17 +150,15 @@ async def _(world: World) -> Answer:
 @story("results of another tenant's call", 422, "invalid_input")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("weigh")
-    body = {"await_id": wait["id"], "results": [{"tool_call_id": "$external_call", "result": 1.5}]}
+    body = {"await_id": wait["await_id"], "results": [{"tool_call_id": "$external_call", "result": 1.5}]}
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)
 
 
 @story("results of 400 digits", 422, "invalid_request")
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("weigh")
-    call_id = wait["items"][0]["tool_call_id"]
-    body = (
-        f'{{"await_id": "{wait["id"]}", "results": [{{"tool_call_id": "{call_id}", "result": {"9" * 400}}}]}}'
-    )
+    call_id = wait["calls"][0]["tool_call_id"]
+    body = f'{{"await_id": "{wait["await_id"]}", "results": [{{"tool_call_id": "{call_id}", "result": {"9" * 400}}}]}}'
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body=body.encode())
 
 
@@ -230,7 +230,7 @@ def _thread(**more: Any) -> dict[str, Any]:
 async def _resume(world: World, thread: dict[str, Any], payload: Any, who: str = "ana") -> Answer:
     status = await world.send("GET", f"/v1/sessions/shop.clerk/{thread['threadId']}")
     (wait,) = status.value["awaits"] or [None]
-    thread.setdefault("interrupt", wait and f"{wait['id']}#{wait['payload_digest']}")
+    thread.setdefault("interrupt", wait and f"{wait['await_id']}#{wait['digest']}")
     resume = [{"interruptId": thread["interrupt"], "status": "resolved", "payload": payload}]
     return await world.send("POST", "/agui/shop.clerk", {**thread, "messages": [], "resume": resume}, who=who)
 

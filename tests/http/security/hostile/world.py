@@ -269,11 +269,11 @@ async def _settle_in(world: World, mark: str) -> None:
     names["labels"] = f"label-{secret}"
     labels = {"labels": {"desk": names["labels"]}, "session_id": f"desk-{mark}"}
     names["run"], approval = await world.waiting(f"wipe {secret}", run_id=names["key"], **labels, **bo)
-    names |= {"approval": approval["id"], "digest": approval["payload_digest"], "session": f"desk-{mark}"}
+    names |= {"approval": approval["await_id"], "digest": approval["digest"], "session": f"desk-{mark}"}
     names["asking"], question = await world.waiting(f"ask {secret}", **bo)
-    names["question"] = question["id"]
+    names["question"] = question["await_id"]
     names["outside"], external = await world.waiting(f"weigh {secret}", **bo)
-    names |= {"external": external["id"], "external_call": external["items"][0]["tool_call_id"]}
+    names |= {"external": external["await_id"], "external_call": external["calls"][0]["tool_call_id"]}
     names["ended"] = await world.start(f"measure {secret}", **bo)
     ended = await world.send("GET", f"/v1/runs/{names['ended']}/output", query={"wait": "20"}, **bo)
     ref = ended.value["output"]["artifacts"][0]["ref"]
@@ -289,7 +289,7 @@ async def _settle_in(world: World, mark: str) -> None:
     sent = await world.send("POST", f"/v1/sessions/shop.clerk/talk-{mark}", thread, **bo)
     names |= {"talk": f"talk-{mark}", "talking": sent.value["run_id"], "after": sent.value["after"]}
     interrupt = await world.wait_of(names["talking"], **bo)
-    names["interrupt"] = f"{interrupt['id']}#{interrupt['payload_digest']}"
+    names["interrupt"] = f"{interrupt['await_id']}#{interrupt['digest']}"
     task = ReplyToken(names["talking"], names["after"], "m-1").text
     names |= {"task": task, "response": f"resp_{task}", "once": ReplyToken(names["run"]).text}
     names["own"], _ = await world.waiting("wipe")
