@@ -6,13 +6,12 @@ from typing import Any
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
 from sojourn.console.form import Form
-from sojourn.console.reading_answers import read_value
 from sojourn.console.views.attachments import MOST_BYTES, File, part_of
-from sojourn.console.views.schema_form import Field, fields_of, whole_field
 from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import InvalidInput
+from sojourn.forms import FormField, form_fields, read_value, whole_field
 from sojourn.http.problems import Problem
 from sojourn.http.routes.runs import labels_of
 
@@ -41,12 +40,12 @@ class Way:
         return self.tool.spec.description
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[FormField, ...]:
         """What it takes: a field for each value, or one for all of them as JSON."""
         schema, example = self.tool.spec.payload.json_schema, self.tool.declared.example
-        return fields_of(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
+        return form_fields(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
 
-    def read(self, form: Form) -> tuple[tuple[Field, ...], dict[str, Any]]:
+    def read(self, form: Form) -> tuple[tuple[FormField, ...], dict[str, Any]]:
         """The fields with what a form sends in them and what is wrong with it, and the payload."""
         is_flat = self.fields[0].key != "whole"
         return read_value(self.fields, self.tool.spec.payload.json_schema, form, is_flat=is_flat)

@@ -1,22 +1,17 @@
 """Reading answers: what the form of a wait sends, as the body of an answer by the API; or the form again, with what is wrong at each field."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from sojourn.console.form import Form
-from sojourn.console.views.schema_form import Field, Sent, read_fields
 from sojourn.console.views.wait_view import CallForm, WaitView
 from sojourn.contracts.awaits import Await, AwaitClarification
-from sojourn.core.awaits.form import mismatch_of
-from sojourn.core.schema.issues import phrase
-from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import to_tokens
+from sojourn.forms import FilledForm, FormField, check_answer, read_fields, read_value
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 
-__all__ = ["DONE", "VERDICTS", "Body", "Read", "read_answer", "read_value"]
+__all__ = ["DONE", "VERDICTS", "Body", "Read", "read_answer"]
 
 DONE = {
     "approve": "Approved",
@@ -100,9 +95,8 @@ def _decision(view: WaitView, do: str, form: Form) -> ApprovalBody:
 
 
 def _answer(wait: AwaitClarification, view: WaitView, form: Form) -> Read:
-    sent = read_fields(view.fields, form)
-    sent = replace(sent, fields=tuple(_checked(wait, each, sent.values) for each in sent.fields))
-    words = read_fields([view.words], form) if view.words else Sent((), {})
+    sent = check_answer(wait.form, read_fields(view.fields, form))
+    words = read_fields([view.words], form) if view.words else FilledForm((), {})
     view = replace(view, words=words.fields[0] if words.fields else None, fields=sent.fields)
     said: Any = words.values.get("answer")
     if said is not None and not words.has_faults:
@@ -117,16 +111,6 @@ def _answer(wait: AwaitClarification, view: WaitView, form: Form) -> Read:
         what = "Fill in a field, or answer in words." if view.fields else "Write an answer."
         return Read(None, replace(view, fault="There is no answer in the form.", then=what))
     return Read(AnswerBody(await_id=view.await_id, answer=dict(sent.values)), view)
-
-
-def _checked(wait: AwaitClarification, field: Field, values: Mapping[str, Any]) -> Field:
-    """The field with the fault that the run itself would find."""
-    if field.fault or field.name not in values or wait.form is None:
-        return field
-    properties: Any = wait.form.get("properties")
-    of_field = {"properties": {field.name: properties[field.name]}}
-    wrong = mismatch_of(of_field, {field.name: values[field.name]}, whole=False)
-    return replace(field, fault=_sentence(wrong.removeprefix(field.name))) if wrong else field
 
 
 def _results(view: WaitView, form: Form) -> Read:
@@ -157,40 +141,7 @@ def _results(view: WaitView, form: Form) -> Read:
     return Read(ToolResultsBody(await_id=view.await_id, results=results), view)
 
 
-def _is_filled_in(field: Field, form: Form) -> bool:
+def _is_filled_in(field: FormField, form: Form) -> bool:
     """Whether a field has something else than what it was shown with."""
     sent = [text for text in form.texts(field.key) if text.strip()]
     return bool(sent) and sent != [text for text in field.texts if text.strip()]
-
-
-def read_value(
-    fields: Sequence[Field], schema: Mapping[str, Any] | None, form: Form, *, is_flat: bool
-) -> tuple[tuple[Field, ...], Any]:
-    """A value of a schema that was filled in, and its fields, with what the form and the schema say of each.
-
-    Args:
-        fields: The fields, as they were shown.
-        schema: What the value has to fit; None where nobody knows.
-        form: What was sent.
-        is_flat: Whether there is a field for each value of an object; else one for all of it.
-    """
-    sent = read_fields(fields, form)
-    value: Any = dict(sent.values) if is_flat else next(iter(sent.values.values()), None)
-    if sent.has_faults or schema is None:
-        return sent.fields, value
-    faults: dict[str, str] = {}
-    for issue in Validator(dict(schema)).issues(value):
-        tokens = to_tokens(issue.field) if issue.field.startswith("/") else ()
-        name = str(tokens[0]) if is_flat and tokens else ""
-        where = f"{issue.field} " if issue.field and (not is_flat or len(tokens) > 1) else ""
-        faults.setdefault(name, _sentence(f"{where}{phrase(issue)}"))
-    other = faults.pop("", "")
-    told = [replace(each, fault=faults.get(each.name, "")) for each in sent.fields]
-    if other and told:
-        told[0] = replace(told[0], fault=told[0].fault or other)
-    return tuple(told), value
-
-
-def _sentence(clause: str) -> str:
-    text = clause.strip()
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -16,9 +16,9 @@ from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered, rendered_draft
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
-from sojourn.console.views.text import lines_of, one_line, readable, shown
+from sojourn.console.views.text import lines_of, shown
 from sojourn.console.views.wait_view import wait_form
-from sojourn.core.values.visible import took
+from sojourn.core.values.visible import one_line, readable, took
 
 __all__ = ["new_mark", "render"]
 

@@ -16,17 +16,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sojourn.contracts.tool_call import InputForm, InputRequired, ToolInput
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
+from sojourn.core.values.text import plain
+from sojourn.forms import sanitize_form
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
-from sojourn.mcp.forms import to_input_required
-from sojourn.mcp.limits import MAX_INPUT_ROUNDS
+from sojourn.mcp.limits import MAX_INPUT_REQUESTS, MAX_INPUT_ROUNDS
+from sojourn.mcp.text import cleaned, masked
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, InputRequiredResult
 
-__all__ = ["ElicitationState", "Rounds"]
+__all__ = ["ElicitationState", "Rounds", "to_input_required"]
 
 _PAUSE = 0.1
 """Seconds before the next request to a server that answered with a state but no input requests."""
+
+_MAX_KEY = 500
+_MAX_MESSAGE = 2_000
+_DECLINED = {"action": "decline"}
+_NO_ROOTS: dict[str, Any] = {"roots": []}
+"""The response to `roots/list`: the client has no folders."""
 
 
 class Rounds:
@@ -141,3 +149,44 @@ class ElicitationState:
 def _digest(form: InputForm) -> str:
     question = json.dumps([form.message, form.form], sort_keys=True)
     return hashlib.sha256(question.encode()).hexdigest()[:32]
+
+
+def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> InputRequired:
+    """Return the forms for a person, and the responses to all other requests.
+
+    Sampling (`sampling/createMessage`) and elicitation by URL are declined. MCP has no refusal of sampling, so it
+    gets the same response as a declined form, which a server reads as a response of the wrong kind.
+
+    Args:
+        answer: The server's answer, instead of a result.
+        secrets: Values that are masked in what a person is shown.
+
+    Raises:
+        UnsupportedElicitation: A form cannot be shown, or requests or state are too large; the text holds no state.
+    """
+
+    def clean(text: str, limit: int) -> str:
+        return cleaned(masked(text, secrets), limit)
+
+    requests = answer.input_requests or {}
+    if len(requests) > MAX_INPUT_REQUESTS:
+        raise UnsupportedElicitation(f"it asks for more than {MAX_INPUT_REQUESTS} inputs at once")
+    if any(len(key) > _MAX_KEY for key in requests) or len(answer.request_state or "") > MAX_REQUEST_STATE:
+        raise UnsupportedElicitation("it asks for input under a name, or with a state, that is too long")
+    forms: list[InputForm] = []
+    responses: dict[str, dict[str, Any]] = {}
+    for key, request in requests.items():
+        if request.method == "elicitation/create" and request.params.mode == "form":
+            message = clean(request.params.message, _MAX_MESSAGE)
+            try:
+                form = sanitize_form(request.params.requested_schema, clean)
+            except ValueError as error:
+                raise UnsupportedElicitation(
+                    f"it asks for input with a form that cannot be shown: {error}"
+                ) from None
+            forms.append(
+                InputForm(key=key, message=message or f"Input for {plain(clean(key, 100), 100)}", form=form)
+            )
+        else:
+            responses[key] = _NO_ROOTS if request.method == "roots/list" else _DECLINED
+    return InputRequired(forms=forms, responses=responses, request_state=answer.request_state)

@@ -6,8 +6,6 @@ __all__ = [
     "CONNECT_TIMEOUT",
     "LIST_TIMEOUT",
     "MAX_DESCRIPTION",
-    "MAX_FORM_BYTES",
-    "MAX_FORM_FIELDS",
     "MAX_INLINE_TEXT",
     "MAX_INPUT_REQUESTS",
     "MAX_INPUT_ROUNDS",
@@ -49,12 +47,6 @@ READ_RESOURCE = "\0resources/read"
 
 MAX_TEXT_BESIDE = 100_000
 """Characters of the texts beside structured content that a result carries; longer ones are an artifact too."""
-
-MAX_FORM_FIELDS = 50
-"""Fields of one form."""
-
-MAX_FORM_BYTES = 20_000
-"""Bytes of one form, as JSON."""
 
 MAX_INPUT_REQUESTS = 20
 """Input requests in one answer, forms and others."""

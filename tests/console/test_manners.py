@@ -19,9 +19,8 @@ from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
 from sojourn import Client, Worker, http_client
 from sojourn.console.views.markdown import spoken
-from sojourn.console.views.text import one_line, readable
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
-from sojourn.core.values.visible import visible
+from sojourn.core.values.visible import one_line, readable, visible
 from sojourn.http import create_app
 from tests.console.axe import violations, violations_for_all
 from tests.console.conftest import SIZES, resize

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from sojourn import mcp
-from sojourn.mcp.forms import form_of
+from sojourn.forms import sanitize_form
 from sojourn.mcp.limits import MAX_INPUT_REQUESTS
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -178,7 +178,7 @@ FIELD = st.fixed_dictionaries({"type": TYPES}, optional=dict.fromkeys(WORDS, JSO
 def test_any_schema_is_a_form_or_refused(schema):
     """Any schema gives a form of simple fields, which is valid JSON, or a ValueError."""
     try:
-        form = form_of(schema, lambda text, limit: text[:limit])
+        form = sanitize_form(schema, lambda text, limit: text[:limit])
     except ValueError:
         return
     assert form == json.loads(json.dumps(form, allow_nan=False))
@@ -205,7 +205,7 @@ def test_any_schema_is_a_form_or_refused(schema):
 )
 def test_a_default_that_would_be_refused_as_an_answer_is_left_out(field):
     """A default outside of a field's choices or bounds, also an item of several, does not reach a person."""
-    assert "default" not in form_of(form_with(**field), lambda text, _: text)["properties"]["x"]
+    assert "default" not in sanitize_form(form_with(**field), lambda text, _: text)["properties"]["x"]
 
 
 async def test_a_message_is_shown_clean(shared, run):

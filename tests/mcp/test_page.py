@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.forms import elicitation
 from sojourn.mcp import McpToolset, limits
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
@@ -26,7 +27,7 @@ def test_its_toolsets_are_declared_as_they_stand():
 @pytest.mark.parametrize(
     "text",
     [
-        f"over {limits.MAX_FORM_FIELDS} fields or {limits.MAX_FORM_BYTES // 1_000} KB",
+        f"over {elicitation.MAX_FORM_FIELDS} fields or {elicitation.MAX_FORM_BYTES // 1_000} KB",
         f"more than {limits.MAX_MESSAGE_BYTES // 1_000_000} MB",
         f"({limits.TTL.total_seconds() / 60:g} minutes)",
         f"`session_idle` ({limits.SESSION_IDLE.total_seconds() / 60:g} minutes), or when `max_sessions` ({limits.MAX_SESSIONS})",

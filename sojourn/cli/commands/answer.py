@@ -1,6 +1,6 @@
 """`sojourn answer`: answer a question of a run, or decline to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -10,6 +10,7 @@ from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, connected
 from sojourn.core.values.json_text import loads
+from sojourn.forms import typed_value
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -74,7 +75,11 @@ def answer(
         if decline:
             await run.decline(question.id, why, by=who, principal=principal)
         else:
-            by_field = values if values is not None else _values(pairs, question.form)
+            by_field = (
+                values
+                if values is not None
+                else {name: typed_value(question.form, name, given) for name, given in pairs}
+            )
             given = by_field if text is None else text
             await run.answer(question.id, given, by=who, principal=principal)
         done = "declined" if decline else "answered"
@@ -114,30 +119,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise CommandError(f"--field {text!r} is not NAME=VALUE", exit_code=USAGE)
     return name, value
-
-
-def _values(pairs: Sequence[tuple[str, str]], form: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the values by field, with the types of the form; text if the form has no type."""
-    properties = (form or {}).get("properties", {})
-    return {name: _typed(value, properties.get(name, {})) for name, value in pairs}
-
-
-def _typed(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return a value with the type of its schema; text if the schema allows a string or has no type."""
-    kinds = _kinds(schema)
-    if "string" in kinds or not kinds or text in schema.get("enum", ()):
-        return text
-    try:
-        return loads(text)
-    except (ValueError, RecursionError):
-        return text  # the run refuses it, with the type that the field needs
-
-
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """Return the JSON types of a schema and its variants; `object` stands for the types of a `$ref` or an `enum`."""
-    kind: Any = schema.get("type", [])
-    named = {kind} if isinstance(kind, str) else set(cast("list[str]", kind))
-    if "$ref" in schema or "enum" in schema:
-        named.add("object")
-    variants: list[Mapping[str, Any]] = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
-    return named.union(*map(_kinds, variants))

@@ -11,9 +11,9 @@ from sojourn.console.form import Form
 from sojourn.console.opening import Way, labels_in, message_in, ways_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.attachments import MOST_BYTES
-from sojourn.console.views.numbers import number_in
 from sojourn.contracts.message import Message
 from sojourn.errors import InvalidInput, RunAlreadyExists, SojournError
+from sojourn.forms import read_number
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem, problem_of
 
@@ -89,7 +89,7 @@ def _policy(form: Form) -> dict[str, Any] | None:
     for name, is_whole in LIMITS.items():
         if text := form.text(name).strip():
             try:
-                limits[name] = number_in(text, is_whole=is_whole)
+                limits[name] = read_number(text, is_whole=is_whole)
             except ValueError as error:
                 raise InvalidInput(f"{name.replace('_', ' ')}: {text[:40]!r} is no number") from error
     if any(value <= 0 for value in limits.values()):

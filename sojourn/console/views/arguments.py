@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from sojourn.console.views.text import CUT, one_line, shown
-from sojourn.core.values.visible import mixed_scripts
+from sojourn.console.views.text import shown
+from sojourn.core.values.visible import CUT, mixed_scripts, one_line
 
 __all__ = ["MOST_ROWS", "Argument", "Arguments", "arguments_of"]
 

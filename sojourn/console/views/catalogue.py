@@ -13,7 +13,6 @@ from sojourn.authoring.app import App
 from sojourn.authoring.remote import RemoteToolset, left_out_of
 from sojourn.checks.served import ServedQueue
 from sojourn.console.views.amounts import money
-from sojourn.console.views.fields import Fields, fields_of
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_spec import ToolSpec
@@ -21,6 +20,7 @@ from sojourn.core.payload.example import example_for
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.visible import took
+from sojourn.forms import SchemaTable, schema_table
 
 __all__ = [
     "AgentCard",
@@ -71,11 +71,11 @@ class ToolCard:
     """The names of the fields, on a line; an optional one ends with a question mark."""
     marks: Sequence["Mark"]
     """What a caller should know."""
-    payload: Fields
+    payload: SchemaTable
     payload_schema: Mapping[str, Any]
-    result: Fields
+    result: SchemaTable
     result_schema: Mapping[str, Any]
-    artifacts: Mapping[str, Fields]
+    artifacts: Mapping[str, SchemaTable]
     example: Any
     """A payload that fits; None where there is none."""
     is_example_made: bool
@@ -185,11 +185,11 @@ def _tool(spec: ToolSpec, approval: str | None, *, is_one_of_many: bool) -> Tool
         description=spec.description,
         takes=_takes(spec.payload.json_schema),
         marks=_marks(spec, approval),
-        payload=fields_of(spec.payload.json_schema),
+        payload=schema_table(spec.payload.json_schema),
         payload_schema=spec.payload.json_schema,
-        result=fields_of(spec.result.json_schema),
+        result=schema_table(spec.result.json_schema),
         result_schema=spec.result.json_schema,
-        artifacts={kind: fields_of(shape.json_schema) for kind, shape in spec.artifacts.items()},
+        artifacts={kind: schema_table(shape.json_schema) for kind, shape in spec.artifacts.items()},
         example=spec.payload.example if made is None else made,
         is_example_made=made is not None,
         injected=spec.injected,

@@ -6,7 +6,7 @@ from typing import Any
 
 from sojourn.console.views.attachments import attachments_of
 from sojourn.console.views.markdown import MOST, pieces_of
-from sojourn.console.views.text import lines_of, one_line
+from sojourn.console.views.text import lines_of
 from sojourn.console.views.turns import Answer, Asked, Call, Draft, Item, Note, Said, Turn
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
@@ -52,6 +52,7 @@ from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.payload.unknown_outcome import doubt_about
 from sojourn.core.values.json_text import memory_after
+from sojourn.core.values.visible import one_line
 
 __all__ = ["MOST_CALLS", "Conversation", "items_shown", "json_text", "markdown_of"]
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from sojourn.console.views.inbox_rows import KINDS, kind_of, title_of, tools_of
 from sojourn.console.views.steps import verdict_of
-from sojourn.console.views.text import one_line
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, Event
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.values.visible import one_line
 
 __all__ = ["COLUMNS", "Decision", "Decisions", "csv_of"]
 

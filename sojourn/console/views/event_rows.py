@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sojourn.console.views.text import one_line
 from sojourn.console.views.values import json_text, line_of
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
@@ -17,6 +16,7 @@ from sojourn.contracts.event import (
     ToolStartEvent,
 )
 from sojourn.contracts.message import ToolCallPart
+from sojourn.core.values.visible import one_line
 
 __all__ = ["EventRow", "event_row", "event_text"]
 

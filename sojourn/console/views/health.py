@@ -7,8 +7,8 @@ from datetime import datetime
 from sojourn.checks import Check
 from sojourn.checks.stuck import mend_of
 from sojourn.client.stuck import Stuck
-from sojourn.console.views.text import one_line
 from sojourn.core.values.text import counted
+from sojourn.core.values.visible import one_line
 from sojourn.reader import ListedRun
 
 __all__ = ["Health", "StuckRow", "health_of", "parted", "stuck_rows"]

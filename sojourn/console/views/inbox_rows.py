@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sojourn.console.views.text import one_line
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.core.values.visible import one_line
 from sojourn.reader import FoundWait
 
 __all__ = ["KINDS", "InboxRow", "kind_of", "row_of", "title_of", "tools_of"]

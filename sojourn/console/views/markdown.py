@@ -14,7 +14,7 @@ from cachetools import LRUCache, cached
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from sojourn.console.views.text import readable
+from sojourn.core.values.visible import readable
 from sojourn.serving.off_loop import run_in_thread
 
 __all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.markdown import spoken
 from sojourn.console.views.states import OPEN, word_of
-from sojourn.console.views.text import one_line
 from sojourn.console.views.waits import wait_line
 from sojourn.contracts.run import RunStatus
+from sojourn.core.values.visible import one_line
 from sojourn.reader import Detail, ListedRun, RunEnd
 
 __all__ = ["RunRow", "doing", "row_of", "stuck_line"]

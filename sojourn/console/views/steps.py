@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sojourn.console.views.text import one_line
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import (
     AssistantMessageEvent,
@@ -21,6 +20,7 @@ from sojourn.contracts.event import (
     ToolEndEvent,
     ToolStartEvent,
 )
+from sojourn.core.values.visible import one_line
 
 __all__ = ["Step", "step_of", "verdict_of"]
 

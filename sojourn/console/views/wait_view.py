@@ -10,15 +10,16 @@ from typing import Any
 from sojourn.console.views.arguments import Arguments, arguments_of
 from sojourn.console.views.around import Around
 from sojourn.console.views.inbox_rows import KINDS, kind_of
-from sojourn.console.views.schema_form import Field, fields_of, whole_field
 from sojourn.console.views.steps import verdict_of
-from sojourn.console.views.text import one_line, readable, shown
+from sojourn.console.views.text import shown
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
 from sojourn.core.run.approval import APPROVE
+from sojourn.core.values.visible import one_line, readable
+from sojourn.forms import FormField, form_fields, whole_field
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view", "without_calls"]
 
@@ -66,11 +67,11 @@ class CallForm:
     title: str
     about: str
     arguments: Arguments
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     is_flat: bool
     """Whether there is a field for each value of the result; else one for all of it."""
     schema: Mapping[str, Any] | None
-    error: Field
+    error: FormField
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,9 @@ class WaitView:
     """With whose approval the arguments are compared."""
     compared_at: datetime | None
     digest: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     """Of a question with a form."""
-    words: Field | None
+    words: FormField | None
     """Of a question: an answer in words."""
     example: str
     calls: tuple[CallForm, ...]
@@ -388,10 +389,10 @@ def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitVie
     )
 
 
-def _question_fields(wait: AwaitClarification) -> tuple[tuple[Field, ...], Field | None]:
+def _question_fields(wait: AwaitClarification) -> tuple[tuple[FormField, ...], FormField | None]:
     """The fields of a question's form, and that of an answer in words where it may be one."""
-    fields = fields_of(wait.form, "field", wait.example_input) or ()
-    words = Field("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
+    fields = form_fields(wait.form, "field", wait.example_input) or ()
+    words = FormField("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
     if wait.form is not None and not fields:
         words = replace(words, label="Answer, as JSON", kind="json", is_required=True)
     return fields, words if wait.tool_call_id is None or not fields else None
@@ -406,7 +407,7 @@ def _results(view: WaitView, wait: AwaitExternalTools, specs: Specs) -> WaitView
     for index, item in enumerate(wait.items[:MOST_CALLS]):
         spec = specs(item.tool)
         schema = spec.result.json_schema if spec else None
-        flat = fields_of(schema, f"call{index}-field")
+        flat = form_fields(schema, f"call{index}-field")
         example = spec.result.example if spec else None
         calls.append(
             CallForm(
@@ -418,7 +419,9 @@ def _results(view: WaitView, wait: AwaitExternalTools, specs: Specs) -> WaitView
                 flat or (whole_field(schema, f"call{index}-result", "Result", example),),
                 flat is not None,
                 schema,
-                Field("error", f"call{index}-error", "Or why there is none", "The planner is told.", "text"),
+                FormField(
+                    "error", f"call{index}-error", "Or why there is none", "The planner is told.", "text"
+                ),
             )
         )
     left_out = len(wait.items) - len(calls)

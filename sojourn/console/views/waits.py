@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from sojourn.console.views.text import one_line
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.core.values.visible import one_line
 
 __all__ = ["wait_line"]
 

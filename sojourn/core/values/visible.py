@@ -16,7 +16,20 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["WIDTH", "code", "fence", "inert", "mixed_scripts", "plain", "shell_word", "took", "visible"]
+__all__ = [
+    "CUT",
+    "WIDTH",
+    "code",
+    "fence",
+    "inert",
+    "mixed_scripts",
+    "one_line",
+    "plain",
+    "readable",
+    "shell_word",
+    "took",
+    "visible",
+]
 
 _BLANK = frozenset(
     chr(code)
@@ -271,3 +284,28 @@ def took(duration: timedelta | None) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2])
+
+
+CUT = "…"
+"""Marks the end of a shortened text."""
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control and direction characters, and invisible ones; not the joiners and selectors that letters and emojis are made of."""
+
+_MANY_MARKS = re.compile("([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4})"
+                         "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip
+"""More than four marks on one letter, which would grow out of its line."""
+
+
+def readable(text: object) -> str:
+    """Prose with invisible characters, and those that turn the order of letters, written out."""
+    plain = _UNSEEN.sub(lambda found: _escaped(found[0]), str(text).replace("\r\n", "\n"))
+    return _MANY_MARKS.sub(lambda found: found[1] + CUT, plain)
+
+
+def one_line(text: object, most: int = 200) -> str:
+    """A text on one line with its hidden characters written out, cut to so many characters."""
+    line = visible(" ".join(str(text)[: 4 * most].split()), keep="\n\t")
+    return line if len(line) <= most else line[: most - 1] + CUT

@@ -17,6 +17,7 @@ from mcp_types import (
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
+from sojourn.forms import elicitation_schema
 from sojourn.http.deciding import decide, require_approver
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.asked import Asked
@@ -90,21 +91,6 @@ def progress_of(event: Event) -> str | None:
     return None
 
 
-_SIMPLE = ("string", "number", "integer", "boolean")
-_KEYWORDS = (
-    "type",
-    "title",
-    "description",
-    "enum",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "format",
-    "default",
-)
-
-
 def key_of(asked: Asked) -> str:
     """The key of a request: of a call, also of its arguments, so that an approval is of what was shown."""
     wait = asked.wait
@@ -116,7 +102,9 @@ def request_of(asked: Asked) -> ElicitRequest:
     """The request for a form that a client shows."""
     wait = asked.wait
     if isinstance(wait, AwaitClarification):
-        schema = _form_of(wait) or _object({"answer": {"type": "string"}}, ["answer"])
+        schema = elicitation_schema(wait.form, wait.missing_fields) or _object(
+            {"answer": {"type": "string"}}, ["answer"]
+        )
         message = asked.shown
     else:
         decision: dict[str, Any] = {"type": "string", "enum": ["approve", "deny"]}
@@ -157,7 +145,7 @@ async def respond(
     require(asking, "user")
     if response.action == "decline":
         await run.decline(wait.id, principal=asking)
-    elif _form_of(wait):
+    elif elicitation_schema(wait.form, wait.missing_fields):
         values = {name: value for name, value in content.items() if value is not None}
         await run.answer(wait.id, values, principal=asking)
     else:
@@ -175,17 +163,6 @@ def _require_approver(
         detail = f"{problem.detail}, which `{asked.wait.id}` of the run `{asked.run_id}` waits for"
         then = f"{decided_of(asked)} {looks_of(token)}"
         raise Problem(problem.status, problem.code, detail, then=then, run_id=asked.run_id) from None
-
-
-def _form_of(wait: AwaitClarification) -> dict[str, Any] | None:
-    """The form of a question; None where it has none that is flat, as an elicitation's is."""
-    fields = cast("dict[str, Any]", (wait.form or {}).get("properties") or {})
-    names = [name for name in wait.missing_fields if name in fields] or list(fields)
-    if not names or any(cast("dict[str, Any]", fields[name]).get("type") not in _SIMPLE for name in names):
-        return None
-    kept = {name: {word: fields[name][word] for word in _KEYWORDS if word in fields[name]} for name in names}
-    required = [name for name in names if name in wait.missing_fields]
-    return _object(kept, required)
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

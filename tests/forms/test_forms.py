@@ -1,10 +1,22 @@
-"""Forms from schemas, and arguments as tables: what a field is for a value, what is read from it, and what differs between two calls."""
+"""Forms from schemas: what a field is for a value, what is read from its texts, and errors per field."""
 
 import pytest
 
-from sojourn.console.form import Form
-from sojourn.console.views.arguments import MOST_ROWS, arguments_of
-from sojourn.console.views.schema_form import MISSING, fields_of, read_fields
+from sojourn.forms import (
+    MISSING,
+    elicitation_schema,
+    form_fields,
+    read_fields,
+    typed_value,
+)
+
+
+class Texts(dict[str, list[str]]):
+    """What a person has filled in, by the key of the field."""
+
+    def texts(self, name):
+        return [text.replace("\r\n", "\n") for text in self.get(name, [])]
+
 
 SCHEMA = {
     "properties": {
@@ -23,6 +35,8 @@ SCHEMA = {
     "required": ["name", "sure"],
     "$defs": {"Size": {"enum": [1, 2, None]}},
 }
+
+
 KINDS = [
     *(
         "text",
@@ -42,18 +56,18 @@ KINDS = [
 
 def test_each_value_has_a_field_of_its_kind():
     """Texts, numbers, dates, choices and several choices have fields; what has values in it is JSON; required ones are told apart."""
-    fields = fields_of(SCHEMA, "f")
+    fields = form_fields(SCHEMA, "f")
     assert [field.kind for field in fields] == KINDS
     assert [field.name for field in fields if field.is_required] == ["name", "sure"]
     assert (fields[2].minimum, fields[2].maximum, fields[2].step) == (1, 9, "1")
-    assert [word for word, _ in fields[8].choices] == ["Red", "Green"]
+    assert [choice.label for choice in fields[8].choices] == ["Red", "Green"]
 
 
 def test_what_is_sent_becomes_the_values_of_the_schema():
     """Each field gives the value that its schema means, and one that is empty gives none."""
     sent = {"f0": ["Ana"], "f2": ["3"], "f3": [" 1e2 "], "f4": ["2026-12-24"], "f5": ["2026-12-24T09:30"]}
     sent |= {"f6": ["no"], "f7": ["1"], "f8": ["1"], "f9": ["0", "1"], "f10": ['{"a": [1]}'], "f1": [""]}
-    read = read_fields(fields_of(SCHEMA, "f"), Form(sent))
+    read = read_fields(form_fields(SCHEMA, "f"), Texts(sent))
     assert not read.has_faults
     assert read.values == {
         "name": "Ana",
@@ -78,15 +92,15 @@ def test_what_has_to_be_there_and_may_be_null_is_null_where_it_is_empty():
         "word": {"enum": ["null", "nil"]},
         "note": {"type": ["string", "null"]},
     }
-    fields = fields_of({"properties": properties, "required": ["until", "share", "size", "word"]}, "f")
+    fields = form_fields({"properties": properties, "required": ["until", "share", "size", "word"]}, "f")
     assert [field.is_required for field in fields] == [False, False, False, True, False]
     assert fields[0].about == "The last day. Left empty, it is null."
-    read = read_fields(fields, Form({"f0": [""], "f1": [""], "f2": [""], "f3": ["0"], "f4": [""]}))
+    read = read_fields(fields, Texts({"f0": [""], "f1": [""], "f2": [""], "f3": ["0"], "f4": [""]}))
     assert (read.has_faults, dict(read.values)) == (
         False,
         {"until": None, "share": None, "size": None, "word": "null"},
     )
-    read = read_fields(fields, Form({"f0": ["today"], "f1": ["x"], "f2": ["1"], "f3": [""]}))
+    read = read_fields(fields, Texts({"f0": ["today"], "f1": ["x"], "f2": ["1"], "f3": [""]}))
     assert [bool(field.fault) for field in read.fields] == [False, True, False, True, False]
     assert dict(read.values) == {"until": "today", "size": 2}
 
@@ -111,7 +125,7 @@ def test_what_is_no_value_is_told_at_its_field_and_kept(subtests: pytest.Subtest
     ]
     for key, text, fault in rows:
         with subtests.test(str((key, text, fault))):
-            read = read_fields(fields_of(SCHEMA, "f"), Form({"f0": ["Ana"], "f6": ["yes"], key: [text]}))
+            read = read_fields(form_fields(SCHEMA, "f"), Texts({"f0": ["Ana"], "f6": ["yes"], key: [text]}))
             (wrong,) = [field for field in read.fields if field.fault]
             assert (wrong.key, wrong.text, wrong.fault.startswith(fault)) == (key, text, True)
 
@@ -119,15 +133,15 @@ def test_what_is_no_value_is_told_at_its_field_and_kept(subtests: pytest.Subtest
 def test_what_an_input_could_not_show_is_shown_as_text():
     """A number or a date that is none stays in a field of text, since an input of its kind would be empty."""
     typed = {"f2": ["three"], "f3": ["1e2"], "f4": ["tomorrow"], "f5": ["2026-12-24T09:30"]}
-    fields = read_fields(fields_of(SCHEMA, "f"), Form(typed)).fields
+    fields = read_fields(form_fields(SCHEMA, "f"), Texts(typed)).fields
     assert [field.input_type for field in fields[2:6]] == ["text", "number", "text", "datetime-local"]
 
 
 def test_an_example_is_shown_where_nothing_is_filled_in():
     """The values of an example stand beside the fields, and are not sent as an answer."""
-    fields = fields_of(SCHEMA, "f", {"name": "Ana", "count": 3})
+    fields = form_fields(SCHEMA, "f", {"name": "Ana", "count": 3})
     assert [field.example for field in fields[:3]] == ["Ana", "", "3"]
-    assert read_fields(fields, Form({})).values == {}
+    assert read_fields(fields, Texts({})).values == {}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +156,7 @@ def test_an_example_is_shown_where_nothing_is_filled_in():
 )
 def test_what_has_no_flat_form_is_left_to_json(schema):
     """Alternatives, very many fields and schemas that are none have no fields."""
-    assert fields_of(schema, "f") is None
+    assert form_fields(schema, "f") is None
 
 
 def test_a_malformed_schema_of_a_stranger_breaks_nothing():
@@ -163,33 +177,9 @@ def test_a_malformed_schema_of_a_stranger_breaks_nothing():
         {"type": "array", "items": 3},
         {"$ref": 3},
     ]
-    fields = fields_of({"properties": dict(enumerate(strange)), "required": 3}, "f")
+    fields = form_fields({"properties": dict(enumerate(strange)), "required": 3}, "f")
     assert fields is not None
-    read_fields(fields, Form({field.key: ["1"] for field in fields}))
-
-
-def test_a_value_that_could_be_another_is_in_quotes():
-    """A text of digits, an empty one and one with spaces at its ends are told from numbers and from nothing."""
-    rows = {
-        row.name: row.value
-        for row in arguments_of({"a": "7", "b": 7, "c": "", "d": " x", "e": "x y", "f": None}).rows
-    }
-    assert rows == {"a": '"7"', "b": "7", "c": '""', "d": '" x"', "e": "x y", "f": "null"}
-
-
-def test_what_differs_from_another_call_is_marked():
-    """Changed values say what they were, also by their type; new ones and those that are gone are told."""
-    made = arguments_of({"a": 1, "b": {"c": ["x"]}, "d": True}, {"a": 1, "b": {"c": ["y"]}, "d": 1, "e": 2})
-    rows = {row.name: (row.change, row.before) for row in made.rows}
-    assert rows == {"a": ("", ""), "b.c[0]": ("changed", "y"), "d": ("changed", "1"), "e": ("gone", "2")}
-    assert made.changed == 3
-
-
-def test_a_thousand_values_are_cut_and_still_whole():
-    """A table has so many rows; the rest is counted, and all of it is there as JSON."""
-    made = arguments_of({f"k{n}": n for n in range(1_000)})
-    assert (len(made.rows), made.left_out) == (MOST_ROWS, 800)
-    assert '"k999": 999' in made.whole
+    read_fields(fields, Texts({field.key: ["1"] for field in fields}))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +194,7 @@ def test_a_thousand_values_are_cut_and_still_whole():
 def test_a_whole_number_is_read_exactly(text, value):
     """However a whole number is written, none of its digits is another."""
     read = read_fields(
-        fields_of({"properties": {"count": {"type": "integer"}}}, "f"), Form({"f0": [text]})
+        form_fields({"properties": {"count": {"type": "integer"}}}, "f"), Texts({"f0": [text]})
     ).values["count"]
     assert (read, type(read)) == (value, int)
 
@@ -212,17 +202,49 @@ def test_a_whole_number_is_read_exactly(text, value):
 def test_a_text_of_several_lines_has_a_field_that_keeps_them():
     """A default with line breaks, and a typed text that has some, stand in a field of several lines."""
     schema = {"properties": {"note": {"type": "string", "default": "a\nb"}, "name": {"type": "string"}}}
-    fields = fields_of(schema, "f")
+    fields = form_fields(schema, "f")
     assert [field.kind for field in fields] == ["lines", "text"]
-    sent = read_fields(fields, Form({"f0": ["a\r\nb"], "f1": ["c\r\nd"]}))
+    sent = read_fields(fields, Texts({"f0": ["a\r\nb"], "f1": ["c\r\nd"]}))
     assert [(field.kind, field.text) for field in sent.fields] == [("lines", "a\nb"), ("lines", "c\nd")]
     assert sent.values == {"note": "a\nb", "name": "c\nd"}
 
 
-def test_long_names_that_begin_alike_can_be_told_apart():
-    """Of a long name the beginning is shown, its length, and all of it."""
-    one, other = arguments_of({"n" * 300 + "1": 1, "n" * 300 + "2": 2, "short": 3}).rows[:2]
-    assert one.name == other.name == "n" * 100
-    assert (one.whole_name, other.whole_name) == ("n" * 300 + "1", "n" * 300 + "2")
-    assert one.name_length == 301
-    assert arguments_of({"short": 3}).rows[0].whole_name == ""
+def test_choices_have_their_titles():
+    """A choice is shown by the title that `oneOf` or MCP's `enumNames` gives it, and is sent as its value."""
+    schema = {"enum": ["p1", "p2", "p3"], "enumNames": ["Tomorrow", "Monday", 3]}
+    (field,) = form_fields({"properties": {"day": schema}}, "f")
+    assert [choice.label for choice in field.choices] == ["Tomorrow", "Monday", "p3"]
+    assert read_fields([field], Texts({"f0": ["1"]})).values == {"day": "p2"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "integer"}, "3", 3),
+        ({"type": "integer"}, "three", "three"),
+        ({"type": ["string", "null"]}, "3", "3"),
+        ({}, "3", "3"),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"enum": ["1", "2"]}, "2", "2"),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "true", True),
+        ({"$ref": "#/$defs/Size"}, "2", 2),
+        ({"$ref": "#/$defs/Node"}, "2", 2),
+    ],
+)
+def test_a_text_has_the_type_of_its_field(schema, text, value):
+    """A text of the command line is JSON only if its field takes no string."""
+    node = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Node"}]}
+    form = {"properties": {"x": schema}, "$defs": {"Size": {"enum": [1, 2]}, "Node": node}}
+    assert typed_value(form, "x", text) == value
+    assert typed_value(form, "other", text) == typed_value(None, "x", text) == text
+
+
+def test_only_a_flat_form_is_an_elicitation():
+    """A client of MCP is asked for the missing fields, without keywords that it does not know; or for none."""
+    form = {"properties": {"a": {"type": "string", "const": "x", "title": "A"}, "b": {"type": "object"}}}
+    assert elicitation_schema(form, ["a"]) == {
+        "type": "object",
+        "properties": {"a": {"type": "string", "title": "A"}},
+        "required": ["a"],
+    }
+    assert [elicitation_schema(each, []) for each in (form, None, {"properties": {}})] == [None] * 3

@@ -2,7 +2,7 @@
 
 from mcp import types
 
-from sojourn.mcp.forms import to_input_required
+from sojourn.mcp.elicitation import to_input_required
 
 
 def test_a_question_shows_no_secret_and_no_control_character() -> None:
