@@ -36,10 +36,9 @@ from sojourn.events.cursor import position_of
 from sojourn.events.one_run import accepted_before
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
+from sojourn.timeline import is_run_end, is_turn_end
 
 __all__ = ["Session", "SessionTurn"]
-
-_ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
 
 
 class SessionTurn:
@@ -97,10 +96,10 @@ class SessionTurn:
             ):
                 is_mine, self.turn_id = True, event.turn_id
             about = isinstance(event, MessageReceivedEvent) and event.message_id == self.message_id
-            is_end = event.type in _ENDS and event.run_id == self.run.id
+            is_end = is_run_end(event) and event.run_id == self.run.id
             if is_mine or about or is_end or earlier:
                 yield event
-            ends = isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) and event.run_id == self.run.id
+            ends = is_turn_end(event) and event.run_id == self.run.id
             if is_mine and ends:
                 return
 

@@ -9,12 +9,13 @@ from temporalio.service import RPCError
 
 from sojourn.client.memo import message_of
 from sojourn.connection.rpc_errors import translated
-from sojourn.console.views.around import Around, Surroundings
-from sojourn.contracts.event import Event
+from sojourn.console.views.wait_history import WaitHistory, before_wait
+from sojourn.contracts.event import AwaitAnsweredEvent, Event
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import events_of, present_execution, records_of
 from sojourn.http.service import Service
 from sojourn.reader import Cache
+from sojourn.timeline import Timeline
 
 __all__ = ["Arounds"]
 
@@ -34,9 +35,9 @@ class Arounds:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: Cache[tuple[str, str, bool], Around] = Cache(MAX_KNOWN)
+        self._known: Cache[tuple[str, str, bool], WaitHistory] = Cache(MAX_KNOWN)
 
-    async def of(self, run_id: str, await_id: str, *, is_open: bool) -> Around:
+    async def of(self, run_id: str, await_id: str, *, is_open: bool) -> WaitHistory:
         """What is around a wait of a run; of one that is not open, from as far back as the history or the archive reaches.
 
         Raises:
@@ -50,11 +51,11 @@ class Arounds:
             self._known.discard(key)  # its end has not come yet
         return known
 
-    async def _read(self, run_id: str, await_id: str) -> Around:
-        found = await _in_events(self._present(run_id), await_id)
+    async def _read(self, run_id: str, await_id: str) -> WaitHistory:
+        found = await _in_events(self._present(run_id), run_id, await_id)
         if found.wait is None:
             events = _all_events(self._service.client.temporal, run_id, self._service.client.storage)
-            found = await _in_events(events, await_id)
+            found = await _in_events(events, run_id, await_id)
         root = run_id.partition("/")[0]
         if root != run_id:
             found.for_whom = await self._asked(root)
@@ -85,11 +86,16 @@ async def _all_events(client: Client, run_id: str, storage: StorageDriver | None
         yield event
 
 
-async def _in_events(events: AsyncGenerator[Event], await_id: str) -> Around:
-    around, left = Surroundings(await_id), MAX_EVENTS
+async def _in_events(events: AsyncGenerator[Event], run_id: str, await_id: str) -> WaitHistory:
+    timeline, found, left = Timeline(run_id), WaitHistory(), MAX_EVENTS
     async with aclosing(events) as read:
         async for event in read:
-            around.take(event)
+            timeline.feed(event)
+            opened = timeline.open_waits.get(await_id)
+            if opened is not None and opened.event_id == event.event_id:
+                found = before_wait(timeline, opened)
+            if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
+                found.answered = event
             if (left := left - 1) < 0:
                 break
-    return around.found
+    return found

@@ -13,7 +13,6 @@ from temporalio.service import RPCError
 
 from sojourn.client.access import Access
 from sojourn.connection.rpc_errors import translated
-from sojourn.console.views.conversation import Conversation
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.core.history.fold import Fold
@@ -21,8 +20,9 @@ from sojourn.core.history.record import HistoryRecord
 from sojourn.events.cursor import Position
 from sojourn.events.one_run import execution_after, present_execution, records_of
 from sojourn.events.stream import stream
+from sojourn.timeline import Spent, Timeline
 
-__all__ = ["MOST", "TURNS", "read_part"]
+__all__ = ["MOST", "TURNS", "conversation_timeline", "read_part"]
 
 TURNS = 20
 """Turns of a page."""
@@ -33,13 +33,21 @@ ENOUGH = 4
 MOST = 200
 """Most turns that a page grows to; those before are on a page of their own again."""
 
+MOST_ENTRIES = 5_000
+"""Most entries of those turns."""
+
 MAX_STEPS = 4
 """Most executions that are read for a page."""
 
 _Records: TypeAlias = AsyncGenerator[tuple[HistoryRecord, list[Event]]]
 
 
-async def read_part(client: Access, run_id: str, *, before: str = "", begin: str = "") -> Conversation:
+def conversation_timeline(run_id: str) -> Timeline:
+    """An empty timeline of a conversation, whose events may begin in the middle of a turn."""
+    return Timeline(run_id, MOST_ENTRIES, most_records=0, is_conversation=True)
+
+
+async def read_part(client: Access, run_id: str, *, before: str = "", begin: str = "") -> Timeline:
     """A part of a conversation: by default the last turns.
 
     Args:
@@ -58,7 +66,7 @@ async def read_part(client: Access, run_id: str, *, before: str = "", begin: str
     try:
         found, began = await _from(client, run_id, chain, before)
         for _ in range(MAX_STEPS):
-            if began <= 0 or begin or sum(turn.is_whole for turn in found.turns) >= ENOUGH:
+            if began <= 0 or begin or sum(turn.has_start for turn in found.turns) >= ENOUGH:
                 break
             if chain is not None and began > chain:  # what was before is deleted, and perhaps archived
                 found = await _from_the_beginning(client, run_id, before)
@@ -69,13 +77,13 @@ async def read_part(client: Access, run_id: str, *, before: str = "", begin: str
         raise translated(error, run_id) from error
     if begin:
         kept = [turn for turn in found.turns if place_of(turn.key) >= place_of(begin)]
-        found.keep_last(min(len(kept) or TURNS, MOST))
+        found.keep_turns(min(len(kept) or TURNS, MOST))
     else:
-        found.keep_last(TURNS)
+        found.keep_turns(TURNS)
     return found
 
 
-async def _from(client: Access, run_id: str, chain: int | None, before: str) -> tuple[Conversation, int]:
+async def _from(client: Access, run_id: str, chain: int | None, before: str) -> tuple[Timeline, int]:
     """What an execution and those after it have, to an event; and the number of that execution."""
     temporal = client.temporal
     execution = (
@@ -83,7 +91,7 @@ async def _from(client: Access, run_id: str, chain: int | None, before: str) -> 
         if chain is None
         else await execution_after(temporal, run_id, chain)
     )
-    fold, conversation, began = Fold(run_id), Conversation(run_id), -1
+    fold, timeline, began = Fold(run_id), conversation_timeline(run_id), -1
     until = place_of(before) if before else None
     read = cast("_Records", records_of(temporal, fold, execution, follow=False))
     async with aclosing(read) as records:
@@ -92,17 +100,17 @@ async def _from(client: Access, run_id: str, chain: int | None, before: str) -> 
                 if began < 0:
                     began = place_of(event.event_id)[0]
                 if until and place_of(event.event_id) >= until:
-                    return conversation, began
-                conversation.feed(event)
+                    return timeline, began
+                timeline.feed(event)
             await asyncio.sleep(0)  # others are served between two records of a long history
-    conversation.memory = fold.state.memory
-    conversation.spent(fold.totals())
-    return conversation, began
+    timeline.memory = fold.state.memory
+    timeline.spent = Spent.of(fold.totals())
+    return timeline, began
 
 
-async def _from_the_beginning(client: Access, run_id: str, before: str) -> Conversation:
+async def _from_the_beginning(client: Access, run_id: str, before: str) -> Timeline:
     """What all of the run has, to an event; with what is archived."""
-    conversation = Conversation(run_id)
+    timeline = conversation_timeline(run_id)
     events = stream(
         client.temporal, run_id, after=Position({}), follow=False, children=False, storage=client.storage
     )
@@ -110,7 +118,7 @@ async def _from_the_beginning(client: Access, run_id: str, before: str) -> Conve
         async for event in events:
             if before and place_of(event.event_id) >= place_of(before):
                 break
-            conversation.feed(event)
-            if len(conversation.turns) > 2 * TURNS:
-                conversation.keep_last(TURNS)
-    return conversation
+            timeline.feed(event)
+            if len(timeline.turns) > 2 * TURNS:
+                timeline.keep_turns(TURNS)
+    return timeline

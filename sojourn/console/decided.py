@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 from sojourn.client.access import Access
 from sojourn.client.listing import Selection
-from sojourn.console.views.decisions import Decision, Decisions
+from sojourn.console.views.decisions import DecisionRow, decision_row
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
 from sojourn.http.security.tenancy import may_look_at, view_of
 from sojourn.http.service import Service
 from sojourn.reader import Cache, ListedRun, Runs
+from sojourn.timeline import Timeline
 
 __all__ = ["Decided", "Reach"]
 
@@ -34,7 +35,7 @@ MAX_KNOWN = 5_000
 class Reach:
     """The decisions in some runs."""
 
-    decisions: list[Decision]
+    decisions: list[DecisionRow]
     """Newest first."""
     runs: int
     """How many runs were read."""
@@ -54,7 +55,7 @@ class Reach:
 class _Known:
     """What the history of a run said."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[DecisionRow, ...]
     is_whole: bool
     is_other: bool = False
     """Whether whoever asks may not see the run, but only these decisions."""
@@ -141,9 +142,10 @@ def _ended_last(runs: list[ListedRun]) -> datetime | None:
 
 
 async def _read(client: Access, run: ListedRun) -> _Known:
-    found, left = Decisions(run.run_id, run.agent_id, run.asked), MAX_EVENTS
+    timeline, left = Timeline(run.run_id, most=1, most_records=MAX_EVENTS), MAX_EVENTS
     async for event in events_of(client.temporal, run.run_id, client.storage, follow=False):
-        found.take(event)
+        timeline.feed(event)
         if (left := left - 1) < 0:
-            return _Known(tuple(found.found), is_whole=False)
-    return _Known(tuple(found.found), is_whole=True)
+            break
+    rows = tuple(decision_row(each, run.agent_id, run.asked) for each in timeline.decisions)
+    return _Known(rows, is_whole=left >= 0)

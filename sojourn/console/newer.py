@@ -7,8 +7,7 @@ from sojourn.console.history_parts import part_of
 from sojourn.console.live import part
 from sojourn.console.page import Visit
 from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
-from sojourn.console.views.event_rows import EventRow, event_row
-from sojourn.console.views.latest_rows import MOST as MOST_ROWS
+from sojourn.console.views.event_rows import MOST_ROWS, EventRow, event_row
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.values import line_of, shown_value
 from sojourn.console.watched_run import WatchedRun

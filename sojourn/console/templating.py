@@ -10,12 +10,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from sojourn.console.assets import name_of
 from sojourn.console.views.amounts import ago, exact, money, short_number, size
 from sojourn.console.views.artifacts import artifact_place
-from sojourn.console.views.conversation import items_shown, json_text
+from sojourn.console.views.attachments import attachments_of
 from sojourn.console.views.entries import end_title, note_text
 from sojourn.console.views.health import parted
 from sojourn.console.views.markdown import rendered, rendered_draft
 from sojourn.console.views.run_rows import doing
 from sojourn.console.views.states import word_of
+from sojourn.console.views.talk import (
+    call_text,
+    end_text,
+    json_text,
+    newest_entries,
+    note_line,
+    outcome_of,
+    request_text,
+    turn_facts,
+)
 from sojourn.console.views.text import lines_of, shown
 from sojourn.console.views.wait_view import wait_form
 from sojourn.core.values.visible import one_line, readable, took
@@ -36,17 +46,24 @@ def _templates() -> Environment:
     words: dict[str, Any] = {
         "ago": ago,
         "artifact_place": artifact_place,
+        "attachments": attachments_of,
+        "call_text": call_text,
         "doing": doing,
+        "end_text": end_text,
         "end_title": end_title,
         "exact": exact,
-        "items_shown": items_shown,
         "json_text": json_text,
         "lasted": took,
         "lines": lines_of,
         "markdown": rendered,
         "markdown_draft": rendered_draft,
         "money": money,
+        "newest_entries": newest_entries,
+        "note_line": note_line,
         "note_text": note_text,
+        "outcome": outcome_of,
+        "request_text": request_text,
+        "turn_facts": turn_facts,
         "one_line": one_line,
         "parted": parted,
         "readable": readable,

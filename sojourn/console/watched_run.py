@@ -8,8 +8,7 @@ from sojourn.console.present import may_be_stuck, present_run
 from sojourn.console.shared_transcript import SharedTranscript
 from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.entries import markdown_of
-from sojourn.console.views.event_rows import event_row
-from sojourn.console.views.latest_rows import LatestRows
+from sojourn.console.views.event_rows import LatestRows, event_row
 from sojourn.console.views.markdown import prepare
 from sojourn.console.watching import Watched
 from sojourn.contracts.event import Event

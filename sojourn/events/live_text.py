@@ -17,6 +17,7 @@ from sojourn.contracts.event import (
     ToolCallDeltaEvent,
 )
 from sojourn.live import Delta, LiveTransport
+from sojourn.timeline import RUN_END_TYPES
 
 __all__ = ["COMMON", "ENDS", "LiveText", "Preview"]
 
@@ -28,18 +29,7 @@ COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
 MAX_AHEAD = 50_000
 """Most deltas kept until the `plan_started` of their plan arrives."""
 
-ENDS = {
-    "assistant_message",
-    "await_clarification",
-    "policy_decision",
-    "run_canceled",
-    "run_completed",
-    "run_failed",
-    "run_terminated",
-    "run_timed_out",
-    "tool_start",
-    "usage",
-}
+ENDS = RUN_END_TYPES | {"assistant_message", "await_clarification", "policy_decision", "tool_start", "usage"}
 """Types of events after which the plan is complete."""
 
 

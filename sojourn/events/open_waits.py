@@ -10,21 +10,12 @@ from temporalio.service import RPCError
 
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import Await
-from sojourn.contracts.event import (
-    AssistantMessageEvent,
-    Event,
-    MessageReceivedEvent,
-    RunResumedEvent,
-    RunStartedEvent,
-    TurnStartedEvent,
-    TurnSteeredEvent,
-)
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fold import Fold
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.transcript import Packed
 from sojourn.events.one_run import events_of, present_execution, records_of
+from sojourn.timeline import Timeline
 
 __all__ = ["OpenWait", "Waiting", "waiting_in_history"]
 
@@ -52,40 +43,6 @@ class Waiting:
     """The labels with which the run was started."""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What the events so far say of waits and messages."""
-
-    since: dict[str, datetime] = field(default_factory=dict[str, datetime])
-    asked: str | None = None
-    """None where the message came in an execution before; empty where it has no text."""
-    said: str = ""
-    received: dict[str, str] = field(default_factory=dict[str, str])
-    """By id, the texts of messages that no turn has yet."""
-
-    def take(self, event: Event) -> None:
-        """Take the next event."""
-        if wait := wait_in(event):
-            self.since[wait.id] = event.time
-        match event:
-            case RunStartedEvent(message=message) if message:
-                self.asked = message.text
-            case MessageReceivedEvent(message=message, message_id=message_id):
-                self.received[message_id] = message.text
-            case (
-                TurnStartedEvent(message_ids=[*others, last]) | TurnSteeredEvent(message_ids=[*others, last])
-            ):
-                for message_id in others:
-                    self.received.pop(message_id, None)
-                self.asked = self.received.pop(last, None)
-            case RunResumedEvent(messages=[*_, last]):
-                self.asked = last
-            case AssistantMessageEvent(message=message) if message.text:
-                self.said = message.text
-            case _:
-                pass
-
-
 async def waiting_in_history(
     client: Client, run_id: str, storage: StorageDriver | None = None, *, execution: str = ""
 ) -> Waiting:
@@ -104,24 +61,31 @@ async def waiting_in_history(
         RunUnreadable: The run's records cannot be decoded here.
         ServerUnavailable: The server does not answer.
     """
-    fold, seen = Fold(run_id), _Seen()
+    fold, timeline = Fold(run_id), Timeline(run_id)
     try:
         async for record, events in records_of(
             client, fold, execution or await present_execution(client, run_id), follow=False
         ):
             if isinstance(record.value, Continuation):
-                seen.asked = _asked_in_origin(record.value)
+                timeline.last_user_text = _asked_in_origin(record.value)
             for event in events:
-                seen.take(event)
+                timeline.feed(event)
     except RPCError as error:
         raise translated(error, run_id) from error
     status = fold.status()
-    if seen.asked is None or not all(wait.id in seen.since for wait in status.awaits):
-        seen = _Seen()
+    if timeline.last_user_text is None or not all(wait.id in timeline.open_waits for wait in status.awaits):
+        timeline = Timeline(run_id)
         async for event in events_of(client, run_id, storage, follow=False):
-            seen.take(event)
-    waits = [OpenWait(wait, seen.since.get(wait.id)) for wait in status.awaits]
-    return Waiting(status, waits, seen.asked or "", seen.said, fold.state.opening.labels)
+            timeline.feed(event)
+    opened = timeline.open_waits
+    waits = [OpenWait(wait, opened[wait.id].since if wait.id in opened else None) for wait in status.awaits]
+    return Waiting(
+        status,
+        waits,
+        timeline.last_user_text or "",
+        timeline.last_assistant_text,
+        fold.state.opening.labels,
+    )
 
 
 def _asked_in_origin(begins: Continuation) -> str | None:

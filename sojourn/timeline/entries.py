@@ -152,6 +152,10 @@ class Plan(Entry):
     calls: list[str] = field(default_factory=list[str])
     """Ids of its calls that have begun."""
     draft: Draft = field(default_factory=Draft)
+    progress: str = ""
+    """The planner's last note on what it does, while it is open."""
+    done: float | None = None
+    total: float | None = None
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
     @property
@@ -218,6 +222,8 @@ class Call(Entry):
     call: ToolRequest
     state: str = "running"
     """`running`, `waiting`, `done`, `failed`, `denied`, `not_executed` or `canceled`."""
+    started_at: datetime | None = None
+    """When it began to run; None if it has not, as a call that was denied."""
     ended_at: datetime | None = None
     duration: timedelta | None = None
     """From start to end without the time before it started; None until `tool_end`."""
@@ -226,6 +232,8 @@ class Call(Entry):
     result: ToolResult | None = None
     wait: AwaitConfirmation | None = None
     """The approval that it needs or needed."""
+    wait_event_id: str = ""
+    """The event that opened the wait."""
     waited_since: datetime | None = None
     decision: Decision | None = None
     closed_at: datetime | None = None
@@ -400,6 +408,8 @@ class Turn:
     """What its plans and calls used so far."""
     model: str = ""
     """The last model that it used."""
+    dropped: int = 0
+    """Entries that are no longer kept."""
     has_start: bool = True
     """Whether the timeline has its beginning."""
     is_over: bool = False

@@ -41,6 +41,9 @@ __all__ = ["MOST_ENTRIES", "Timeline"]
 MOST_ENTRIES = 400
 """Default for the number of entries that a timeline keeps."""
 
+MOST_WAITS = 10_000
+"""Most open waits, the newest ones."""
+
 MAX_DRAFT = 60_000
 """Longest draft, in characters. Of a longer one the last half stays, so that its beginning changes seldom."""
 
@@ -68,7 +71,8 @@ class Timeline:
 
     Args:
         run_id: The run; events of other runs change nothing.
-        most: Most entries, decisions and deliveries that are kept, the newest ones.
+        most: Most entries that are kept, the newest ones.
+        most_records: Most decisions, and most deliveries, that are kept, the newest ones. Defaults to `most`.
         is_conversation: Whether the run is known to be a conversation. Otherwise its first message or turn says so;
             events that begin in the middle of a turn need it.
         memory: The run's memory before the first event.
@@ -79,6 +83,7 @@ class Timeline:
         run_id: str,
         most: int = MOST_ENTRIES,
         *,
+        most_records: int | None = None,
         is_conversation: bool = False,
         memory: Mapping[str, Any] | None = None,
     ) -> None:
@@ -89,6 +94,7 @@ class Timeline:
         self.last_event_id = ""
         self.cursor = ""
         """The cursor after the last event: its id, unless `feed` was given another one."""
+        self.agent_id = ""
         self.started: events.RunStartedEvent | None = None
         """The start of the run, if it was among the events."""
         self.dropped = 0
@@ -97,6 +103,7 @@ class Timeline:
         """How the run ended."""
         self.is_over = False
         """Whether no event comes any more."""
+        self.is_paused = False
         self.spent = Spent()
         """What the run's plans and calls used, as far as the events say."""
         self.memory: Mapping[str, Any] = memory or {}
@@ -106,7 +113,7 @@ class Timeline:
         """Messages that no turn has taken, by id."""
         self.open_waits: dict[str, OpenWait] = {}
         """By the id of the wait, oldest first."""
-        self.decisions: deque[Decision] = deque(maxlen=most)
+        self.decisions: deque[Decision] = deque(maxlen=most if most_records is None else most_records)
         """Waits that were answered, in order."""
         self.delivered: dict[str, Delivery] = {}
         """By message id: what the conversation accepted under it first."""
@@ -114,7 +121,7 @@ class Timeline:
         """Text of the last user message that the planner got; None if its event is not here."""
         self.last_assistant_text = ""
         """The planner's last text."""
-        self._most = most
+        self._most, self._most_records = most, most if most_records is None else most_records
         self._entries: deque[Entry] = deque()
         self._calls: dict[str, Call] = {}
         self._plan: Plan | None = None
@@ -174,6 +181,7 @@ class Timeline:
             return
         before, self.cursor = self.cursor, cursor or event.event_id or self.cursor
         self.version += 1
+        self.agent_id = event.agent_id or self.agent_id
         if event.event_id:
             self.last_event_id = event.event_id
         self.is_conversation = self.is_conversation or isinstance(event, _OF_CONVERSATION)
@@ -228,7 +236,7 @@ class Timeline:
             self.queued.pop(gone.message_id, None)
         if (turn := gone.turn) is not None:
             turn.entries.remove(gone)
-            turn.has_start = False
+            turn.dropped += 1
             if turn.is_over and not turn.entries and turn in self.turns:
                 self.turns.remove(turn)
 
@@ -292,7 +300,7 @@ class Timeline:
 
     def _deliver(self, message_id: str, delivery: Delivery) -> None:
         self.delivered.setdefault(message_id, delivery)
-        _trim(self.delivered, self._most)
+        _trim(self.delivered, self._most_records)
 
     def _start_turn(self, event: events.TurnStartedEvent) -> None:
         self._end_plan(event.time)
@@ -350,7 +358,8 @@ class Timeline:
         if turn is not None:
             turn.is_over, turn.version = True, self.version
 
-    def _end_stream(self, _: events.RunStreamEndEvent) -> None:
+    def _end_stream(self, event: events.RunStreamEndEvent) -> None:
+        self._close_waits(event.time)
         self.is_over = True
 
     # Plans.
@@ -405,7 +414,7 @@ class Timeline:
 
     def _end_plan(self, at: datetime) -> None:
         if self._plan is not None and self._plan.is_open:
-            self._plan.ended_at, self._plan.draft = at, Draft()
+            self._plan.ended_at, self._plan.draft, self._plan.progress = at, Draft(), ""
             self._touch(self._plan)
 
     # Calls.
@@ -414,8 +423,10 @@ class Timeline:
         call = self._call(event, event.call)
         if isinstance(event, events.AgentRunStartedEvent):
             call.child = event.run_link
-        elif turn := self._turn(event):
-            turn.calls += 1
+        else:
+            call.started_at = call.started_at or event.time
+            if turn := self._turn(event):
+                turn.calls += 1
         if call.state == "waiting" and not call.is_waiting:
             call.state = "running"
         self._touch(call)
@@ -460,16 +471,16 @@ class Timeline:
         attempt = Attempt(event.attempt, event.error, event.due)
         others = [each for each in entry.attempts if each.number != event.attempt]
         entry.attempts = [*others, attempt][-MAX_ATTEMPTS:]
-        if isinstance(entry, Call):
-            entry.progress, entry.done, entry.total = "", None, None
-        elif entry.is_open:
+        entry.progress, entry.done, entry.total = "", None, None
+        if isinstance(entry, Plan) and entry.is_open:
             entry.draft.retry = attempt
         self._touch(entry)
 
     def _progress(self, event: events.ToolUpdateEvent) -> None:
-        if call := self._calls.get(event.tool_call_id):
-            call.progress, call.done, call.total = event.note, event.done, event.total
-            self._touch(call)
+        entry = self._calls.get(event.tool_call_id) if event.tool_call_id else self._plan
+        if entry is not None:
+            entry.progress, entry.done, entry.total = event.note, event.done, event.total
+            self._touch(entry)
 
     # Waits.
 
@@ -478,6 +489,7 @@ class Timeline:
             request = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
             entry = self._call(event, request)
             entry.wait, entry.waited_since, entry.state = wait, event.time, "waiting"
+            entry.wait_event_id = event.event_id
             entry.decision = entry.closed_at = None
             self._touch(entry)
         else:
@@ -487,7 +499,7 @@ class Timeline:
         self.open_waits[wait.id] = OpenWait(
             self.run_id, wait, event.time, event.event_id, before, self.cursor, entry
         )
-        _trim(self.open_waits, self._most)
+        _trim(self.open_waits, MOST_WAITS)
 
     def _answer(self, event: events.AwaitAnsweredEvent) -> None:
         opened = self.open_waits.pop(event.await_id, None)
@@ -498,7 +510,8 @@ class Timeline:
         if event.message_id:
             after = opened.after if opened else self.cursor
             self._deliver(event.message_id, Delivery(event, after, self.cursor))
-        if opened is None:
+        if opened is None:  # it was opened before the first event that is here
+            self._note(event)
             return
         entry = opened.entry
         entry.decision = decision
@@ -515,16 +528,18 @@ class Timeline:
 
     # Notes.
 
+    def _pause(self, event: events.RunPausedEvent) -> None:
+        self.is_paused = True
+        self._note(event)
+
     def _resume(self, event: events.RunResumedEvent) -> None:
+        self.is_paused = False
         self._note(event)
         if event.messages:
             self.last_user_text = event.messages[-1]
 
     def _remember(self, event: events.MemoryChangedEvent) -> None:
         self.memory = memory_after(self.memory, event.patch)
-        self._note(event)
-
-    def _continue(self, event: events.RunContinuedEvent) -> None:
         self._note(event)
 
     _TAKES: ClassVar[Mapping[type[Any], Callable[[Any, Any], object]]] = {
@@ -539,9 +554,9 @@ class Timeline:
         events.RetriesStoppedEvent: _note,
         events.RunCanceledEvent: _end_run,
         events.RunCompletedEvent: _end_run,
-        events.RunContinuedEvent: _continue,
+        events.RunContinuedEvent: _note,
         events.RunFailedEvent: _end_run,
-        events.RunPausedEvent: _note,
+        events.RunPausedEvent: _pause,
         events.RunResumedEvent: _resume,
         events.RunStartedEvent: _start,
         events.RunStreamEndEvent: _end_stream,

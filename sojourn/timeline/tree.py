@@ -7,6 +7,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
     MessageReceivedEvent,
+    RunStreamEndEvent,
     ToolEndEvent,
     ToolResultReceivedEvent,
 )
@@ -25,25 +26,33 @@ class TimelineTree:
 
     Args:
         run_id: The run at the top; events outside its tree change nothing.
-        most: Most entries of each run, and most decisions and deliveries of all, that are kept, the newest ones.
+        most: Most entries of each run that are kept, the newest ones.
+        most_records: Most decisions, and most deliveries, that are kept, the newest ones. Defaults to `most`.
         is_conversation: Whether the run is known to be a conversation.
     """
 
-    def __init__(self, run_id: str, most: int = MOST_ENTRIES, *, is_conversation: bool = False) -> None:
-        self.top = Timeline(run_id, most, is_conversation=is_conversation)
+    def __init__(
+        self,
+        run_id: str,
+        most: int = MOST_ENTRIES,
+        *,
+        most_records: int | None = None,
+        is_conversation: bool = False,
+    ) -> None:
+        self._most, self._most_records = most, most if most_records is None else most_records
+        self.top = Timeline(run_id, most, most_records=most_records, is_conversation=is_conversation)
         self.runs: dict[str, Timeline] = {run_id: self.top}
         """By run id; the run at the top first."""
         self.parents: dict[str, tuple[str, str]] = {}
         """By child run: its parent run, and the call that it answers."""
         self.open_waits: dict[tuple[str, str], OpenWait] = {}
         """By run and wait, oldest first."""
-        self.decisions: deque[Decision] = deque(maxlen=most)
+        self.decisions: deque[Decision] = deque(maxlen=self._most_records)
         """Waits that were answered, in order."""
         self.delivered: dict[str, Delivery] = {}
         """By message id: a message to the run at the top, or the answer to a wait of any run."""
         self.cursor = ""
         """The cursor after the last event."""
-        self._most = most
 
     def feed(self, event: Event, cursor: str = "") -> None:
         """Take the next event.
@@ -74,13 +83,13 @@ class TimelineTree:
         if delivery is None or (run is not self.top and isinstance(event, MessageReceivedEvent)):
             return
         self.delivered.setdefault(event.message_id or "", delivery)
-        while len(self.delivered) > self._most:
+        while len(self.delivered) > self._most_records:
             del self.delivered[next(iter(self.delivered))]
 
     def _run(self, run_id: str) -> Timeline:
         if known := self.runs.get(run_id):
             return known
-        self.runs[run_id] = Timeline(run_id, self._most)
+        self.runs[run_id] = Timeline(run_id, self._most, most_records=self._most_records)
         if len(self.runs) > MOST_RUNS + 1:
             below = list(self.runs.values())[1:-1]
             gone = next((each for each in below if each.is_over), below[0])
@@ -92,7 +101,7 @@ class TimelineTree:
         """Take over the waits of the event's run, and close those of runs below that ended with it."""
         if isinstance(event, ToolEndEvent | ToolResultReceivedEvent):
             self._close_below(f"{event.run_id}/{event.tool_call_id}")
-        elif is_turn_end(event) or is_run_end(event):
+        elif is_turn_end(event) or is_run_end(event) or isinstance(event, RunStreamEndEvent):
             self._close_below(event.run_id)
         for key in [key for key in self.open_waits if key[0] == run.run_id and key[1] not in run.open_waits]:
             del self.open_waits[key]

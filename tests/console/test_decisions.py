@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import http_client
-from sojourn.console.views.decisions import COLUMNS, Decision, csv_of
+from sojourn.console.views.decisions import COLUMNS, DecisionRow, csv_of
 from sojourn.contracts.event import AwaitAnsweredEvent
 from tests.console.office import office
 
@@ -93,7 +93,7 @@ async def test_decisions_are_a_table_that_runs_nothing(office, decided):
 )
 def test_no_cell_is_a_formula(decision, begin):
     """Whatever a text begins with, a program for tables takes it for a text; and it stays in its cell."""
-    made = Decision(**{**decision, "by": f'{begin}cmd|"x",1', "title": f"{begin}1"})
+    made = DecisionRow(**{**decision, "by": f'{begin}cmd|"x",1', "title": f"{begin}1"})
     (row,) = csv.DictReader(io.StringIO(csv_of([made], with_head=True), newline=""))
     assert list(row) == list(COLUMNS)
     assert row["by"] == f'\'{begin}cmd|"x",1'

@@ -8,9 +8,8 @@ from sojourn import AwaitClarification, Principal
 from sojourn.console.page import Links, Visit
 from sojourn.console.templating import _templates as templates
 from sojourn.console.templating import render
-from sojourn.console.views.around import Around
-from sojourn.console.views.entries import Call
 from sojourn.console.views.values import line_of, shown_value
+from sojourn.console.views.wait_history import WaitHistory
 from sojourn.console.views.wait_view import MAX_TEXT, wait_view
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
@@ -18,12 +17,13 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import Annotations, ShownTool
+from sojourn.timeline import Call
 
 
 def view_of(wait, asked=""):
     """The view of an open wait."""
     status = RunStatus(run_id="r-1", agent_id="shop.clerk")
-    return wait_view(wait, status, Around(), lambda _: None, asked=asked, said="", is_open=True)
+    return wait_view(wait, status, WaitHistory(), lambda _: None, asked=asked, said="", is_open=True)
 
 
 @pytest.mark.parametrize(("length", "is_cut"), [(6_000, False), (MAX_TEXT, False), (MAX_TEXT + 1, True)])

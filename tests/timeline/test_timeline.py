@@ -241,7 +241,7 @@ def test_a_draft_is_bounded_and_begins_anew_with_another_attempt(feed):
 
 
 def test_everything_of_a_timeline_is_bounded():
-    """Entries, decisions, deliveries, turns and waits."""
+    """Entries, decisions, deliveries, turns and queued messages."""
     feed = Feed()
     feed.timeline = Timeline("r", most=10)
     for number in range(50):
@@ -253,8 +253,6 @@ def test_everything_of_a_timeline_is_bounded():
         timeline = feed(events.TurnCompletedEvent, output=end_of("x"))
     for number in range(50):
         feed(events.MessageReceivedEvent, message_id=f"n{number}", message=Message.user("x"))
-        wait = AwaitClarification(id=f"w{number}", question="?")
-        feed(events.AwaitClarificationEvent, question=wait)
     sizes = map(
         len,
         (
@@ -263,7 +261,6 @@ def test_everything_of_a_timeline_is_bounded():
             timeline.delivered,
             timeline.turns,
             timeline.queued,
-            timeline.open_waits,
         ),
     )
     assert max(sizes) <= 11

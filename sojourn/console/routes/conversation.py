@@ -22,15 +22,15 @@ from sojourn.console.saying import message_id_for, say
 from sojourn.console.talk_place import talk_place
 from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.attachments import MOST_BYTES, File
-from sojourn.console.views.conversation import markdown_of
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.turns import Turn
+from sojourn.console.views.talk import markdown_of, turns_before
 from sojourn.console.watched_talk import WatchedTalk
 from sojourn.console.watching import Changes, Made, News
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
+from sojourn.timeline import Turn
 
 __all__ = ["pages"]
 
@@ -103,15 +103,15 @@ async def _page(
 ) -> Response:
     before = _event_id(visit, "before") if visit.request.method == "GET" else ""
     talk = await visit.console.talks.look(run.id, 0)
-    shown = await read_part(visit.service.client, run.id, before=before) if before else talk.conversation
-    turns = shown.turns[-TURNS:]
+    shown = await read_part(visit.service.client, run.id, before=before) if before else talk.timeline
+    turns, origin = shown.turns[-TURNS:], shown.started and shown.started.forked_from
     await prepare(text for turn in turns for text in markdown_of(turn))
     view = refused.seen.view if refused else None
     values = _values(visit, agent_id, session_id, talk)
     values |= {
         "turns": [visit.render("talk_turn.html", turn=turn, **{**values, "refused": view}) for turn in turns],
-        "earlier": turns[0].key if len(shown.turns) > TURNS else shown.earlier,
-        "forked_from": shown.forked_from,
+        "earlier": turns[0].key if len(shown.turns) > TURNS else turns_before(shown),
+        "forked_from": origin.run_id if origin else "",
         "begin": turns[0].key if turns else "",
         "mark": talk.mark,
         "refused": view,
@@ -137,7 +137,7 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
         "here": visit.url.talk(agent_id, session_id),
         "about": agent.description if agent else "",
         "refused": None,
-        "found": talk.conversation,
+        "found": talk.timeline,
         "state": status,
         "is_open": is_open,
         "is_busy": is_open and status.status != "idle",
@@ -187,7 +187,7 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
     def html_of(turn: Turn) -> str:
         return ago_now(made(turn.key, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
 
-    turns = talk.conversation.turns
+    turns = talk.timeline.turns
     if seen < 0:
         wanted = [turn for turn in turns if not begin or place_of(turn.key) >= place_of(begin)][-MOST:]
         yield part("turns", visit.render("talk_turns.html", turns=map(html_of, wanted)))

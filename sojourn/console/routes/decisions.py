@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from sojourn.client.listing import Selection
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.decisions import Decision, csv_of
+from sojourn.console.views.decisions import DecisionRow, csv_of
 from sojourn.console.views.inbox_rows import KINDS
 from sojourn.errors import SojournError
 
@@ -53,7 +53,7 @@ class Filters:
         """The runs."""
         return Selection(self.agent or None)
 
-    def fits(self, each: Decision) -> bool:
+    def fits(self, each: DecisionRow) -> bool:
         """Whether a decision is asked for."""
         return (
             self.by.casefold() in (each.by or each.identity).casefold()

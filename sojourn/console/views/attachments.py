@@ -4,10 +4,9 @@ import base64
 import re
 from dataclasses import dataclass
 
-from sojourn.console.views.turns import Attachment
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part
 
-__all__ = ["MOST_BYTES", "PICTURES", "File", "attachments_of", "part_of"]
+__all__ = ["MOST_BYTES", "PICTURES", "Attachment", "File", "attachments_of", "part_of"]
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Pictures that models read and every browser shows."""
@@ -17,6 +16,18 @@ MOST_BYTES = 180_000
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An image or a document of a message."""
+
+    title: str
+    media_type: str
+    size: int
+    """In bytes; 0 if only a URL is known."""
+    picture: str = ""
+    """A data URL of a picture that a page may show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Decisions: who has answered what a run waited for, when, and by which digest; and as a table for other programs."""
+"""Rows of the decision log: who answered what, when, and by which digest; also as CSV."""
 
 import csv
 import io
@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sojourn.console.views.inbox_rows import KINDS, kind_of, title_of, tools_of
-from sojourn.console.views.steps import verdict_of
-from sojourn.contracts.awaits import Await, AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent, Event
-from sojourn.core.awaits.kinds import wait_in
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.core.values.visible import one_line
+from sojourn.timeline import Decision
 
-__all__ = ["COLUMNS", "Decision", "Decisions", "csv_of"]
+__all__ = ["COLUMNS", "DecisionRow", "csv_of", "decision_row"]
 
 MAX_TEXT = 2_000
 """Longest answer or reason, in characters."""
@@ -25,8 +24,8 @@ MAX_ARGUMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """How a wait ended."""
+class DecisionRow:
+    """A decision, with what it is searched by."""
 
     at: datetime
     run_id: str
@@ -68,51 +67,37 @@ class Decision:
         }.get(self.verdict, "done")
 
 
-class Decisions:
-    """Takes the events of a run in their order, and finds the decisions in them.
+def decision_row(decision: Decision, agent_id: str, asked: str) -> DecisionRow:
+    """The row of a decision.
 
     Args:
-        run_id: The run.
-        agent_id: The agent that runs.
-        asked: What it was asked.
+        decision: The decision.
+        agent_id: The agent of its run.
+        asked: The message that opened the run.
     """
-
-    def __init__(self, run_id: str, agent_id: str, asked: str) -> None:
-        self.found: list[Decision] = []
-        self._run_id, self._agent_id, self._asked = run_id, agent_id, one_line(asked, 200)
-        self._open: dict[str, tuple[Await, datetime]] = {}
-
-    def take(self, event: Event) -> None:
-        """Take the next event."""
-        if wait := wait_in(event):
-            self._open[wait.id] = wait, event.time
-        if isinstance(event, AwaitAnsweredEvent):
-            self.found.append(self._decision(event))
-
-    def _decision(self, event: AwaitAnsweredEvent) -> Decision:
-        wait, asked_at = self._open.get(event.await_id, (None, None))
-        kind = kind_of(wait) if wait else ""
-        call = wait if isinstance(wait, AwaitConfirmation) else None
-        return Decision(
-            at=event.time,
-            run_id=self._run_id,
-            agent_id=self._agent_id,
-            await_id=event.await_id,
-            kind=kind,
-            word=KINDS.get(kind, "Wait"),
-            verdict=verdict_of(event),
-            by=event.by or "",
-            identity=event.identity or "",
-            tool=", ".join(tools_of(wait)) if wait else "",
-            title=title_of(wait) if wait else "",
-            arguments=_json(call),
-            text=(event.text or "")[:MAX_TEXT],
-            digest=call.payload_digest if call else "",
-            asked=self._asked,
-            asked_at=asked_at,
-            call=call and call.model_copy(update={"payload": {}, "prompt": "", "shown": None, "changes": []}),
-            answered=event.model_copy(update={"text": None}),
-        )
+    event, wait = decision.event, decision.wait
+    kind = kind_of(wait) if wait else ""
+    call = wait if isinstance(wait, AwaitConfirmation) else None
+    return DecisionRow(
+        at=decision.at,
+        run_id=event.run_id,
+        agent_id=agent_id,
+        await_id=event.await_id,
+        kind=kind,
+        word=KINDS.get(kind, "Wait"),
+        verdict=decision.verdict.replace("_", " ").capitalize(),
+        by=event.by or "",
+        identity=event.identity or "",
+        tool=", ".join(tools_of(wait)) if wait else "",
+        title=title_of(wait) if wait else "",
+        arguments=_json(call),
+        text=(event.text or "")[:MAX_TEXT],
+        digest=call.payload_digest if call else "",
+        asked=one_line(asked, 200),
+        asked_at=decision.since,
+        call=call and call.model_copy(update={"payload": {}, "prompt": "", "shown": None, "changes": []}),
+        answered=event.model_copy(update={"text": None}),
+    )
 
 
 def _json(call: AwaitConfirmation | None) -> str:
@@ -145,7 +130,7 @@ _BREAKS = ("\t", "\r", "\n", "\v", "\f")
 """What a program for tables may take for the end of a cell, where a text begins with it."""
 
 
-def csv_of(decisions: Iterable[Decision], *, with_head: bool = False) -> str:
+def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:
     """Decisions as CSV (RFC 4180). A text that a program for tables would take for a formula begins with an apostrophe there.
 
     Args:

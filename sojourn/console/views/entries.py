@@ -6,7 +6,7 @@ from sojourn.console.views.text import lines_of
 from sojourn.contracts import event as events
 from sojourn.contracts.message import Message, TextPart, ThinkingPart
 from sojourn.core.history.fork import texts_of_changes
-from sojourn.timeline import End, Entry, Note, Plan, UserMessage
+from sojourn.timeline import End, Entry, Note, Plan, UserMessage, verdict_of
 
 __all__ = ["MOST_TEXT", "NoteText", "end_title", "markdown_of", "markdown_of_message", "note_text"]
 
@@ -42,16 +42,28 @@ def note_text(note: Note) -> NoteText:
             return NoteText("paused", "Paused", text or "", by or "")
         case events.RunResumedEvent(text=text, by=by, messages=messages):
             return NoteText("running", "Resumed", "\n".join(filter(None, (text, *messages))), by or "")
+        case _:
+            return _note_of_run(note.event)
+
+
+def _note_of_run(event: events.Event) -> NoteText:
+    match event:
         case events.MemoryChangedEvent(patch=patch):
             return NoteText("memory", "Memory changed", value=patch)
         case events.LimitReachedEvent(limit=limit):
             return NoteText("stuck", "A limit is reached", limit.message)
         case events.RetriesStoppedEvent(limit=limit):
             return NoteText("stuck", "A safeguard stopped the retries", limit.message)
-        case events.RunContinuedEvent(executions=executions):
+        case events.RunContinuedEvent(executions=executions, is_start=False):
             return NoteText("link", f"Goes on in execution {executions + 1}")
-        case other:
-            return NoteText("note", other.type.replace("_", " ").capitalize())
+        case events.RunContinuedEvent(executions=executions):
+            return NoteText(
+                "link", f"The beginning is gone: Temporal has deleted {executions} earlier executions"
+            )
+        case events.AwaitAnsweredEvent(text=text, by=by):
+            return NoteText("note", verdict_of(event).replace("_", " ").capitalize(), text or "", by or "")
+        case _:
+            return NoteText("note", event.type.replace("_", " ").capitalize())
 
 
 def end_title(end: End) -> str:

@@ -1,5 +1,6 @@
-"""Rows of the list of events: when, which kind, and in a line what it says."""
+"""Rows of the list of events, and a buffer of the newest ones for pages that are open."""
 
+from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,10 +16,14 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
     ToolStartEvent,
 )
+from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import ToolCallPart
 from sojourn.core.values.visible import one_line
 
-__all__ = ["EventRow", "event_row", "event_text"]
+__all__ = ["MOST_ROWS", "EventRow", "LatestRows", "event_row", "event_text"]
+
+MOST_ROWS = 600
+"""Most rows that come to an open page."""
 
 _COMMON = set(BaseEvent.model_fields)
 
@@ -63,3 +68,43 @@ def _said(event: Event) -> str:
 def event_text(event: Event) -> str:
     """All of an event, as JSON."""
     return json_text(event.model_dump(mode="json", exclude_defaults=True))
+
+
+class LatestRows:
+    """Grows with the events of a run.
+
+    Args:
+        begin: The last event before those that it gets; empty where there is none.
+        most: Most rows that are kept.
+    """
+
+    def __init__(self, begin: str = "", most: int = MOST_ROWS) -> None:
+        self._begin = begin
+        self._since = -1
+        self._most = most
+        self._rows: deque[tuple[int, EventRow]] = deque()
+
+    def add(self, row: EventRow, version: int) -> None:
+        """Add the next row.
+
+        Args:
+            row: The row.
+            version: Of what is told of the run, when its event came.
+        """
+        self._rows.append((version, row))
+        if len(self._rows) > self._most:
+            self._since, gone = self._rows.popleft()
+            self._begin = gone.event_id
+
+    def since(self, version: int) -> list[EventRow] | None:
+        """The rows that came after a version; None where some of them are kept no longer."""
+        if version < self._since:
+            return None
+        return [row for came, row in self._rows if came > version]
+
+    def after(self, event_id: str) -> list[EventRow] | None:
+        """The rows after an event; None where some of them are kept no longer, or came before all that is kept."""
+        place = place_of(event_id)
+        if place < place_of(self._begin):
+            return None
+        return [row for _, row in self._rows if place_of(row.event_id) > place]

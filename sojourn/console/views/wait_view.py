@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from sojourn.console.views.arguments import Arguments, arguments_of
-from sojourn.console.views.around import Around
 from sojourn.console.views.inbox_rows import KINDS, kind_of
-from sojourn.console.views.steps import verdict_of
 from sojourn.console.views.text import shown
+from sojourn.console.views.wait_history import WaitHistory
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -20,6 +19,7 @@ from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.values.visible import one_line, readable
 from sojourn.forms import FormField, form_fields, whole_field
+from sojourn.timeline import verdict_of
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view", "without_calls"]
 
@@ -112,7 +112,7 @@ class WaitView:
     example: str
     calls: tuple[CallForm, ...]
     calls_left_out: int
-    around: Around
+    around: WaitHistory
     ended: Ended | None
     call: AwaitConfirmation | None = None
     """The call that is decided."""
@@ -193,7 +193,7 @@ class WaitView:
 
 
 def wait_view(
-    wait: Await, status: RunStatus, around: Around, specs: Specs, *, asked: str, said: str, is_open: bool
+    wait: Await, status: RunStatus, around: WaitHistory, specs: Specs, *, asked: str, said: str, is_open: bool
 ) -> WaitView:
     """The view of a wait.
 
@@ -242,7 +242,7 @@ def wait_view(
         around=around,
         cut=_cut(asked=asked or around.asked, for_whom=around.for_whom),
         ended=Ended(
-            verdict_of(answered),
+            verdict_of(answered).replace("_", " ").capitalize(),
             answered.by or "",
             answered.identity or "",
             answered.text or "",
@@ -276,7 +276,7 @@ def wait_form(wait: Await, run_id: str, specs: Specs, status: RunStatus | None =
     """
     calls = status.calls if status and status.run_id == run_id else []
     of = RunStatus(run_id=run_id, calls=calls)
-    return wait_view(wait, of, Around(), specs, asked="", said="", is_open=True)
+    return wait_view(wait, of, WaitHistory(), specs, asked="", said="", is_open=True)
 
 
 def _prose(text: str) -> str:
@@ -288,7 +288,7 @@ def _cut(**texts: str) -> frozenset[str]:
     return frozenset(name for name, text in texts.items() if len(text) > MAX_TEXT)
 
 
-def _approval(view: WaitView, wait: AwaitConfirmation, around: Around, specs: Specs) -> WaitView:
+def _approval(view: WaitView, wait: AwaitConfirmation, around: WaitHistory, specs: Specs) -> WaitView:
     spec, before = specs(wait.tool), around.approved
     cut = _cut(prompt=wait.prompt, about_tool=spec.description if spec else "")
     if len(wait.changes) > MOST_CHANGES or any(len(change) > MAX_TEXT for change in wait.changes):

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from sojourn.console.views.event_rows import EventRow
-from sojourn.console.views.latest_rows import LatestRows
+from sojourn.console.views.event_rows import EventRow, LatestRows
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,151 @@
+"""The history of a wait: what happened in its run before it, the last approved call of its tool, and how it ended."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.event import AwaitAnsweredEvent, PlannerNoteEvent, RunPausedEvent, RunResumedEvent
+from sojourn.contracts.ids import place_of
+from sojourn.core.values.visible import one_line
+from sojourn.timeline import Call, Decision, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEntry
+
+__all__ = ["ApprovedCall", "Step", "WaitHistory", "before_wait"]
+
+MOST_STEPS = 8
+"""Steps before a wait that are shown."""
+
+MAX_TEXT = 600
+"""Longest text of a step, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a run in one line."""
+
+    kind: str
+    """`user` `agent` `call` `result` `fault` `answer` or `note`; its shape in a page goes by the same name."""
+    who: str
+    """Who, or which tool."""
+    value: Any
+    at: datetime
+    event_id: str
+
+    @property
+    def text(self) -> str:
+        """What was said, called or returned."""
+        return one_line(self.value if isinstance(self.value, str) else _json(self.value), MAX_TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedCall:
+    """A call that was approved before."""
+
+    payload: dict[str, Any]
+    at: datetime
+    by: str
+
+
+@dataclass(slots=True)
+class WaitHistory:
+    """The history of a wait."""
+
+    wait: Await | None = None
+    """As it was asked; None if the history does not have it."""
+    event_id: str = ""
+    """The event that opened it."""
+    since: datetime | None = None
+    steps: list[Step] = field(default_factory=list[Step])
+    """The last steps before it."""
+    earlier: int = 0
+    """How many steps there were before those."""
+    approved: ApprovedCall | None = None
+    """The last approved call of the same tool."""
+    answered: AwaitAnsweredEvent | None = None
+    """How it ended."""
+    asked: str = ""
+    """The message that opened the run."""
+    for_whom: str = ""
+    """Of a child run: the message that opened the run at the top."""
+
+
+def before_wait(timeline: Timeline, opened: OpenWait) -> WaitHistory:
+    """The history of a wait at the event that opened it.
+
+    Args:
+        timeline: The events until then.
+        opened: The wait.
+    """
+    place, wait = place_of(opened.event_id), opened.wait
+    steps = [step for entry in timeline.entries for step in _steps(entry) if place_of(step.event_id) < place]
+    steps.sort(key=lambda step: place_of(step.event_id))
+    started = timeline.started
+    return WaitHistory(
+        wait,
+        opened.event_id,
+        opened.since,
+        steps[-MOST_STEPS:],
+        max(len(steps) - MOST_STEPS, 0) + timeline.dropped,
+        _last_approved(timeline, wait.tool) if isinstance(wait, AwaitConfirmation) else None,
+        asked=started.message.text if started and started.message else "",
+    )
+
+
+def _last_approved(timeline: Timeline, tool: str) -> ApprovedCall | None:
+    for decision in reversed(timeline.decisions):
+        wait = decision.wait
+        if decision.event.approved and isinstance(wait, AwaitConfirmation) and wait.tool == tool:
+            return ApprovedCall(wait.payload, decision.at, decision.who)
+    return None
+
+
+def _steps(entry: Entry) -> Iterator[Step]:
+    match entry:
+        case UserMessage(message=message):
+            who = entry.by or ("User" if entry.message_id else "Asked")
+            yield Step("user", one_line(who, 80), message.text, entry.at, entry.event_id)
+        case Plan(message=message) if message and message.text:
+            yield Step("agent", "Agent", message.text, entry.ended_at or entry.at, entry.message_event_id)
+        case Call():
+            yield from _call_steps(entry)
+        case WaitEntry(wait=AwaitClarification(question=question)):
+            yield Step("agent", "Asked", question, entry.at, entry.event_id)
+            yield from _decision_step(entry.decision)
+        case WaitEntry():
+            yield from _decision_step(entry.decision)
+        case Note(event=RunPausedEvent() | RunResumedEvent() as event):
+            did = "paused" if isinstance(event, RunPausedEvent) else "resumed"
+            text = f"{did} the run{f': {event.text}' if event.text else ''}"
+            yield Step("note", one_line(event.by or "Somebody", 80), text, entry.at, entry.event_id)
+        case Note(event=PlannerNoteEvent(text=text)):
+            yield Step("note", "Note", text, entry.at, entry.event_id)
+        case _:
+            pass
+
+
+def _call_steps(entry: Call) -> Iterator[Step]:
+    call, result, name = entry.call, entry.result, one_line(entry.call.name, 80)
+    value = call.payload if call.raw is None else call.raw
+    yield Step("call", name, value, entry.at, entry.event_id)
+    yield from _decision_step(entry.decision)
+    if result is not None and entry.ended_at and entry.end_event_id:
+        kind, value = ("fault", str(result.error)) if result.error else ("result", result.result)
+        yield Step(kind, name, value, entry.ended_at, entry.end_event_id)
+
+
+def _decision_step(decision: Decision | None) -> Iterator[Step]:
+    if decision is None:
+        return
+    text = ": ".join(filter(None, (decision.verdict.replace("_", " "), decision.event.text or "")))
+    if isinstance(decision.wait, AwaitConfirmation):
+        text = f"{text} ({decision.wait.tool})"
+    yield Step("answer", one_line(decision.who or "Nobody", 80), text, decision.at, decision.event.event_id)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)[:10_000]
+    except ValueError:  # an integer with more digits than Python formats
+        return hex(value) if isinstance(value, int) else "…"
