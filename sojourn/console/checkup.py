@@ -1,8 +1,6 @@
 """Checkup: the checks of `sojourn doctor` for a service that runs, each by itself, in bounded time, and once for all who look."""
 
 import asyncio
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +20,6 @@ from sojourn.checks.storage import check_storage
 from sojourn.checks.workers import check_elsewhere, check_queue
 from sojourn.connection.announced import announced
 from sojourn.connection.rpc_errors import translated
-from sojourn.console.views.counts import Sample
 from sojourn.errors import SojournError
 from sojourn.http.service import Service
 from sojourn.reader import Cache
@@ -40,9 +37,6 @@ PATIENCE = 5.0
 
 MAX_CHECKS = 1_000
 """Most checks whose outcome is cached."""
-
-KEPT = 30
-"""Most samples of the counts that are kept, for the rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,6 @@ class Checkup:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._found: Cache[str, Any] = Cache(MAX_CHECKS, FRESH)
-        self._samples: deque[Sample] = deque(maxlen=KEPT)
 
     async def look(self) -> Looked:
         """All checks, as they were at most some seconds ago."""
@@ -77,13 +70,6 @@ class Checkup:
             ServerUnavailable: The server does not answer.
         """
         return await self._found.get("queues", self._queues)
-
-    def samples(self) -> list[Sample]:
-        """What this process has counted: now, and when somebody looked before, the oldest first."""
-        now = Sample.of(self._service.metrics, time.monotonic())
-        if not self._samples or now.at - self._samples[-1].at > 2:
-            self._samples.append(now)
-        return [*self._samples, now]
 
     async def _queues(self) -> list[ServedQueue]:
         client = self._service.client

@@ -1,16 +1,20 @@
-"""Form: the fields that a page's form sends, as a browser encodes them."""
+"""The fields and files of a page's form, as a browser encodes them."""
 
 from urllib.parse import parse_qs
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from sojourn.console.views.attachments import File
 from sojourn.http.problems import Problem
-from sojourn.http.security.requests import header_values
 
-__all__ = ["Form", "form_of"]
+__all__ = ["Form", "form_of", "form_with_files"]
 
 MAX_FIELDS = 1_000
-"""Most fields of a form."""
+"""Most fields of a form, and most files."""
+
+MAX_FIELD_BYTES = 2_000_000
+"""Most bytes of one field; the body as a whole is bounded before."""
 
 
 class Form:
@@ -28,7 +32,7 @@ class Form:
         return name in self._fields
 
     def text(self, name: str) -> str:
-        """The text of a field, with the ends of lines as they are everywhere else; empty where it was not sent."""
+        """The text of a field with line feeds alone, or an empty one if it was not sent."""
         return self._fields.get(name, [""])[-1].replace("\r\n", "\n")
 
     def texts(self, name: str) -> list[str]:
@@ -41,18 +45,53 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    """The form that a request sends.
+    """Return the form that a request sends, which has no files.
 
     Raises:
-        Problem: It sends no form.
+        Problem: It sends no form, or one that is not text in UTF-8 (400).
     """
-    (given, *_) = [*header_values(request.scope, "content-type"), ""]
-    if given.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+    if _media_type(request) != "application/x-www-form-urlencoded":
         raise Problem(400, "bad_request", "this path takes a form", then="Send the form of the page.")
     try:
-        text = (await request.body()).decode("utf-8")
+        text = (await request.body()).decode("utf-8")  # Starlette's parser replaces what is not UTF-8
         return Form(parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
     except ValueError as error:
         raise Problem(
             400, "bad_request", "the form is not text in UTF-8, or has too many fields", then="Send less."
         ) from error
+
+
+async def form_with_files(request: Request) -> tuple[Form, list[File]]:
+    """Return the form that a request sends, with its files (RFC 7578); a file that was not chosen is none.
+
+    Raises:
+        Problem: It sends no form, or one that is not whole (400).
+    """
+    if _media_type(request) != "multipart/form-data":
+        return await form_of(request), []
+    broken = Problem(400, "bad_request", "the form is not whole", then="Send the form of the page again.")
+    if not (await request.body()).rstrip(b"\r\n").endswith(b"--"):
+        raise broken  # Starlette's parser takes a form without its end
+    fields: dict[str, list[str]] = {}
+    files: list[File] = []
+    try:
+        async with request.form(
+            max_files=MAX_FIELDS, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
+        ) as sent:
+            for name, value in sent.multi_items():
+                if isinstance(value, str):
+                    fields.setdefault(_unquoted(name), []).append(value)
+                elif (body := await value.read()) or value.filename:
+                    files.append(File(_unquoted(value.filename or ""), value.content_type or "", body))
+    except HTTPException as error:
+        raise broken from error
+    return Form(fields), files
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _unquoted(name: str) -> str:
+    """Return a name as it was before the browser put it between quotes (HTML, multipart/form-data)."""
+    return name.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")

@@ -6,10 +6,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Client, Worker, http_client
-from sojourn.console.views.counts import Sample, counts_of
 from sojourn.console.views.health import parted
 from sojourn.http import create_app
-from sojourn.http.metrics import Metrics
 from tests.http.conftest import listening
 
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]
@@ -31,7 +29,6 @@ async def test_the_checks_of_doctor_say_what_is_and_what_to_do(console, visit, s
         row = page.locator(f"[id='check-{name}']")
         await expect(row).to_contain_text(found)
         await expect(row).to_contain_text("Fine:")
-    await expect(page.locator("#health-counts")).to_contain_text("Answered")
     if script:
         await expect(page.locator("#connection")).to_have_text("Live")
 
@@ -101,21 +98,6 @@ async def test_without_the_server_the_page_says_so(shop, temporal_address, visit
         await expect(page.locator("#check-versions")).to_contain_text("sojourn")
         await expect(page.locator("#health-head")).to_contain_text("check")
         await page.close()
-
-
-def test_rates_are_those_of_the_last_minute():
-    """A rate is taken from the oldest look of the last minute, and from none where nobody looked."""
-    metrics = Metrics()
-    metrics.requests["GET", "/runs", 200] = 10
-    first = Sample.of(metrics, 100.0)
-    metrics.requests["GET", "/runs", 200] = 40
-    metrics.requests["GET", "/runs", 503] = 2
-    metrics.seconds["GET", "/runs"] = 4.2
-    now = Sample.of(metrics, 130.0)
-    assert counts_of([now]).a_second is None
-    assert counts_of([Sample.of(Metrics(), 0.0), first, now]).a_second == pytest.approx(32 / 30)
-    (route,) = counts_of([now]).routes
-    assert (route.requests, route.failed, route.milliseconds) == (42, 2, pytest.approx(100))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from sojourn.client.run import OPEN, Run
 from sojourn.console import settling
 from sojourn.console.conversing import MOST, TURNS, read_part
-from sojourn.console.files import form_with_files
-from sojourn.console.form import Form
+from sojourn.console.form import Form, form_with_files
 from sojourn.console.live import Live, part
 from sojourn.console.opening import message_in
 from sojourn.console.page import Pages, Visit

@@ -1,4 +1,4 @@
-"""`/health-checks`: whether all is well: the checks of `sojourn doctor`, the runs that are stuck, and what this process does."""
+"""`/health-checks`: whether all is well: the checks of `sojourn doctor`, and the runs that are stuck."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,7 +9,6 @@ from starlette.responses import Response
 from sojourn.client.listing import Selection
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.counts import counts_of
 from sojourn.console.views.health import health_of, stuck_rows
 from sojourn.console.watching import News
 from sojourn.errors import SojournError
@@ -21,7 +20,7 @@ pages = Pages()
 INTERVAL = 5.0
 """Seconds between two looks."""
 
-PARTS = ("head", "stuck", "checks", "counts")
+PARTS = ("head", "stuck", "checks")
 
 
 @pages.get("/health-checks")
@@ -49,9 +48,9 @@ async def live(visit: Visit) -> Response:
 
 
 async def _look(visit: Visit) -> dict[str, Any]:
-    service, checkup = visit.service, visit.console.checkup
+    service = visit.service
     sees = service.sees_deployment(visit.asking)
-    looked = await checkup.look() if sees else None
+    looked = await visit.console.checkup.look() if sees else None
     stuck, fault = None, ""
     counts: dict[str, int] = {}
     try:
@@ -71,5 +70,4 @@ async def _look(visit: Visit) -> dict[str, Any]:
         "rows": rows,
         "fault": fault,
         "runs": counts,
-        "counts": counts_of(checkup.samples()),
     }

@@ -6,8 +6,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from sojourn.client.opening import generated_id
-from sojourn.console.files import form_with_files
-from sojourn.console.form import Form
+from sojourn.console.form import Form, form_with_files
 from sojourn.console.opening import Way, labels_in, message_in, ways_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.attachments import MOST_BYTES

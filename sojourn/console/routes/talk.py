@@ -10,8 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection
-from sojourn.console.files import form_with_files
-from sojourn.console.form import Form
+from sojourn.console.form import Form, form_with_files
 from sojourn.console.live import Live, part
 from sojourn.console.opening import labels_in, message_in
 from sojourn.console.page import Pages, Visit
