@@ -57,6 +57,9 @@ MALFORMED = -32_092
 UNAUTHORIZED = 401
 """HTTP status of a request without valid credentials."""
 
+_NOT_EXECUTED = (-32_700, -32_600, METHOD_NOT_FOUND, INVALID_PARAMS)
+"""JSON-RPC error codes of a request that the server could not read, does not know or refuses."""
+
 _MAX_TEXT = 500
 _BUSY = (408, 425)
 
@@ -75,6 +78,11 @@ class ErrorResponse(SojournError):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def leaves_unknown(self) -> bool:
+        """Whether the server may have executed the call before it failed."""
+        return self.code not in _NOT_EXECUTED and "unknown tool" not in str(self).lower()
 
 
 class UnsupportedElicitation(SojournError):
@@ -105,6 +113,8 @@ class Exchange:
     """HTTP status of the answer."""
     is_json: bool = False
     """Whether the answer's body is JSON."""
+    is_stream: bool = False
+    """Whether the answer's body is a stream of events."""
     in_session: bool = False
     """Whether the request carried a session id (`mcp-session-id`)."""
     is_about_request: bool = False
@@ -120,6 +130,11 @@ class Exchange:
     """Why no whole answer came, as a clause."""
     was_refused: bool = False
     """Whether the request did not reach the server, since no connection could be opened."""
+
+    @property
+    def has_message(self) -> bool:
+        """Whether the answer can hold a message of MCP."""
+        return self.is_json or self.is_stream
 
     @property
     def leaves_session_in_doubt(self) -> bool:
@@ -188,7 +203,12 @@ def _error_of_exchange(exchange: Exchange) -> SojournError | None:
 
 
 def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[str]) -> SojournError:
-    from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, PARSE_ERROR  # noqa: PLC0415 - loads the SDK
+    from mcp_types import (  # noqa: PLC0415 - loads the SDK
+        CONNECTION_CLOSED,
+        HEADER_MISMATCH,
+        INVALID_REQUEST,
+        PARSE_ERROR,
+    )
 
     match error.code:
         case code if code == OVERSIZED:
@@ -202,6 +222,9 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
             return ToolUnavailable("its MCP server has changed the tool since it was listed")
         case code if code == MALFORMED or (code == PARSE_ERROR and exchange.status is not None):
             return MalformedResponse("its MCP server sent a message that is not MCP")
+        case code if code == INVALID_REQUEST and exchange.status is not None and not exchange.has_message:
+            # From the SDK: HTTP 202 without an answer, or a page in place of one.
+            return MalformedResponse("its MCP server did not answer by a message of MCP")
         case code:
             return ErrorResponse(plain(masked(error.message, secrets), _MAX_TEXT), code)
 

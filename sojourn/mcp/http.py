@@ -143,6 +143,7 @@ class _Guard(httpx2.AsyncBaseTransport):
             exchange.status = response.status_code
             exchange.retry_after = retry_after_of(response.headers.get("retry-after"))
             exchange.is_json = kind.startswith("application/json")
+            exchange.is_stream = kind.startswith("text/event-stream")
             exchange.in_session = "mcp-session-id" in request.headers
             exchange.is_about_request = False
         encoding = response.headers.get("content-encoding", "identity").lower()

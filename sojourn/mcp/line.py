@@ -86,7 +86,9 @@ class Line(ABC):
             except ToolUnavailable:
                 self.refresh()
                 raise
-        raise ToolUnavailable("its MCP server closes each session as soon as it is opened")
+        raise ToolUnavailable(
+            "its MCP server closes each session as soon as it is opened", outcome_unknown=True
+        )
 
     async def close(self) -> None:
         """End the session, with a server process that was started for it."""

@@ -19,6 +19,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.parse import same_arguments
 from sojourn.core.payload.reading import is_settled
+from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
 from sojourn.mcp.connection import Connection
@@ -168,25 +169,23 @@ class McpTool:
         except errors.UnsupportedElicitation as error:
             return _unsupported(call, error)
         except errors.ErrorResponse as error:
-            text, code = str(error), error.code
-            return await run_in_thread(
-                lambda: self._refused(call, None if meta.input else arguments, text, code), on=arguments
-            )
+            fault, sent = error, None if meta.input else arguments
+            return await run_in_thread(lambda: self._refused(call, sent, fault), on=arguments)
         if isinstance(answer, InputRequired):
             return ToolResult(input_required=answer)
         return await self._answered(call, answer, rounds.secrets)
 
     def _refused(
-        self, call: ToolRequest, arguments: dict[str, Any] | None, text: str, code: int
+        self, call: ToolRequest, arguments: dict[str, Any] | None, error: errors.ErrorResponse
     ) -> ToolResult:
         """Return the result of a call that the server answered with a JSON-RPC error.
 
         Args:
             call: The call.
             arguments: What was sent; None when the responses to an elicitation may be what was refused.
-            text: The error's message.
-            code: The error's code.
+            error: The error.
         """
+        text, code = str(error), error.code
         if code == errors.METHOD_NOT_FOUND or "unknown tool" in text.lower():
             self._connection.refresh()
         if code == errors.INVALID_PARAMS and arguments is not None:
@@ -194,7 +193,9 @@ class McpTool:
             return boundary.refusal(
                 call, hints.hint_for_issues(self.spec, arguments, [issue], self.validator)
             )
-        return boundary.refusal(call, (ToolError.new(text, code=f"mcp_{code}"), None))
+        unknown = error.leaves_unknown and not changes_nothing(self.spec)
+        told = ToolError.new(text, code=f"mcp_{code}").model_copy(update={"outcome_unknown": unknown})
+        return boundary.refusal(call, (told, None))
 
     async def _answered(
         self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]

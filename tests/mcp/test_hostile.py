@@ -397,7 +397,7 @@ async def test_a_limit_may_name_a_date(opened, run):
     [
         ("no-json", "malformed_response"),
         ("large-event", "malformed_response"),
-        ("html", None),
+        ("html", "malformed_response"),
         ("redirects", "tool_unavailable"),
         ("error", None),
     ],

@@ -4,7 +4,7 @@
 |---|---|
 | the worker was lost: a heartbeat time-out | another attempt, until 3 workers were lost under the call (`MAX_LOST`); then, and at once with `idempotent=False`, answered `tool_unavailable`, "its outcome is unknown" |
 | the worker was shut down, as in a deploy | Temporal makes up to 20 attempts in all, 1 s apart, doubled, at most 30 s (three deploys during one tool use up three) |
-| `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once where `retry_after` is over 30 s or the tool is `idempotent=False` |
+| `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once if `retry_after` is over 30 s, the tool is `idempotent=False`, or a call of an MCP server may have taken effect, whose tool is neither `read_only` nor `idempotent` |
 | the tool exceeded its time-out | the same where it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
 | `ToolFailed`, any other exception, a bad payload, a bad result | answered at once: the same would happen again |
 | a planner or policy engine has a bug: `TypeError`, `KeyError` and the like, raised in the author's own code (`BUGS`); or a wrong argument of a constructor of Sojourn, such as `PlanResult(memory=...)` | the run fails with its reason, at once: the same would happen again |
@@ -139,7 +139,10 @@ def decide(
         attempt: The number of this attempt, from 1.
     """
     after, first = failure.retry_after, spec.retry.initial_interval
-    if failure.reason == RetryReason.TIMEOUT:
+    # A function has an idempotency key for its repetition. An MCP server has none, and by MCP a tool that says nothing
+    # is not idempotent.
+    is_in_doubt = failure.outcome_unknown and spec.kind == "mcp"
+    if failure.reason == RetryReason.TIMEOUT or is_in_doubt:
         may = bool(spec.annotations.read_only or spec.annotations.idempotent)
     else:
         may = spec.annotations.idempotent is not False and (after is None or after <= LONGEST_INTERVAL)

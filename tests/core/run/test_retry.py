@@ -95,6 +95,21 @@ def test_a_time_out_may_have_taken_effect(annotations: dict[str, bool], is_repea
     assert [isinstance(one, Repetition) for one in decided] == [is_repeated, is_repeated, False]
 
 
+@pytest.mark.parametrize(
+    ("annotations", "is_repeated"),
+    [({}, False), ({"idempotent": False}, False), ({"read_only": True}, True), ({"idempotent": True}, True)],
+)
+def test_a_call_of_an_mcp_server_that_may_have_taken_effect(
+    annotations: dict[str, bool], is_repeated: bool
+) -> None:
+    """It is repeated only if the server declares the tool `read_only` or `idempotent`; MCP's default is neither."""
+    spec = tool(**annotations).model_copy(update={"kind": "mcp"})
+    broken = transient(spec, ToolUnavailable("the connection broke off", outcome_unknown=True), "it broke")
+    refused = transient(spec, ToolUnavailable("HTTP 503"), "HTTP 503")
+    assert isinstance(decide(spec, broken, 1), Repetition) is is_repeated
+    assert isinstance(decide(spec, refused, 1), Repetition) is (annotations.get("idempotent") is not False)
+
+
 def test_a_tool_that_is_not_idempotent_is_executed_once() -> None:
     """An `idempotent=False` tool has one attempt, after a lost worker and after a transient error."""
     spec = tool(idempotent=False)
