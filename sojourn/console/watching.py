@@ -237,7 +237,7 @@ class Watched(ABC):
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look())
         try:
-            with self._service.hub.subscribe(
+            with self._service.feeds.subscribe(
                 self.run_id, self.cursor(), children=self.CHILDREN, deltas=True
             ) as subscription:
                 async with aclosing(subscription.batches(self.BEAT)) as batches:

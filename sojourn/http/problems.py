@@ -34,6 +34,7 @@ from sojourn.errors import (
     StaleDigest,
 )
 from sojourn.http.redaction import redact_text
+from sojourn.reader import STOPPED, FeedStopped, SlowSubscriber
 
 __all__ = [
     "MEDIA_TYPE",
@@ -229,6 +230,16 @@ _KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
         "Give the service the codec and the storage of the run's workers.",
     ),
     RunFailed: (409, "run_failed", "GET /v1/runs/{run_id}/output has the failure and its causes."),
+    FeedStopped: (
+        503,
+        "service_stops",
+        "Send the same request again, with the ids that it had, or connect to a stream again with its last id; another process goes on.",
+    ),
+    SlowSubscriber: (
+        503,
+        "slow_subscriber",
+        "Connect again with `after`, or as EventSource does, with Last-Event-ID.",
+    ),
     DefinitionError: (500, "bad_definition", "Correct the app or the settings of the service."),
 }
 """Status, code and what to do next, by the error's class; of a subclass that is not here, those of the class above it."""
@@ -258,6 +269,7 @@ def problem_of(error: Exception) -> Problem:
         run_id=getattr(error, "run_id", None),
         await_id=getattr(error, "await_id", None),
         changes=getattr(error, "changes", None),
+        after=getattr(error, "after", None),
     )
 
 
@@ -278,13 +290,7 @@ def _then_of(error: Exception) -> str:
 
 def stopped() -> Problem:
     """The problem of a request or stream whose process stops; another process goes on with it."""
-    return Problem(
-        503,
-        "service_stops",
-        "this process of the service stops",
-        then="Send the same request again, with the ids that it had, or connect to a stream again with its last id; another process goes on.",
-        headers=SOON,
-    )
+    return problem_of(FeedStopped(STOPPED))
 
 
 _BY_STATUS = {

@@ -36,13 +36,13 @@ from sojourn.core.run.run_input import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody
-from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem
+from sojourn.http.redaction import redact
 from sojourn.http.security import audit
 from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
 from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of
-from sojourn.reader import Cache, FoundWait, FoundWaits, Reader, Runs, StuckRuns, WaitingRuns
+from sojourn.reader import Cache, Feeds, FoundWait, FoundWaits, Reader, Runs, StuckRuns, WaitingRuns
 
 __all__ = ["Service"]
 
@@ -98,7 +98,7 @@ class Service:
         self.metrics = Metrics()
         self._given = client
         self._client = client
-        self._hub: Hub | None = None
+        self._feeds: Feeds | None = None
         self._reader: Reader | None = None
         self._health: Cache[float, bool] = Cache(10)
         self.is_down = False
@@ -119,8 +119,8 @@ class Service:
         async with self._opening:
             if self._client is None:
                 self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
-            if self._hub is None:
-                self._hub = Hub(self._client, self.metrics)
+            if self._feeds is None:
+                self._feeds = Feeds(self._client, self.metrics, redact)
                 self._reader = Reader(self._client)
                 self._stopping = asyncio.get_running_loop().create_future()
                 if (server := signaled_server()) is not None:
@@ -153,13 +153,13 @@ class Service:
         """End every stream and all waiting; a client goes on at another process, or at this one while it still answers."""
         if self._stopping is not None and not self._stopping.done():
             self._stopping.set_result(None)
-        if self._hub is not None:
-            await self._hub.close()
+        if self._feeds is not None:
+            await self._feeds.close()
 
     async def close(self) -> None:
         """End the streams, and close the client if it is the service's own."""
         await self.end_streams()
-        self._hub = None
+        self._feeds = None
         if self._given is None and self._client is not None:
             client, self._client = self._client, None
             await client.close()
@@ -171,10 +171,10 @@ class Service:
         return self._client
 
     @property
-    def hub(self) -> Hub:
-        """The followers of runs."""
-        assert self._hub is not None, "the service is open while it answers"
-        return self._hub
+    def feeds(self) -> Feeds:
+        """The live feeds of runs."""
+        assert self._feeds is not None, "the service is open while it answers"
+        return self._feeds
 
     @property
     def stopping(self) -> asyncio.Future[None]:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
-from sojourn.http.drafts import Delivery
-from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.stream import BEAT, HEARTBEAT, Stream, Write
+from sojourn.reader import Delivery, Feeds
 
 __all__ = ["EventStream", "wants_stream"]
 
@@ -27,7 +26,7 @@ class EventStream(Stream):
     A stream that ends before that ends with an event `problem`, whose data are problem details: the client connects again.
 
     Args:
-        hub: Follows the run.
+        feeds: The live feeds of the process.
         metrics: Counts what is sent.
         run_id: The run.
         cursor: How far the client has read.
@@ -36,10 +35,10 @@ class EventStream(Stream):
     """
 
     def __init__(
-        self, hub: Hub, metrics: Metrics, run_id: str, cursor: Cursor, *, children: bool, deltas: bool
+        self, feeds: Feeds, metrics: Metrics, run_id: str, cursor: Cursor, *, children: bool, deltas: bool
     ) -> None:
         super().__init__()
-        self._hub = hub
+        self._feeds = feeds
         self._metrics = metrics
         self._run_id = run_id
         self._cursor = cursor
@@ -49,7 +48,7 @@ class EventStream(Stream):
         """Send the events, to the run's end."""
         try:
             await write(RETRY)
-            with self._hub.subscribe(self._run_id, self._cursor, **self._options) as subscription:
+            with self._feeds.subscribe(self._run_id, self._cursor, **self._options) as subscription:
                 async for batch in subscription.batches(HEARTBEAT):
                     await write(_frames(batch) if batch else BEAT)
                     self._metrics.sent += len(batch)

@@ -298,9 +298,9 @@ async def test_a_page_is_of_one_moment(serve, measure, status_when):
     measured = await measure(client)
     run = await client.start("figures.agent", "0 ask")
     await status_when(run, lambda status: status.awaits)
-    hub = measured.web.state.service.hub
+    feeds = measured.web.state.service.feeds
     async with measured.http.stream("GET", f"/runs/{run.id}/live?since=none"):
-        seen = asyncio.create_task(_first_of(hub, run.id, "run_paused"))
+        seen = asyncio.create_task(_first_of(feeds, run.id, "run_paused"))
         await asyncio.sleep(5.5)  # until the links that the stream has read are read anew
         measured.asked.holds_lists = True
         page = asyncio.create_task(measured.get(f"/runs/{run.id}"))
@@ -318,9 +318,9 @@ async def test_a_page_is_of_one_moment(serve, measure, status_when):
             text = await anext(lines)
 
 
-async def _first_of(hub: Any, run_id: str, kind: str) -> None:
+async def _first_of(feeds: Any, run_id: str, kind: str) -> None:
     """Wait for the first event of a kind."""
-    with hub.subscribe(run_id, Cursor(run_id), children=False, deltas=False) as subscription:
+    with feeds.subscribe(run_id, Cursor(run_id), children=False, deltas=False) as subscription:
         async for batch in subscription.batches(30.0):
             if any(each.event.type == kind for each in batch):
                 return

@@ -8,12 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn.client import labels
-from sojourn.http import subscription
 from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import turn_request
 from sojourn.http.routes import events, health
 from sojourn.http.service import Service
-from sojourn.reader import OpenWaits
+from sojourn.reader import OpenWaits, subscription
 
 
 async def test_an_array_of_events_ends_at_so_many_bytes(served, monkeypatch):

@@ -13,10 +13,10 @@ from sojourn import http_client
 from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
 from sojourn.http import create_app, sse, stream
-from sojourn.http.hub import Hub
 from sojourn.http.metrics import Metrics
-from sojourn.http.problems import Problem
+from sojourn.http.redaction import redact
 from sojourn.live.transport import topic_of
+from sojourn.reader import Feeds, SlowSubscriber
 from tests.http.conftest import Frame, Shop, listening
 from workflows import room
 
@@ -96,15 +96,15 @@ async def test_one_follower_serves_all_subscribers(served, until):
     """Fifty subscribers of one run have one follower; each gets every event, and late ones those before too."""
     run_id, wait = await served.waiting("ask")
     path = f"/v1/runs/{run_id}/events"
-    hub = served.web.state.service.hub
+    feeds = served.web.state.service.feeds
     early = [asyncio.create_task(served.events(path)) for _ in range(25)]
-    await until(lambda: sum(hub._subscribers.values()) == 25)
+    await until(lambda: sum(feeds._subscribers.values()) == 25)
     late = [asyncio.create_task(served.events(path)) for _ in range(25)]
-    await until(lambda: sum(hub._subscribers.values()) == 50)
+    await until(lambda: sum(feeds._subscribers.values()) == 50)
     metrics = (await served.http.get("/metrics")).text
     assert "sojourn_http_streams 50\n" in metrics
     assert "sojourn_http_followed_runs 1\n" in metrics
-    assert len(hub._followers) == 1
+    assert len(feeds._feeds) == 1
     await until(lambda: reading(run_id))
     assert reading(run_id) == 1
     await served.post(f"/v1/runs/{run_id}/answers", {"await_id": wait.id, "answer": "this"})
@@ -178,7 +178,7 @@ async def test_a_process_that_stops_ends_its_streams_so_that_they_resume(served,
     assert recorded(found) == await history_of(served, run_id)
 
 
-# Slow subscribers, and a hub that keeps little.
+# Slow subscribers, and feeds that keep little.
 
 
 async def read(subscription, most: int = 100_000) -> list:
@@ -193,21 +193,21 @@ async def read(subscription, most: int = 100_000) -> list:
 
 
 @pytest.fixture
-async def small_hub(served):
-    """A hub that keeps ten events of a run."""
-    hub = Hub(served.client, Metrics(), max_events=10, linger=0.1)
-    yield hub
-    await hub.close()
+async def small_feeds(served):
+    """Feeds that keep ten events of a run."""
+    feeds = Feeds(served.client, Metrics(), redact, max_events=10, linger=0.1)
+    yield feeds
+    await feeds.close()
 
 
-async def test_a_late_subscriber_reads_what_is_no_longer_kept(served, small_hub):
+async def test_a_late_subscriber_reads_what_is_no_longer_kept(served, small_feeds):
     """Whatever the follower has forgotten comes from the history, and what follows from the follower, each once."""
     run_id = await served.start("tree 2")
     await served.output(run_id)
-    with small_hub.subscribe(run_id, Cursor(run_id), children=True) as first:
+    with small_feeds.subscribe(run_id, Cursor(run_id), children=True) as first:
         whole = await read(first)
         for after in ("", *(delivery.cursor for delivery in whole[::7] if delivery.cursor)):
-            with small_hub.subscribe(run_id, Cursor(run_id, after), children=True) as late:
+            with small_feeds.subscribe(run_id, Cursor(run_id, after), children=True) as late:
                 rest = await read(late)
             have = [d.event.event_id for d in whole if d.cursor]
             begin = [d.cursor for d in whole].index(after) + 1 if after else 0
@@ -223,23 +223,23 @@ async def test_a_follower_begins_where_its_first_subscriber_is(served, monkeypat
     run_id = await served.start("rounds 30")
     await served.output(run_id)
     whole = (await history_of(served, run_id))[run_id]
-    hub = Hub(served.client, Metrics())
-    with hub.subscribe(run_id, Cursor(run_id, whole[-4])) as first:
+    feeds = Feeds(served.client, Metrics(), redact)
+    with feeds.subscribe(run_id, Cursor(run_id, whole[-4])) as first:
         assert [d.event.event_id for d in await read(first) if d.cursor] == whole[-3:]
-        kept = hub._followers[run_id].since(0, 1)
+        kept = feeds._feeds[run_id].since(0, 1)
         assert kept[0].place[0] == place_of(whole[-1])[0] >= 2
         for begin in (0, len(whole) // 2, len(whole) - 2):
             after = whole[begin - 1] if begin else ""
-            with hub.subscribe(run_id, Cursor(run_id, after)) as late:
+            with feeds.subscribe(run_id, Cursor(run_id, after)) as late:
                 assert [d.event.event_id for d in await read(late) if d.cursor] == whole[begin:]
-    await hub.close()
+    await feeds.close()
 
 
 async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):
     """One that needs what is no longer kept, again and again, is dropped with its cursor, after which it misses nothing; others get all."""
-    hub = Hub(served.client, Metrics(), readings=0)
+    feeds = Feeds(served.client, Metrics(), redact, readings=0)
     run_id, wait = await served.waiting("ask")
-    with hub.subscribe(run_id, Cursor(run_id)) as slow, hub.subscribe(run_id, Cursor(run_id)) as quick:
+    with feeds.subscribe(run_id, Cursor(run_id)) as slow, feeds.subscribe(run_id, Cursor(run_id)) as quick:
         batches, found = slow.batches(0.05), []
         before = (await history_of(served, run_id))[run_id]
         while [d.event.event_id for d in found if d.cursor] != before:
@@ -248,15 +248,14 @@ async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):
         answer = {"await_id": wait.id, "answer": "this"}
         assert (await served.post(f"/v1/runs/{run_id}/answers", answer)).status_code == 200
         whole = await reading
-        follower = hub._followers[run_id]
-        while follower.first <= len(found):
-            follower.forget_first()
-        with pytest.raises(Problem) as dropped:
+        feed = feeds._feeds[run_id]
+        while feed.first <= len(found):
+            feed.drop_first()
+        with pytest.raises(SlowSubscriber) as dropped:
             await anext(batches)
-    assert dropped.value.code == "slow_subscriber"
-    assert dropped.value.members["after"] == found[-1].cursor
-    await hub.close()
-    other = Hub(served.client, Metrics())
+    assert dropped.value.after == found[-1].cursor
+    await feeds.close()
+    other = Feeds(served.client, Metrics(), redact)
     with other.subscribe(run_id, Cursor(run_id, found[-1].cursor)) as again:
         found += await read(again)
     await other.close()
@@ -293,19 +292,19 @@ async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch)
 async def test_all_that_is_kept_is_bounded(served):
     """Where many runs are followed, the largest gives up its oldest events first."""
     metrics = Metrics()
-    hub = Hub(served.client, metrics, max_total=20_000)
+    feeds = Feeds(served.client, metrics, redact, max_total=20_000)
     run_ids = [await served.start("rounds 6") for _ in range(4)]
     for run_id in run_ids:
         await served.output(run_id)
     with contextlib.ExitStack() as stack:
-        subscriptions = [stack.enter_context(hub.subscribe(run_id, Cursor(run_id))) for run_id in run_ids]
+        subscriptions = [stack.enter_context(feeds.subscribe(run_id, Cursor(run_id))) for run_id in run_ids]
         found = await asyncio.gather(*(read(subscription) for subscription in subscriptions))
         assert 0 < metrics.kept_bytes <= 20_000
         assert metrics.followers == 4
     for run_id, deliveries in zip(run_ids, found, strict=True):
         ids = [d.event.event_id for d in deliveries if d.cursor]
         assert ids == (await history_of(served, run_id))[run_id]
-    await hub.close()
+    await feeds.close()
     assert metrics.kept_bytes == 0
 
 

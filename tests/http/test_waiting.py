@@ -28,7 +28,7 @@ async def test_nothing_is_left_of_clients_that_vanish(served, sleeper, until):
     """Clients of all kinds vanish while they wait: no task, subscription or follower is left of them, and the run goes on."""
     kinds, before = 10 * WAITING, set(answering())
     service, sessions = served.web.state.service, [uuid.uuid4().hex for _ in range(10)]
-    service.hub._linger = 0.1
+    service.feeds._linger = 0.1
     async with contextlib.AsyncExitStack() as stack:
         connections = [
             await stack.enter_async_context(
@@ -37,13 +37,13 @@ async def test_nothing_is_left_of_clients_that_vanish(served, sleeper, until):
             for n, kind in enumerate(kinds)
         ]
         await until(lambda: requests() == len(kinds))
-        await until(lambda: sum(service.hub._subscribers.values()) >= len(kinds) // 2)
+        await until(lambda: sum(service.feeds._subscribers.values()) >= len(kinds) // 2)
         for connection in connections:
             await connection.vanish()
         assert service.metrics.streams == 0  # who waits for an answer has no stream
     await until(lambda: not requests())
-    await until(lambda: not service.hub._followers)
-    assert not service.hub._subscribers
+    await until(lambda: not service.feeds._feeds)
+    assert not service.feeds._subscribers
     await until(lambda: not set(answering()) - before)
     assert (await served.client.get_run(sleeper).status()).status == "running"
 

@@ -35,7 +35,7 @@ async def live(visit: Visit) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         sent: dict[str, str] = {}
-        while not visit.service.hub.is_closed:
+        while not visit.service.feeds.is_closed:
             values = await _look(visit)
             made = {name: visit.render(f"health_{name}.html", **values) for name in PARTS}
             yield News(

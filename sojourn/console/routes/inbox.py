@@ -170,7 +170,7 @@ async def live(visit: Visit) -> Response:
     async def parts() -> AsyncGenerator[News]:
         sent: Any = None
         fate = "open"
-        while not visit.service.hub.is_closed:
+        while not visit.service.feeds.is_closed:
             found = await _found(visit, filters, cursor, LIVE)
             rows = [row_of(each) for each in found.waits]
             now = rows, found.count, found.unread, found.cursor

@@ -190,7 +190,7 @@ async def live(visit: Visit) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         sent = ""
-        while not visit.service.hub.is_closed:
+        while not visit.service.feeds.is_closed:
             found = await _found(visit, wanted)
             html = _parts(visit, filters, found)
             yield News(html if html != sent else "")

@@ -145,7 +145,7 @@ async def live(visit: Visit) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         sent = ""
-        while not visit.service.hub.is_closed:
+        while not visit.service.feeds.is_closed:
             found = await _found(visit, filters)
             html = part("list", visit.render("talk_list.html", **_values(visit, filters, found), cursor=""))
             yield News(html if html != sent else "")

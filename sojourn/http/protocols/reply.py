@@ -307,7 +307,7 @@ async def follow(
         if reply.state not in lasts:
             return
     cursor = cursor_of(replace(token, after=reply.cursor or token.after))
-    with service.hub.subscribe(token.run_id, cursor, children=True, deltas=deltas) as subscription:
+    with service.feeds.subscribe(token.run_id, cursor, children=True, deltas=deltas) as subscription:
         async with aclosing(subscription.batches(HEARTBEAT)) as batches:
             async for batch in batches:
                 for delivery in batch:

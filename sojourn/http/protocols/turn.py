@@ -24,9 +24,8 @@ from sojourn.contracts.event import (
 from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.events import Cursor
-from sojourn.http.hub import Hub
 from sojourn.http.protocols.waits import OpenWait, is_blocked, open_waits, waits_of
-from sojourn.http.subscription import Delivery
+from sojourn.reader import Delivery, Feeds
 
 __all__ = ["ENDS", "Begin", "Blocked", "Seen", "Turn"]
 
@@ -72,21 +71,21 @@ class Turn:
     """One reading of a turn.
 
     Args:
-        hub: Follows the run.
+        feeds: The live feeds of the process.
         run: The conversation's run.
         begin: Where the client begins.
         known: By run and wait, ids of what was asked for perhaps before that.
     """
 
     def __init__(
-        self, hub: Hub, run: Run, begin: Begin, known: Mapping[tuple[str, str], list[str]] | None = None
+        self, feeds: Feeds, run: Run, begin: Begin, known: Mapping[tuple[str, str], list[str]] | None = None
     ) -> None:
         self.run = run
         self.since: dict[str, datetime] = {}
         """By id of a wait, since when it is open, of those that were opened in the events."""
         self.first = ""
         """The event_id of the first event that is the client's."""
-        self._hub = hub
+        self._feeds = feeds
         self._begin = begin
         self._unanswered = set(begin.answers)
         self._ids = dict(known or {})
@@ -117,7 +116,7 @@ class Turn:
             SojournError: The events cannot be read.
         """
         cursor = Cursor(self.run.id, self._begin.after)
-        with self._hub.subscribe(self.run.id, cursor, children=True, deltas=True) as subscription:
+        with self._feeds.subscribe(self.run.id, cursor, children=True, deltas=True) as subscription:
             async with aclosing(subscription.batches(ALWAYS)) as batches:
                 next_batch = asyncio.ensure_future(_next(batches))
                 try:

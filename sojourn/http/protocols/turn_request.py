@@ -124,7 +124,7 @@ async def begin(
     if is_new and had:  # the answers that were given before the message are not among what follows it
         had &= {each.id for each in open_waits(await run.status())}
     settled = await settle(service, asking, run, given)
-    return Turn(service.hub, run, Begin(after, message_id, frozenset(had)), settled)
+    return Turn(service.feeds, run, Begin(after, message_id, frozenset(had)), settled)
 
 
 async def _without_old(run: Run, answers: Sequence[Answer]) -> Sequence[Answer]:

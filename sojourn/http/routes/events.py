@@ -87,7 +87,7 @@ async def events_answer(
     place = after_of(request, after)
     if wants_stream(request.headers.get("accept")):
         cursor = await cursor_at(run, place)
-        return EventStream(service.hub, service.metrics, run.id, cursor, children=children, deltas=deltas)
+        return EventStream(service.feeds, service.metrics, run.id, cursor, children=children, deltas=deltas)
     read, pace = 0, Pace()
     async with heavy_read(begins_free=True) as take_turn:
         cursor = await cursor_at(run, place) if children else _plain(run, place)

@@ -55,7 +55,10 @@ async def _first(service: Service, turn: SessionTurn) -> RunOutput | RunStatus:
 async def _asked(service: Service, turn: SessionTurn) -> RunStatus | None:
     """The status of the conversation once it waits for somebody, in this turn or in one that the message waits for; None once this process cannot tell any more."""
     cursor, looks = Cursor(turn.run.id, turn.after), True
-    with suppress(Problem, SojournError), service.hub.subscribe(turn.run.id, cursor, children=True) as events:
+    with (
+        suppress(Problem, SojournError),
+        service.feeds.subscribe(turn.run.id, cursor, children=True) as events,
+    ):
         async with aclosing(events.batches(QUIET)) as batches:
             async for batch in batches:
                 if batch:

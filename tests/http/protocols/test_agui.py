@@ -404,7 +404,7 @@ async def test_what_ended_before_an_interrupt_is_told_before_it(served, thread, 
                     await asyncio.sleep(0.7)
                 yield event
 
-    monkeypatch.setattr("sojourn.http.follower.stream", late)
+    monkeypatch.setattr("sojourn.reader.feed.stream", late)
     message = {"id": "m-1", "role": "user", "content": "wipe_and_add"}
     body = {"threadId": thread, "runId": "run-1", "messages": [message]}
     kinds = [

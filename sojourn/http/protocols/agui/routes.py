@@ -72,10 +72,10 @@ async def _reopened(
     encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.thread")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
-        thread = await encoder.read(run, service.app, service.hub)
+        thread = await encoder.read(run, service.app, service.feeds)
     except RunNotFound:
         run, thread = service.client.session(agent_id, body.thread_id, principal=asking).run, encoder.Thread()
-    turn = Turn(service.hub, run, thread.begin or Begin("", None))
+    turn = Turn(service.feeds, run, thread.begin or Begin("", None))
     frames = encoder.frames(thread, turn, service.app, body.thread_id, body.run_id)
     return (turn if thread.begin else None), frames
 

@@ -32,7 +32,6 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import SojournError
-from sojourn.http.hub import Hub
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.agui.stream import Encoder, Opened
 from sojourn.http.protocols.reply import FREE
@@ -40,6 +39,7 @@ from sojourn.http.protocols.turn import ENDS, Begin, Seen, Turn
 from sojourn.http.protocols.turn_events import TurnEvents, status_snapshot
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
+from sojourn.reader import Feeds
 
 __all__ = ["Thread", "frames", "read"]
 
@@ -146,7 +146,7 @@ class Thread:
         return self._by_id[message_id]
 
 
-async def read(run: Run, app: App, hub: Hub) -> Thread:
+async def read(run: Run, app: App, feeds: Feeds) -> Thread:
     """Read the messages of a conversation.
 
     Raises:
@@ -154,7 +154,7 @@ async def read(run: Run, app: App, hub: Hub) -> Thread:
         SojournError: The events cannot be read.
     """
     thread = Thread()
-    encoder: Any = Encoder(TurnEvents(Turn(hub, run, Begin("", None))), app, run.id, run.id, [])
+    encoder: Any = Encoder(TurnEvents(Turn(feeds, run, Begin("", None))), app, run.id, run.id, [])
     faults: list[Exception] = []
     async with aclosing(encoder.transform_stream(_past(run, thread, encoder, faults))) as events:
         async for event in events:

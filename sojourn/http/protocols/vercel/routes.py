@@ -90,7 +90,7 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     if newest is None:
         return Response(status_code=204)
     begins, message_id = newest
-    return await _streamed(Turn(service.hub, run, begins), message_id, frozenset())
+    return await _streamed(Turn(service.feeds, run, begins), message_id, frozenset())
 
 
 async def _require_open(service: Service, asking: Principal, agent_id: str, chat_id: str, chat: Chat) -> None:

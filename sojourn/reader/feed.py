@@ -1,4 +1,4 @@
-"""Follower: reads the events of one run and its child runs once, and keeps the last of them for every subscriber."""
+"""The feed of a run: one reading of its events, and of those of its child runs, for all subscribers in a process."""
 
 import asyncio
 import contextlib
@@ -16,19 +16,21 @@ from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
 from sojourn.events.live_text import ENDS
 from sojourn.events.stream import stream
-from sojourn.http.redaction import redact
 from sojourn.live import Delta, LiveTransport
 from sojourn.serving.pace import Pace
 
-__all__ = ["Entry", "Follower", "OpenPlan"]
+__all__ = ["Entry", "Feed", "OpenPlan", "Redact"]
+
+Redact = Callable[[Event], Event]
+"""Returns an event without what subscribers may not see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event of the run or of a child run, and its line."""
+    """An event of the run or of a child run."""
 
     seq: int
-    """Its number in this follower's reading."""
+    """Its number in this feed."""
     event: Event
     place: tuple[int, ...]
     """Of its event_id; empty for a live event."""
@@ -43,43 +45,46 @@ class OpenPlan:
     seq: int
     """Of its `plan_started`."""
     number: int
-    """In the run, from 1; of a reading that does not begin with the run, in the reading."""
+    """In the run, from 1; in the feed if that does not begin with the run."""
     attempt: int = 1
     """The attempt that the deltas are of."""
 
 
-class Follower:
-    """Follows one run to its end, whoever reads.
+class Feed:
+    """Follows one run to its end, and keeps its last events.
 
     Args:
         client: The client.
         run_id: The run.
-        since: How far its first subscriber has read: of a run that goes on in new executions, those before that of this event are
-            not read.
+        redact: Applied to each event.
+        since: How far its first subscriber has read. Of a run that continued as new, the executions before that of this
+            event are not read.
         max_events: Most events that are kept.
         max_bytes: Most bytes of events that are kept; the last event always is.
-        on_kept: Called after each event with the change of the kept bytes.
+        on_change: Called after each event with the change of the kept bytes.
     """
 
     def __init__(
         self,
         client: Access,
         run_id: str,
+        redact: Redact,
         *,
         since: str = "",
         max_events: int,
         max_bytes: int,
-        on_kept: Callable[[int], None],
+        on_change: Callable[[int], None],
     ) -> None:
         self.client = client
         self.run_id = run_id
+        self.redact = redact
         self.kept_bytes = 0
         self.next = 0
         """The number of the next event."""
         self.is_ended = False
         """Whether nothing more is read."""
         self.is_complete = False
-        """Whether the run has ended, and its last event is among those read."""
+        """Whether the run has ended, and its last event was read."""
         self.failure: Exception | None = None
         """Why the reading ended before the run did."""
         self.plans: dict[str, OpenPlan] = {}
@@ -87,30 +92,25 @@ class Follower:
         self._numbers: dict[str, int] = {}
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._on_kept = on_kept
+        self._on_change = on_change
         self._entries: deque[Entry] = deque()
         self._since = since if since and place_of(since)[0] else ""
-        self._forgotten = Cursor(run_id, self._since)
+        self._dropped = Cursor(run_id, self._since)
         self._has_begun = not self._since
         self._live = _OnDemand(client.live)
         self._news = asyncio.Event()
-        self._task = asyncio.create_task(self._read(), name=f"follower of {run_id}")
+        self._task = asyncio.create_task(self._read(), name=f"feed of {run_id}")
 
     @property
     def first(self) -> int:
         """The number of the first event that is kept."""
         return self.next - len(self._entries)
 
-    @property
-    def forgotten(self) -> Position:
-        """How far the events go that are no longer kept."""
-        return self._forgotten.position
-
     def covers(self, position: Position, *, children: bool) -> bool:
         """Whether every event after a position is kept, or yet to come."""
-        for run_id, event_id in self.forgotten.after.items():
+        for run_id, event_id in self._dropped.position.after.items():
             if run_id != self.run_id and (not children or run_id not in position.after):
-                continue  # nobody asks for it, or it was read to its end
+                continue  # the subscriber does not want it, or has read it to its end
             if place_of(position.of(run_id)) < place_of(event_id):
                 return False
         return True
@@ -132,62 +132,60 @@ class Follower:
         """Read what planners are writing, from now on."""
         self._live.wanted.set()
 
-    def forget_first(self) -> None:
+    def drop_first(self) -> None:
         """Keep the first entry no longer."""
         entry = self._entries.popleft()
-        self._forgotten.add(entry.event)
-        self._keep(-len(entry.line))
+        self._dropped.add(entry.event)
+        self._resize(-len(entry.line))
 
     async def close(self) -> None:
         """Stop reading; subscribers learn that they can resume elsewhere."""
         self._task.cancel()
         await asyncio.wait({self._task})
-        self._keep(-self.kept_bytes)
+        self._resize(-self.kept_bytes)
         self._end()
 
     async def _read(self) -> None:
-        temporal, storage, pace = self.client.temporal, self.client.storage, Pace()
+        pace = Pace()
         events = stream(
-            temporal,
+            self.client.temporal,
             self.run_id,
             after=Position({}),
             follow=True,
             children=True,
             live=self._live,
-            storage=storage,
+            storage=self.client.storage,
             since=self._since,
         )
         try:
             async with aclosing(events):
                 async for event in events:
                     with pace:
-                        self._add(redact(event))
+                        self._add(self.redact(event))
                     await pace.rest()
-        except Exception as error:  # noqa: BLE001 - raised where the events are read
+        except Exception as error:  # noqa: BLE001 - raised to the subscribers
             self.failure = error
         finally:
             self._end()
 
     def _add(self, event: Event) -> None:
+        place = place_of(event.event_id)
         if not self._has_begun and event.event_id and event.run_id == self.run_id:
-            self._begin(place_of(event.event_id)[0])
-        entry = Entry(self.next, event, place_of(event.event_id), event_line(event))
+            # What is before this execution is as what is no longer kept.
+            self._has_begun = True
+            self._dropped = Cursor(self.run_id, place_in(place[0], 0) if place[0] else None)
+        entry = Entry(self.next, event, place, event_line(event))
         self._watch_plans(entry.seq, event)
         self._entries.append(entry)
         self.next += 1
-        self._keep(len(entry.line))
+        self._resize(len(entry.line))
         while len(self._entries) > 1 and (
             len(self._entries) > self._max_events or self.kept_bytes > self._max_bytes
         ):
-            self.forget_first()
+            self.drop_first()
         if event.type == END and event.run_id == self.run_id:
             self.is_ended = self.is_complete = True
-        self._tell()
-
-    def _begin(self, chain: int) -> None:
-        """Know that the events begin with those of an execution: what is before it is as what is no longer kept."""
-        self._has_begun = True
-        self._forgotten = Cursor(self.run_id, place_in(chain, 0) if chain else None)
+        self._notify()
 
     def _watch_plans(self, seq: int, event: BaseEvent) -> None:
         match event:
@@ -202,21 +200,21 @@ class Follower:
             case _:
                 pass
 
-    def _keep(self, change: int) -> None:
+    def _resize(self, change: int) -> None:
         self.kept_bytes += change
-        self._on_kept(change)
+        self._on_change(change)
 
     def _end(self) -> None:
         self.is_ended = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
 
 class _OnDemand(LiveTransport):
-    """A transport that is subscribed to once somebody wants deltas: without a subscriber, workers send none."""
+    """A transport that is subscribed to once a subscriber wants deltas: without one, workers send none."""
 
     def __init__(self, transport: LiveTransport) -> None:
         self.wanted = asyncio.Event()

@@ -1,0 +1,424 @@
+"""Subscriptions to runs: each event after a cursor once, from the feed of the run or from its history.
+
+What waits for a subscriber is bounded. One that needs older events than the feed
+keeps reads the history by itself, and resumes at any process.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import NamedTuple, Protocol
+
+from sojourn.client.access import Access
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    BaseEvent,
+    Event,
+    PlanStartedEvent,
+    StreamRestartedEvent,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolCallDeltaEvent,
+)
+from sojourn.contracts.ids import place_of
+from sojourn.core.history.fold import END
+from sojourn.errors import RunError
+from sojourn.events import Cursor, event_line
+from sojourn.events.cursor import Position
+from sojourn.events.live_text import COMMON
+from sojourn.events.stream import stream
+from sojourn.reader.feed import Entry, Feed, Redact
+from sojourn.serving.pace import Pace
+
+__all__ = ["STOPPED", "Delivery", "FeedStopped", "Feeds", "Gauges", "SlowSubscriber", "Subscription"]
+
+MAX_EVENTS = 2_000
+"""Most events of a run that are kept."""
+
+MAX_BYTES = 4_000_000
+"""Most bytes of a run's events that are kept."""
+
+MAX_TOTAL = 128_000_000
+"""Most bytes of all runs' events that are kept."""
+
+READINGS = 3
+"""How often a subscriber may read the history: once for what was before it, and when it was slow for a moment."""
+
+LINGER = 10.0
+"""Seconds for which a run is followed after its last subscriber has left: most come back at once."""
+
+BATCH = 100
+"""Most events that are delivered at once."""
+
+BATCH_BYTES = 256_000
+"""Characters after which a batch ends: so much waits for each client that takes nothing."""
+
+_DELTAS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent, StreamRestartedEvent)
+
+
+STOPPED = "this process of the service stops"
+
+
+class FeedStopped(RunError):  # noqa: N818 - named as Sojourn's other errors
+    """This process stops; a subscriber resumes at another one."""
+
+
+class SlowSubscriber(RunError):  # noqa: N818
+    """A subscriber reads more slowly than the run goes on; it can resume.
+
+    Args:
+        run_id: The run.
+        after: The cursor where it resumes.
+    """
+
+    def __init__(self, run_id: str, after: str) -> None:
+        super().__init__("the events were read more slowly than the run goes on", run_id=run_id)
+        self.after = after
+
+
+class Gauges(Protocol):
+    """Where the feeds of a process are measured."""
+
+    followers: int
+    """Runs that are followed."""
+    kept_bytes: int
+    """Bytes of events that are kept."""
+
+
+class Delivery(NamedTuple):
+    """An event for a subscriber."""
+
+    cursor: str
+    """Where a stream resumes after the event; empty for a live event."""
+    event: Event
+    line: str
+    """The event as JSON."""
+
+
+class Feeds:
+    """The feeds of a process, one for each run that has a subscriber.
+
+    Args:
+        client: The client.
+        gauges: Where they are measured.
+        redact: Applied to each event before it is delivered.
+        max_events: Most events of a run that are kept.
+        max_bytes: Most bytes of a run's events that are kept.
+        max_total: Most bytes of all runs' events that are kept.
+        readings: How often a subscriber may read the history by itself; then it is too slow.
+        linger: Seconds for which a run without subscribers is followed.
+    """
+
+    def __init__(
+        self,
+        client: Access,
+        gauges: Gauges,
+        redact: Redact,
+        *,
+        max_events: int = MAX_EVENTS,
+        max_bytes: int = MAX_BYTES,
+        max_total: int = MAX_TOTAL,
+        readings: int = READINGS,
+        linger: float = LINGER,
+    ) -> None:
+        self._client = client
+        self._gauges = gauges
+        self._redact = redact
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._max_total = max_total
+        self._readings = readings
+        self._linger = linger
+        self._feeds: dict[str, Feed] = {}
+        self._subscribers: dict[Feed, int] = {}
+        self._leaving: dict[Feed, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.is_closed = False
+        """Whether every stream was ended, since this process stops."""
+
+    @contextmanager
+    def subscribe(
+        self, run_id: str, cursor: Cursor, *, children: bool = False, deltas: bool = False
+    ) -> Generator["Subscription"]:
+        """Subscribe to a run during the body.
+
+        Args:
+            run_id: The run.
+            cursor: How far the subscriber has read; the subscription moves it.
+            children: Include the events of child runs.
+            deltas: Include what planners are writing.
+
+        Raises:
+            FeedStopped: The process stops.
+        """
+        if self.is_closed:
+            raise _stopped(run_id)
+        feed = self._feed(run_id, cursor.position.of(run_id))
+        self._subscribers[feed] = self._subscribers.get(feed, 0) + 1
+        if leaving := self._leaving.pop(feed, None):
+            leaving.cancel()
+        try:
+            yield Subscription(feed, cursor, children=children, deltas=deltas, readings=self._readings)
+        finally:
+            self._subscribers[feed] -= 1
+            if not self._subscribers[feed] and not self.is_closed:
+                loop = asyncio.get_running_loop()
+                self._leaving[feed] = loop.call_later(self._linger, self._leave, feed)
+
+    async def close(self) -> None:
+        """End every stream; subscribers resume at another process."""
+        self.is_closed = True
+        for leaving in self._leaving.values():
+            leaving.cancel()
+        feeds = {*self._feeds.values(), *self._subscribers}
+        await asyncio.gather(*(feed.close() for feed in feeds), *self._closing)
+
+    def _feed(self, run_id: str, since: str) -> Feed:
+        known = self._feeds.get(run_id)
+        if known is not None and known.failure is None:
+            return known
+        feed = self._feeds[run_id] = Feed(
+            self._client,
+            run_id,
+            self._redact,
+            since=since,
+            max_events=self._max_events,
+            max_bytes=self._max_bytes,
+            on_change=self._resize,
+        )
+        self._gauges.followers = len(self._feeds)
+        return feed
+
+    def _leave(self, feed: Feed) -> None:
+        self._leaving.pop(feed, None)
+        del self._subscribers[feed]
+        if self._feeds.get(feed.run_id) is feed:
+            del self._feeds[feed.run_id]
+        self._gauges.followers = len(self._feeds)
+        closing = asyncio.create_task(feed.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _resize(self, change: int) -> None:
+        self._gauges.kept_bytes += change
+        while change > 0 and self._gauges.kept_bytes > self._max_total:
+            largest = max(self._feeds.values(), key=lambda feed: feed.kept_bytes)
+            if largest.first + 1 >= largest.next:
+                return
+            largest.drop_first()
+
+
+class Subscription:
+    """One subscriber of a run.
+
+    Args:
+        feed: The feed of the run.
+        cursor: How far the subscriber has read.
+        children: Whether it wants the events of child runs.
+        deltas: Whether it wants what planners are writing.
+        readings: How often it may read the history if what it needs is no longer kept.
+    """
+
+    def __init__(self, feed: Feed, cursor: Cursor, *, children: bool, deltas: bool, readings: int) -> None:
+        self._feed = feed
+        self._cursor = cursor
+        self._children = children
+        self._deltas = deltas
+        self._readings = readings
+        self._seq = -1
+        """The number of the next entry; -1 while the history is read."""
+        self._joined = 0
+        """The number of the first entry that came after the subscriber."""
+        self._unread = _Unread(feed.run_id, cursor.position)
+        self._drafts = _Drafts(feed, is_resumed=bool(str(cursor)))
+        self._is_ended = False
+        if deltas:
+            feed.want_deltas()
+
+    @property
+    def cursor(self) -> str:
+        """Where the subscriber can resume, at any process."""
+        return str(self._cursor)
+
+    async def batches(self, idle: float) -> AsyncGenerator[list[Delivery]]:
+        """Events to the end of the run, in batches; an empty one after `idle` seconds without any.
+
+        Raises:
+            SlowSubscriber: The subscriber reads more slowly than the run goes on; it can resume.
+            FeedStopped: This process stops; the subscriber can resume.
+            SojournError: The events cannot be read.
+        """
+        readings, due = self._readings, time.monotonic() + idle
+        while not self._is_ended:
+            if self._seq < self._feed.first and not self._join():
+                if not readings:
+                    raise SlowSubscriber(self._feed.run_id, self.cursor)
+                readings -= 1
+                async with aclosing(self._history()) as found:
+                    async for batch in found:
+                        yield batch
+                        due = time.monotonic() + idle
+                continue
+            if (batch := self._take()) or time.monotonic() >= due:
+                yield batch
+                due = time.monotonic() + idle
+            if self._is_ended or self._seq < self._feed.next:
+                continue
+            if self._feed.is_complete:
+                return  # the subscriber had the last event before
+            if self._feed.is_ended:
+                raise self._feed.failure or _stopped(self._feed.run_id)
+            await self._feed.changed(self._seq, due - time.monotonic())
+
+    def _join(self) -> bool:
+        """Go on with what the feed keeps, if that is all that the subscriber has not had."""
+        position = self._cursor.position
+        if not self._feed.covers(position, children=self._children):
+            return False
+        self._seq, self._joined = self._feed.first, self._feed.next
+        self._unread = _Unread(self._feed.run_id, position)
+        self._drafts.join(self._seq)
+        return True
+
+    async def _history(self) -> AsyncGenerator[list[Delivery]]:
+        """What the history has after the cursor; the feed keeps only the end of it."""
+        client, pace = self._feed.client, Pace()
+        events = stream(
+            client.temporal,
+            self._feed.run_id,
+            after=self._cursor.position,
+            follow=False,
+            children=self._children,
+            storage=client.storage,
+        )
+        async with aclosing(events):
+            async for read in events:
+                with pace:
+                    event = self._feed.redact(read)
+                    delivered = self._delivered(event, event_line(event))
+                yield [delivered]
+                await pace.rest()
+
+    def _take(self) -> list[Delivery]:
+        entries = _within(self._feed.since(self._seq, BATCH), BATCH_BYTES)
+        self._seq += len(entries)
+        taken: list[Delivery] = []
+        for entry in entries:
+            event, is_own = entry.event, entry.event.run_id == self._feed.run_id
+            if entry.place:
+                is_new = self._unread.is_new(event, entry.place)
+                if is_new and (is_own or self._children):
+                    taken.append(self._delivered(event, entry.line))
+            elif is_own or self._children:
+                taken += self._live_events(entry)
+        return taken
+
+    def _delivered(self, event: Event, line: str) -> Delivery:
+        self._drafts.note(event)
+        if event.type == END and event.run_id == self._feed.run_id:
+            self._is_ended = True
+        return Delivery(self._cursor.add(event), event, line)
+
+    def _live_events(self, entry: Entry) -> list[Delivery]:
+        is_old = entry.seq < self._joined
+        if isinstance(entry.event, _DELTAS):
+            return self._drafts.deliver(entry, is_old=is_old) if self._deltas else []
+        return [] if is_old else [Delivery("", entry.event, entry.line)]
+
+
+def _stopped(run_id: str) -> FeedStopped:
+    return FeedStopped(STOPPED, run_id=run_id)
+
+
+def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
+    """The first entries with so many characters, one at least."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry.line)
+        if count and size > most:
+            return entries[:count]
+    return entries
+
+
+class _Unread:
+    """Which events come after a position, by the rules of `Cursor`; asked in the order of the feed."""
+
+    def __init__(self, run_id: str, position: Position) -> None:
+        self._position = position
+        self._at: dict[str, Position | None] = {run_id: position}
+        """By run, the position that counts; None if all of its events were read."""
+        self._floors: dict[str, tuple[int, ...]] = {}
+
+    def is_new(self, event: BaseEvent, place: tuple[int, ...]) -> bool:
+        """Whether the subscriber has not had the event."""
+        run_id = event.run_id
+        if run_id not in self._at:  # its start is no longer kept: it is open in the position, or was read
+            self._at[run_id] = self._position if run_id in self._position.after else None
+        at = self._at[run_id]
+        if at is None:
+            if isinstance(event, AgentRunStartedEvent):
+                self._begin(event.run_link.run_id, None)
+            return False
+        floor = self._floors.get(run_id)
+        if floor is None:
+            floor = self._floors[run_id] = place_of(at.of(run_id))
+        is_new = place > floor
+        if isinstance(event, AgentRunStartedEvent):
+            self._begin(event.run_link.run_id, at.below(event, is_new=is_new))
+        return is_new
+
+    def _begin(self, run_id: str, at: Position | None) -> None:
+        self._at[run_id] = at
+        self._floors.pop(run_id, None)
+
+
+class _Drafts:
+    """Which deltas a subscriber gets: those of the present plan from their beginning, and none of plans before.
+
+    Nobody can resume in the middle of what a planner is writing.
+
+    Args:
+        feed: The feed of the run.
+        is_resumed: Whether the subscriber may have the beginning of a draft from an earlier connection, which is void then.
+    """
+
+    def __init__(self, feed: Feed, *, is_resumed: bool) -> None:
+        self._feed = feed
+        self._is_resumed = is_resumed
+        self._known: set[str] = set()
+        """Runs of whose present draft the subscriber has the beginning, or none."""
+        self._muted: set[str] = set()
+        """Runs of whose present draft the beginning is no longer kept."""
+
+    def join(self, first: int) -> None:
+        """Begin with the entry of this number."""
+        self._muted = {run_id for run_id, plan in self._feed.plans.items() if plan.seq < first}
+
+    def note(self, event: BaseEvent) -> None:
+        """Take a recorded event that is delivered."""
+        if isinstance(event, PlanStartedEvent):
+            self._known.add(event.run_id)
+            self._muted.discard(event.run_id)
+
+    def deliver(self, entry: Entry, *, is_old: bool) -> list[Delivery]:
+        """What the subscriber gets of a delta."""
+        event, run_id = entry.event, entry.event.run_id
+        plan = self._feed.plans.get(run_id)
+        if is_old and (plan is None or entry.seq < plan.seq):
+            return []
+        delivery = Delivery("", event, entry.line)
+        if isinstance(event, StreamRestartedEvent):
+            self._known.add(run_id)
+            self._muted.discard(run_id)
+            return [delivery]
+        if run_id in self._muted:
+            return []
+        is_known = run_id in self._known or not self._is_resumed
+        self._known.add(run_id)
+        if is_known:
+            return [delivery]
+        common = {name: getattr(event, name) for name in COMMON}
+        number, attempt = (plan.number, plan.attempt) if plan else (1, 1)
+        void = StreamRestartedEvent(**common, time=event.time, plan=number, attempt=attempt)
+        return [Delivery("", void, event_line(void)), delivery]
