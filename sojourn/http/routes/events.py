@@ -9,8 +9,9 @@ from pydantic import Field
 
 from sojourn.client.run import Run
 from sojourn.contracts.event import Event
+from sojourn.contracts.ids import place_of
+from sojourn.errors import InvalidInput
 from sojourn.events import Cursor, event_line
-from sojourn.http.cursors import after_of, cursor_at
 from sojourn.http.redaction import redact
 from sojourn.http.routes.answering import STREAM, problems
 from sojourn.http.security.byte_limits import reserve
@@ -84,13 +85,13 @@ async def events_answer(
     Raises:
         InvalidInput: `after`, or `Last-Event-ID`, is no cursor.
     """
-    place = after_of(request, after)
+    place = request.headers.get("last-event-id") or after or None  # which repeats its first `after`
     if wants_stream(request.headers.get("accept")):
-        cursor = await cursor_at(run, place)
+        cursor = await _cursor_at(run, place)
         return EventStream(service.feeds, service.metrics, run.id, cursor, children=children, deltas=deltas)
     read, pace = 0, Pace()
     async with heavy_read(begins_free=True) as take_turn:
-        cursor = await cursor_at(run, place) if children else _plain(run, place)
+        cursor = await _cursor_at(run, place) if children else _plain(run, place)
         lines, size = list[bytes](), 0
         async with aclosing(run.events(after=place, follow=False, children=children)) as events:
             async for event in events:
@@ -110,6 +111,29 @@ async def events_answer(
     return Response(
         b"[" + b",".join(lines) + b"]", headers=_next(request, str(cursor)), media_type="application/json"
     )
+
+
+async def _cursor_at(run: Run, after: str | None) -> Cursor:
+    """The cursor of a text: a cursor, or an event_id of the run, of which the history has the child runs that were open.
+
+    Raises:
+        InvalidInput: It is neither.
+        RunNotFound: There is no such run.
+        ServerUnavailable: The server does not answer.
+    """
+    try:
+        cursor = Cursor(run.id, after)
+    except ValueError as error:
+        raise InvalidInput(f"after: {error}", run_id=run.id) from error
+    if not after or ";" in after:
+        return cursor
+    read = Cursor(run.id)
+    async with aclosing(run.events(follow=False)) as events:
+        async for event in events:
+            if place_of(event.event_id) > place_of(after):
+                break
+            read.add(event)
+    return Cursor(run.id, f"{after};{str(read).partition(';')[2]}")
 
 
 def _plain(run: Run, after: str | None) -> Cursor:
