@@ -1,15 +1,17 @@
-"""ChatView: a conversation on the screen: its events in lines, and what opened a turn where that is not seen above it."""
+"""A conversation on the screen: its events in lines, and below them what it does and what the next line does."""
 
 from rich.console import Console
 
-from sojourn.cli.chat_bar import ChatBar
+from sojourn.cli.options import connection_options
 from sojourn.cli.screen.calls import Detail
+from sojourn.cli.screen.draft import draft_lines
 from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.prompt import how_to_decide
-from sojourn.cli.screen.text import Line, plain
+from sojourn.cli.screen.run_trees import grow
+from sojourn.cli.screen.text import Line, plain, shell_word
 from sojourn.cli.screen.turn_lines import accepted_lines, opening_line
 from sojourn.cli.screen.view import RunView
-from sojourn.cli.screen.wait_views import call_lines
+from sojourn.cli.screen.wait_views import call_lines, view_of
 from sojourn.cli.waits import answer_lines
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import (
@@ -22,8 +24,83 @@ from sojourn.contracts.event import (
     TurnSteeredEvent,
 )
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.timeline import TimelineTree, UserMessage
 
-__all__ = ["ChatView"]
+__all__ = ["ChatBar", "ChatView"]
+
+
+_IDLE = " idle · Ctrl-D leaves"
+_LATER = "Ctrl-C ends the turn · a line that is sent now waits for the next one"
+_BUSY = f" working · {_LATER}"
+_OUTSIDE = f" waits for results from outside · {_LATER}"
+
+
+class ChatBar:
+    """The last line of the screen, and the prompt above it, as the events so far have them."""
+
+    def __init__(self) -> None:
+        self._timelines: TimelineTree | None = None
+        self._answered: set[tuple[str, str]] = set()
+        """Waits whose answers were accepted, and whose events have not come yet."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is under way."""
+        return self._timelines is not None and self._timelines.top.turn is not None
+
+    @property
+    def queued(self) -> dict[str, UserMessage]:
+        """The messages that have no turn yet, by id."""
+        return self._timelines.top.queued if self._timelines else {}
+
+    @property
+    def asked(self) -> tuple[str, Await] | None:
+        """The oldest open wait for a person, and the run that waits."""
+        return next(iter(self._waits(for_people=True)), None)
+
+    @property
+    def prompt(self) -> str:
+        """What is printed before the line that is being typed."""
+        if self.asked is None:
+            return "> "
+        return "approve? [y/n/a] " if isinstance(self.asked[1], AwaitConfirmation) else "answer> "
+
+    @property
+    def text(self) -> str:
+        """What is waited for and what the next line does; else the last line of what the agent writes, or what it does."""
+        if self.asked is not None:
+            return self._asking(self.asked[1])
+        top = self._timelines and self._timelines.top
+        if top and top.is_paused:
+            line = f"sojourn resume {shell_word(top.run_id)}{connection_options()}"
+            return f" paused; it goes on with: {line}"
+        if top is None or top.turn is None:
+            return _IDLE
+        written = draft_lines(top.turn.plan.draft.text)[-1:] if top.turn.plan else []
+        return f" {written[0]}" if written else _OUTSIDE if self._waits(for_people=False) else _BUSY
+
+    def _asking(self, wait: Await) -> str:
+        does = "decides it: y, n or a" if isinstance(wait, AwaitConfirmation) else "answers it"
+        others = len(self._waits(for_people=True)) - 1
+        more = f" · {others} more {'waits' if others == 1 else 'wait'} after it" if others else ""
+        return f" {view_of(wait).kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        self._timelines = grow(self._timelines, event)
+        self._answered &= self._timelines.open_waits.keys()
+
+    def answered(self, run_id: str, await_id: str) -> None:
+        """Forget a wait, whose answer was accepted."""
+        self._answered.add((run_id, await_id))
+
+    def _waits(self, *, for_people: bool) -> list[tuple[str, Await]]:
+        opened = self._timelines.open_waits if self._timelines else {}
+        return [
+            (run_id, each.wait)
+            for (run_id, await_id), each in opened.items()
+            if view_of(each.wait).is_for_people is for_people and (run_id, await_id) not in self._answered
+        ]
 
 
 class ChatView:
@@ -40,12 +117,15 @@ class ChatView:
         """What the conversation does or waits for."""
         self.typed: set[str] = set()
         """Ids of messages that were typed here, which are on the screen already."""
-        self._messages: dict[str, MessageReceivedEvent] = {}
-        """The messages that have no turn yet, by id."""
         self._behind: set[str] = set()
         """Ids of those whose turn does not begin at once, or that never were on the screen: their turn tells them."""
         self._whole: set[str] = set()
         """Ids of confirmations whose call was shown whole."""
+
+    @property
+    def _messages(self) -> dict[str, UserMessage]:
+        """The messages that have no turn yet, by id."""
+        return self.bar.queued
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
         """Print a line that is not of an event."""
@@ -73,7 +153,7 @@ class ChatView:
         if isinstance(event, (TextDeltaEvent, RunStartedEvent)):
             return
         if isinstance(event, MessageReceivedEvent):
-            self._print(self._accepted(event))
+            self._print(self._accepted(event.message_id))
             return
         self._print(opening)
         self._view.show(event)
@@ -97,22 +177,19 @@ class ChatView:
                 lines.append(opening_line(message, self._view.console.width, self._detail))
         return lines
 
-    def _accepted(self, message: MessageReceivedEvent) -> list[Line]:
+    def _accepted(self, message_id: str) -> list[Line]:
         """A message that somebody else sent."""
-        if message.message_id in self.typed:
+        message = self._messages.get(message_id)
+        if message is None or message_id in self.typed:
             return []
-        return accepted_lines(message, self._detail, is_behind=message.message_id in self._behind)
+        return accepted_lines(message, self._detail, is_behind=message_id in self._behind)
 
     def _take(self, event: Event) -> None:
         """Take in what an event changes."""
-        if isinstance(event, MessageReceivedEvent):
-            if self.bar.is_busy or self._messages:
-                self._behind.add(event.message_id)
-            self._messages[event.message_id] = event
+        if isinstance(event, MessageReceivedEvent) and (self.bar.is_busy or self._messages):
+            self._behind.add(event.message_id)
         elif isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-            for each in event.message_ids:
-                self._messages.pop(each, None)
-                self._behind.discard(each)
+            self._behind -= set(event.message_ids)
         wait = wait_in(event)
         if isinstance(wait, AwaitConfirmation) and call_lines(wait)[1].is_whole:
             self._whole.add(wait.id)

@@ -20,34 +20,28 @@ from sojourn.cli.unserved import telling_of_workers
 from sojourn.cli.waits import answer_lines
 from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.contracts.event import Event, TurnCompletedEvent, TurnFailedEvent
+from sojourn.contracts.event import Event
 from sojourn.core.awaits.deciding import is_restricted
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
+from sojourn.timeline import is_run_end, is_turn_end
 
 __all__ = ["code_of", "ends_turn", "follow", "follow_as_json", "show_end", "until_end"]
 
 Line = TypeVar("Line")
 
-_CODES = {
-    "run_completed": OK,
-    "run_failed": FAILED,
-    "run_terminated": FAILED,
-    "run_timed_out": FAILED,
-    "run_canceled": CANCELED,
-}
-"""Exit codes by the event that ends a run."""
-
 
 def code_of(event: Event, run: Run) -> int | None:
     """Return the exit code for the event that ends the run; None for other events, and for those of child runs."""
-    return _CODES.get(event.type) if event.run_id == run.id else None
+    if event.run_id != run.id or not is_run_end(event):
+        return None
+    return {"run_completed": OK, "run_canceled": CANCELED}.get(event.type, FAILED)
 
 
 def ends_turn(event: Event, run: Run) -> bool:
     """Whether an event ends a turn of the conversation itself."""
-    return isinstance(event, TurnCompletedEvent | TurnFailedEvent) and event.run_id == run.id
+    return is_turn_end(event) and event.run_id == run.id
 
 
 async def follow(

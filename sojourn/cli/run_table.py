@@ -139,7 +139,7 @@ def _turn_columns(turns: "Sequence[Turns | None]") -> list[_Column]:
         _Column("LAST", [Text(local(last.time) if last else "") for last in lasts]),
         _Column(
             "MESSAGE",
-            [Text(plain(said_in(last), MAX_MESSAGE) if last else "") for last in lasts],
+            [Text(plain(said_in(last.message), MAX_MESSAGE) if last else "") for last in lasts],
             is_cut=True,
         ),
     ]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
 from sojourn.cli.screen.wait_views import view_of
 from sojourn.cli.waits import OpenWait, listed, open_waits
-from sojourn.contracts.event import Event, TurnCompletedEvent, TurnFailedEvent
+from sojourn.contracts.event import TurnFailedEvent
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.values.visible import visible
+from sojourn.timeline import TurnEnd, is_turn_end
 
 if TYPE_CHECKING:
     from sojourn.client.run import Run
@@ -25,7 +26,7 @@ def for_people(status: "RunStatus") -> list[OpenWait]:
     return [each for each in open_waits(status) if view_of(each.wait).is_for_people]
 
 
-def print_turn(ended: TurnCompletedEvent | TurnFailedEvent, *, as_json: bool) -> int:
+def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
     """Print the answer of a turn; return the exit code.
 
     Raises:
@@ -53,7 +54,7 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
         raise waits_error(turn.run, before)
     async with aclosing(turn.events(children=True, earlier=True)) as events:
         async for event in events:
-            if isinstance(event, TurnCompletedEvent | TurnFailedEvent):
+            if is_turn_end(event):
                 if turn.message_id in event.message_ids:
                     return print_turn(event, as_json=as_json)
                 continue
@@ -69,8 +70,8 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
 
 async def _has_ended(turn: "SessionTurn") -> bool:
     """Whether the turn of the message has ended, where the message was sent before."""
-    ends = [_end_in(event) async for event in turn.run.events(follow=False)]
-    return any(end is not None and turn.message_id in end.message_ids for end in ends)
+    ended = [each.message_ids async for each in turn.run.events(follow=False) if is_turn_end(each)]
+    return any(turn.message_id in message_ids for message_ids in ended)
 
 
 def waits_error(run: "Run", waits: list[OpenWait]) -> CommandError:
@@ -83,31 +84,25 @@ def waits_error(run: "Run", waits: list[OpenWait]) -> CommandError:
     )
 
 
-async def last_turn(
-    run: "Run", *, patient: bool
-) -> "TurnCompletedEvent | TurnFailedEvent | list[OpenWait] | None":
+async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[OpenWait] | None:
     """Return the end of the last turn, once no message waits; or what the conversation waits for; None where there was no turn.
 
     Args:
         run: The conversation.
         patient: Whether to wait also while it waits for a person.
     """
-    last: TurnCompletedEvent | TurnFailedEvent | None = None
+    last: TurnEnd | None = None
     after: str | None = None
     while True:
         status = await run.status()
         async for event in run.events(after=after, follow=False):
-            after, last = event.event_id or after, _end_in(event) or last
+            after, last = event.event_id or after, event if is_turn_end(event) else last
         if status.status not in _OPEN and not status.queued:
             return last
         if not patient and (waits := for_people(status)):
             return waits
         async with aclosing(run.events(after=after)) as events:
             async for event in events:
-                after, last = event.event_id or after, _end_in(event) or last
-                if _end_in(event) or wait_in(event) or event.type == "run_stream_end":
+                after, last = event.event_id or after, event if is_turn_end(event) else last
+                if is_turn_end(event) or wait_in(event) or event.type == "run_stream_end":
                     break
-
-
-def _end_in(event: Event) -> TurnCompletedEvent | TurnFailedEvent | None:
-    return event if isinstance(event, TurnCompletedEvent | TurnFailedEvent) else None

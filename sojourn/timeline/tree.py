@@ -73,7 +73,7 @@ class TimelineTree:
         if isinstance(event, AgentRunStartedEvent):
             self.parents[event.run_link.run_id] = event.run_id, event.tool_call_id
         self._update_waits(run, event)
-        if isinstance(event, AwaitAnsweredEvent):
+        if isinstance(event, AwaitAnsweredEvent) and run.decisions:
             self.decisions.append(run.decisions[-1])
         if isinstance(event, MessageReceivedEvent | AwaitAnsweredEvent):
             self._deliver(run, event)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from sojourn import AwaitClarification, AwaitExternalTools, ExternalCall
-from sojourn.cli.chat_bar import ChatBar
+from sojourn.cli.chat_view import ChatBar
 from sojourn.contracts.event import EVENT_CLASSES, Event
 
 ABOUT = {"run_id": "a.b@s", "time": datetime(2026, 3, 2, tzinfo=UTC)}
@@ -28,7 +28,7 @@ def bar(*events: Event) -> ChatBar:
 
 def test_the_next_line_answers_the_oldest_question():
     """Others are counted; what the agent writes meanwhile does not hide it."""
-    both = bar(asked("q1"), asked("q2", **BELOW), event("text_delta", text="so far"))
+    both = bar(asked("q1"), asked("q2", **BELOW), event("plan_started"), event("text_delta", text="so far"))
     assert both.text.startswith(" question: your next line answers it · 1 more waits after it · /say TEXT")
     both.feed(event("await_answered", await_id="q1"))
     assert both.asked == ("a.b@s/c1", AwaitClarification(id="q2", question="Which?"))

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from sojourn import Agent, App, Client, Message, PlanResult
-from sojourn.cli.screen.draft import MAX_LINES, Draft
-from sojourn.cli.screen.tree import RunTree
+from sojourn.cli.screen.draft import MAX_LINES, draft_lines
+from sojourn.cli.screen.run_trees import RunTrees
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.live import current_deltas
@@ -24,15 +24,15 @@ def event(kind: str, **fields):
     return EVENT_CLASSES[kind](run_id="r", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
 
 
-def drawn(tree: RunTree) -> str:
+def drawn(tree: RunTrees) -> str:
     out = io.StringIO()
-    Console(file=out, width=200, highlight=False, color_system=None).print(tree.tree)
+    Console(file=out, width=200, highlight=False, color_system=None).print(tree)
     return out.getvalue()
 
 
 def test_the_message_replaces_the_draft():
     """Deltas are shown below the run until the message arrives or the attempt restarts, each once."""
-    tree = RunTree()
+    tree = RunTrees()
     tree.feed(event("plan_started"))
     tree.feed(event("text_delta", text="The site "))
     tree.feed(event("text_delta", text="is dark."))
@@ -47,15 +47,13 @@ def test_the_message_replaces_the_draft():
 
 def test_a_draft_is_bounded_and_harmless():
     """A draft keeps only its last lines, escapes control characters, and is not read as markup."""
-    draft = Draft()
-    for number in range(10_000):
-        draft.add(f"line {number}\n")
-    draft.add("\x1b[31m[bold]red\x07")
-    lines = draft.lines()
+    draft = "".join(f"line {number}\n" for number in range(10_000))
+    lines = draft_lines(draft + "\x1b[31m[bold]red\x07")
     assert len(lines) == MAX_LINES + 1
     assert lines[0] == "…"
     assert lines[-1] == r"\u001b[31m[bold]red\u0007"
-    tree = RunTree()
+    tree = RunTrees()
+    tree.feed(event("plan_started"))
     tree.feed(event("text_delta", text="\x1b[31m[bold]red"))
     assert "[31m[bold]red" in drawn(tree)
     assert "\x1b" not in drawn(tree)

@@ -136,15 +136,15 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
     from sojourn.cli.failed_call import FailedCall
     from sojourn.cli.screen.calls import Detail
     from sojourn.cli.screen.lines import summed
+    from sojourn.cli.screen.run_trees import RunTrees
     from sojourn.cli.screen.text import Line
-    from sojourn.cli.screen.turn_trees import TurnTrees
     from sojourn.core.values.text import counted
 
     console = Console(highlight=False)
     status = await run.status()
     if part.turn and not status.conversation:
         raise CommandError(f"{plain(run.id, 300)} is no conversation, and has no turns", exit_code=USAGE)
-    trees = TurnTrees(
+    trees = RunTrees(
         whole=full,
         detail=Detail(min(verbose, Detail.ALL)),
         last=part.turns(),

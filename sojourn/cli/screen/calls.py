@@ -2,17 +2,18 @@
 
 import json
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
 from sojourn.cli.screen.text import Line, plain, took
-from sojourn.contracts.event import ToolEndEvent, ToolRetryEvent, ToolStartEvent, ToolUpdateEvent
+from sojourn.contracts.event import ToolRetryEvent, ToolUpdateEvent
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import LEFT_OUT, RetryHint, ToolError
-from sojourn.contracts.tool_result import Artifact, Bounds
+from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import counted
+from sojourn.timeline import Attempt, Call, Plan
 
 __all__ = [
     "Detail",
@@ -25,6 +26,7 @@ __all__ = [
     "payload_of",
     "pending",
     "read_line",
+    "running",
 ]
 
 
@@ -56,30 +58,30 @@ def arguments(call: ToolRequest) -> str:
     return plain(", ".join(f"{name}={_json(value)}" for name, value in call.payload.items()))
 
 
-def called(event: ToolStartEvent) -> str:
+def called(call: ToolRequest) -> str:
     """Return a call on one line, such as `ops.disks.wipe(disk="a")`."""
-    return f"{plain(event.call.name)}({arguments(event.call)})"
+    return f"{plain(call.name)}({arguments(call)})"
 
 
-def ended(event: ToolEndEvent, denied_by: str = "") -> str:
-    """Return how a call ended: its duration, its attempts and the calls of its child run; or who denied it.
+def ended(call: Call) -> str:
+    """Return how a call ended: its duration, its attempts and the calls of its child run.
 
-    Args:
-        event: The end of the call.
-        denied_by: Who denied it, such as `by ana`; the time that a person took for it says nothing about the call.
+    Of a denied call, return who denied it: the time that a person took says nothing about the call.
     """
-    result = event.result
+    result, decision = call.result, call.decision
+    if result is None:
+        return ""
     if result.error and result.error.code == "denied":
-        return " ".join(part for part in ("denied", denied_by) if part)
+        who = plain(decision.who) if decision and decision.event.approved is False else ""
+        return f"denied by {who}" if who else "denied"
     attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
     attempt = f", attempt {attempts}" if attempts > 1 else ""
     below = f", {counted(result.children_count, 'call')} in the child run" if result.run_link else ""
-    return f"({took(event.duration)}{attempt}{below})"
+    return f"({took(call.duration or timedelta(0))}{attempt}{below})"
 
 
-def detailed(event: ToolEndEvent, detail: Detail = Detail.BRIEF) -> list[Line]:
+def detailed(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
     """Return the lines of a call's result or error, and in more detail its bounds, its artifacts and its hint."""
-    result = event.result
     if detail == Detail.BRIEF:
         if result.error:
             causes = "; because: ".join(link.text for link in result.error.chain())
@@ -100,26 +102,42 @@ def detailed(event: ToolEndEvent, detail: Detail = Detail.BRIEF) -> list[Line]:
 
 def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
     """Return the progress of a call or a plan in flight; or its attempt, the error of the one before, and when it begins."""
-    if event.type == "tool_retry":
-        error = event.error.removeprefix(f"the planner of {event.agent_id} failed: ")
-        due = _due(event.due)
-        text = plain(error, 200)
-        after = f" after: {text.rstrip('.') if due else text}" if error else ""
-        return f"attempt {event.attempt}{after}{due}"
-    share = ""
-    if event.done is not None and event.total:
-        share = f" {100 * event.done / event.total:.0f} %"
-    elif event.done is not None:
-        share = f" {event.done:g}"
-    return f"{plain(event.note)}{share}"
+    if isinstance(event, ToolRetryEvent):
+        return _attempt(Attempt(event.attempt, event.error, event.due), event.agent_id)
+    return _progress(event.note, event.done, event.total)
 
 
-def pending(began: datetime, news: ToolRetryEvent | ToolUpdateEvent | None = None) -> str:
+def running(call: Call) -> str:
+    """Return a call that runs, with its progress or its attempt."""
+    flight = ""
+    if call.progress or call.done is not None:
+        flight = _progress(call.progress, call.done, call.total)
+    elif call.attempts:
+        flight = _attempt(call.attempts[-1])
+    return f"{called(call.call)}  {flight}" if flight else called(call.call)
+
+
+def pending(plan: Plan, agent_id: str = "") -> str:
     """Return what a planner does now: how long it plans, or which attempt is next, and its last note."""
-    if news is not None and news.type == "tool_retry":
-        return f"planning, {in_flight(news)}"
-    elapsed = max(0, int((datetime.now(UTC) - began).total_seconds()))
-    return f"planning for {elapsed} s" + (f": {in_flight(news)}" if news is not None else "")
+    if plan.attempts and not (plan.progress or plan.done is not None):
+        return f"planning, {_attempt(plan.attempts[-1], agent_id)}"
+    elapsed = max(0, int((datetime.now(UTC) - plan.at).total_seconds()))
+    note = _progress(plan.progress, plan.done, plan.total)
+    return f"planning for {elapsed} s" + (f": {note}" if note else "")
+
+
+def _attempt(attempt: Attempt, agent_id: str = "") -> str:
+    error = attempt.error.removeprefix(f"the planner of {agent_id} failed: ")
+    due = _due(attempt.due)
+    text = plain(error, 200)
+    after = f" after: {text.rstrip('.') if due else text}" if error else ""
+    return f"attempt {attempt.number}{after}{due}"
+
+
+def _progress(note: str, done: float | None, total: float | None) -> str:
+    if done is None:
+        return plain(note)
+    return f"{plain(note)} {100 * done / total:.0f} %" if total else f"{plain(note)} {done:g}"
 
 
 def chain_lines(head: str, error: ToolError, style: str, most: int) -> list[Line]:

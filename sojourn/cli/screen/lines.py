@@ -31,17 +31,20 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnFailedEvent,
 )
+from sojourn.contracts.message import Message
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fork import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.core.values.text import counted
+from sojourn.timeline import verdict_of
 
 __all__ = [
     "is_drawn",
     "lines_of",
     "name_of",
+    "spoken_lines",
     "summed",
 ]
 
@@ -98,6 +101,13 @@ def summed(output: RunOutput) -> str:
     return ", ".join(parts)
 
 
+def spoken_lines(message: Message) -> list[Line]:
+    """Return the text of a message with calls; an answer is printed when the run completes."""
+    if not message.tool_calls or not message.text:
+        return []
+    return text_lines(message.text, "italic", "“ ")
+
+
 def _run_started(event: RunStartedEvent) -> list[Line]:
     head = Line(f"{plain(event.agent_id)}  {plain(event.run_id)}", "bold")
     origin = event.forked_from
@@ -118,10 +128,7 @@ def _forked(origin: ForkedFrom) -> list[Line]:
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
-    """The text of a message with calls; an answer is printed when the run completes."""
-    if not event.message.tool_calls or not event.message.text:
-        return []
-    return text_lines(event.message.text, "italic", "“ ")
+    return spoken_lines(event.message)
 
 
 def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:
@@ -160,8 +167,12 @@ def _answered(event: AwaitAnsweredEvent) -> list[Line]:
         return [Line("! nobody answered in time", "yellow")]
     if event.code is None and event.approved is None and event.text is None:
         return [Line(f"! all results are here, the last{_by(event)}", "yellow")]
-    done = event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]
-    return [Line(f"! {done}{_by(event)}{_reason(event)}", "red" if event.approved is False else "yellow")]
+    return [
+        Line(
+            f"! {verdict_of(event)}{_by(event)}{_reason(event)}",
+            "red" if event.approved is False else "yellow",
+        )
+    ]
 
 
 def _paused(event: RunPausedEvent) -> list[Line]:

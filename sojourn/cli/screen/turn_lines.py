@@ -9,11 +9,10 @@ from rich.text import Text
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import name_of, summed
 from sojourn.cli.screen.text import Line, local, plain, text_lines, took
-from sojourn.cli.screen.turns import Turn
-from sojourn.contracts.event import MessageReceivedEvent, TurnCompletedEvent, TurnFailedEvent
-from sojourn.contracts.message import TextPart
+from sojourn.contracts.message import Message, TextPart
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.core.values.text import counted
+from sojourn.timeline import Turn, UserMessage
 
 __all__ = [
     "TurnLine",
@@ -54,9 +53,9 @@ class TurnLine:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the line in the width there is; the longer of question and answer gives way first."""
         turn, width = self._turn, options.max_width
-        mark, style = ("✗", "red") if isinstance(turn.end, TurnFailedEvent) else ("✓", "green")
-        when = turn.began.astimezone().strftime("%m-%d %H:%M")
-        head, tail = f"{mark} {plain(turn.turn_id):<4} {when}  ", f" ({_briefly(turn, width)})"
+        mark, style = ("✗", "red") if turn.failure else ("✓", "green")
+        when = turn.at.astimezone().strftime("%m-%d %H:%M")
+        head, tail = f"{mark} {plain(turn.id):<4} {when}  ", f" ({_briefly(turn, width)})"
         said, became = Text(_said(turn)), Text(_became(turn))
         room = max(width - Text(head).cell_len - Text(tail).cell_len - 1, 2)
         if said.cell_len + became.cell_len > room:
@@ -76,8 +75,8 @@ class TurnLine:
 
 def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
     """Return the first line of a turn: its id, when it began, who wrote its message, and how long that had waited."""
-    senders = list(dict.fromkeys(filter(None, (_sender(each, detail) for each in turn.opening))))
-    parts = [f"{plain(turn.turn_id)}  {local(turn.began)}"]
+    senders = list(dict.fromkeys(filter(None, (_sender(each, detail) for each in turn.messages))))
+    parts = [f"{plain(turn.id)}  {local(turn.at)}"]
     if senders:
         parts.append(f"by {', '.join(senders)}")
     if turn.waited > _NOTICEABLE:
@@ -88,33 +87,31 @@ def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
 def opening_lines(turn: Turn, detail: Detail = Detail.BRIEF) -> list[Line]:
     """Return the messages that opened a turn; with several, who sent each."""
     lines: list[Line] = []
-    for message in turn.opening:
-        lines += _message_lines(message)
+    for message in turn.messages:
+        lines += _message_lines(message.message)
         who = _sender(message, detail)
-        if len(turn.opening) > 1 and who:
+        if len(turn.messages) > 1 and who:
             lines.append(Line(f"· by {who}", "dim"))
     lines += [Line(f"· message {plain(each)}, whose text is not kept here", "dim") for each in turn.missing]
     return lines
 
 
-def joined_lines(messages: Sequence[MessageReceivedEvent], detail: Detail = Detail.BRIEF) -> list[Line]:
+def joined_lines(messages: Sequence[UserMessage], detail: Detail = Detail.BRIEF) -> list[Line]:
     """Return the messages that steer a turn, where they join it."""
     lines: list[Line] = []
     for message in messages:
-        lines += [*_message_lines(message), Line(f"· joins the turn{_by(message, detail)}", "dim")]
+        lines += [*_message_lines(message.message), Line(f"· joins the turn{_by(message, detail)}", "dim")]
     return lines
 
 
-def received_line(message: MessageReceivedEvent, detail: Detail = Detail.BRIEF) -> Line:
+def received_line(message: UserMessage, detail: Detail = Detail.BRIEF) -> Line:
     """Return the line about a message that is accepted while a turn is under way."""
     what = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
     head = f"· {what.get(message.mode, 'waits for its turn')}{_by(message, detail)}"
-    return Line(f"{head}: {plain(said_in(message), 100)}", "dim")
+    return Line(f"{head}: {plain(said_in(message.message), 100)}", "dim")
 
 
-def accepted_lines(
-    message: MessageReceivedEvent, detail: Detail = Detail.BRIEF, *, is_behind: bool
-) -> list[Line]:
+def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_behind: bool) -> list[Line]:
     """Return a message where it is accepted, who sent it, and what becomes of it.
 
     Args:
@@ -125,19 +122,19 @@ def accepted_lines(
     becomes = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
     who = _sender(message, detail)
     about = [becomes.get(message.mode, "waits for its turn")] * is_behind + [f"by {who}"] * bool(who)
-    return [*_message_lines(message), *([Line(f"· {', '.join(about)}", "dim")] if about else [])]
+    return [*_message_lines(message.message), *([Line(f"· {', '.join(about)}", "dim")] if about else [])]
 
 
-def opening_line(message: MessageReceivedEvent, width: int, detail: Detail = Detail.BRIEF) -> Line:
+def opening_line(message: UserMessage, width: int, detail: Detail = Detail.BRIEF) -> Line:
     """Return the message that opens a turn on one line, cut to a width in columns, and who sent it."""
     who = _sender(message, detail)
     by = f" (by {who})" if who else ""
-    said = Text(f"> {plain(said_in(message), _SHOWN)}")
+    said = Text(f"> {plain(said_in(message.message), _SHOWN)}")
     said.truncate(max(width - Text(by).cell_len, _LEAST), overflow="ellipsis")
     return Line(f"{said.plain}{by}")
 
 
-def said_in(message: MessageReceivedEvent) -> str:
+def said_in(message: Message) -> str:
     """Return a message on one line; images and documents by their kind."""
     return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
 
@@ -145,12 +142,12 @@ def said_in(message: MessageReceivedEvent) -> str:
 def summary(turn: Turn, now: datetime | None = None) -> Line:
     """Return what a turn used, and how long it took, or has taken so far."""
     if turn.end is None:
-        return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.began)}", "dim")
-    return Line(f"{_used(turn)}, took {took(turn.end.time - turn.began)}", "dim")
+        return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.at)}", "dim")
+    return Line(f"{_used(turn)}, took {took(turn.end.at - turn.at)}", "dim")
 
 
 def waiting_lines(
-    messages: Sequence[MessageReceivedEvent], most: int, detail: Detail = Detail.BRIEF, *, is_over: bool
+    messages: Sequence[UserMessage], most: int, detail: Detail = Detail.BRIEF, *, is_over: bool
 ) -> list[Line]:
     """Return the messages that have no turn, each on a line, the first ones.
 
@@ -170,14 +167,14 @@ def waiting_lines(
         who = _sender(message, detail)
         by = f"by {who}, " if who else ""
         to = {"steer": ", steers", "interrupt": ", interrupts"}.get(message.mode, "")
-        text = plain(said_in(message), 100)
-        lines.append(Line(f"  > {text} ({by}{local(message.time)}{to})"))
+        text = plain(said_in(message.message), 100)
+        lines.append(Line(f"  > {text} ({by}{local(message.at)}{to})"))
     if len(messages) > most:
         lines.append(Line(f"  … {len(messages) - most} more", "dim"))
     return lines
 
 
-def _sender(message: MessageReceivedEvent, detail: Detail) -> str:
+def _sender(message: UserMessage, detail: Detail) -> str:
     """Return who sent a message: the name given; the identity that Temporal recorded in more detail, or where there is no name."""
     name = name_of(message.by) if message.by else ""
     if message.identity and (detail or not name):
@@ -186,45 +183,44 @@ def _sender(message: MessageReceivedEvent, detail: Detail) -> str:
     return name
 
 
-def _by(message: MessageReceivedEvent, detail: Detail) -> str:
+def _by(message: UserMessage, detail: Detail) -> str:
     who = _sender(message, detail)
     return f", by {who}" if who else ""
 
 
-def _message_lines(message: MessageReceivedEvent) -> list[Line]:
-    others = [f"({plain(part.type)})" for part in message.message.parts if not isinstance(part, TextPart)]
-    return text_lines("\n".join(filter(None, [message.message.text, *others])), mark="> ")
+def _message_lines(message: Message) -> list[Line]:
+    others = [f"({plain(part.type)})" for part in message.parts if not isinstance(part, TextPart)]
+    return text_lines("\n".join(filter(None, [message.text, *others])), mark="> ")
 
 
 def _said(turn: Turn) -> str:
-    return plain(" ".join(said_in(each) for each in turn.opening), _SHOWN)
+    return plain(" ".join(said_in(each.message) for each in turn.messages), _SHOWN)
 
 
 def _became(turn: Turn) -> str:
     """How a turn ended: its answer, or the root of its failure."""
-    if isinstance(turn.end, TurnFailedEvent):
-        error = turn.end.error
+    if turn.failure:
+        error = turn.failure.error
         if error.code == INTERRUPTED:
             return f"✗ {plain(error.message, _SHOWN)}"
         return f"✗ {plain(list(error.chain())[-1].text, _SHOWN)}"
-    if isinstance(turn.end, TurnCompletedEvent):
-        output = turn.end.output
+    if turn.end and (output := turn.end.output):
         limit = "" if output.reason == "answered" else f" ({output.reason})"
         return f"= {plain(' '.join(output.text.split()) + limit, _SHOWN)}"
     return ""
 
 
 def _used(turn: Turn) -> str:
-    if isinstance(turn.end, TurnCompletedEvent):
+    if turn.end and turn.end.output:
         return summed(turn.end.output)
     parts = [counted(turn.calls, "call")]
-    if turn.tokens:
-        parts.append(counted(turn.tokens, "token"))
-    if turn.cost:
-        parts.append(f"${turn.cost:.4f}")
+    if turn.spent.tokens:
+        parts.append(counted(turn.spent.tokens, "token"))
+    if turn.spent.cost:
+        parts.append(f"${turn.spent.cost:.4f}")
     return ", ".join(parts)
 
 
 def _briefly(turn: Turn, width: int) -> str:
     calls = [counted(turn.calls, "call")] if turn.calls and width >= _WIDE else []
-    return ", ".join([*calls, *([took(turn.end.time - turn.began)] if turn.end else [])])
+    return ", ".join([*calls, *([took(turn.end.at - turn.at)] if turn.end else [])])

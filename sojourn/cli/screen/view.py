@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from sojourn.cli.screen.calls import Detail, called, detailed, ended, in_flight, payload_of, read_line
-from sojourn.cli.screen.decisions import Decisions
 from sojourn.cli.screen.lines import is_drawn, lines_of
+from sojourn.cli.screen.run_trees import RunTrees, grow
 from sojourn.cli.screen.text import Line, plain
 from sojourn.cli.screen.turn_lines import (
     heading,
@@ -24,10 +24,7 @@ from sojourn.cli.screen.turn_lines import (
     summary,
     waiting_lines,
 )
-from sojourn.cli.screen.turn_trees import TurnTrees
-from sojourn.cli.screen.turns import Turn, Turns
 from sojourn.contracts.event import (
-    AgentRunStartedEvent,
     Event,
     MessageReceivedEvent,
     ToolEndEvent,
@@ -39,8 +36,11 @@ from sojourn.contracts.event import (
     TurnStartedEvent,
     TurnSteeredEvent,
 )
+from sojourn.timeline import TimelineTree, Turn, UserMessage, is_run_end, is_turn_end
 
 __all__ = ["RunView"]
+
+INDENT = "  "
 
 REDRAWN_AFTER = 1 / 8
 """Seconds after which a live tree is redrawn, for its spinners."""
@@ -61,13 +61,13 @@ class RunView:
     ) -> None:
         self.console = console or Console(highlight=False)
         self._detail = detail
-        self._decisions = Decisions()
-        self._tree = TurnTrees(spins=True, detail=detail, decisions=self._decisions)
-        self._turns = Turns() if is_tree else None
+        self._tree = RunTrees(spins=True, detail=detail)
+        self._timelines: TimelineTree | None = None
+        """What was printed as lines, as timelines."""
+        self._has_turns = is_tree
         self._is_held = False
         self._live = self._drawing() if self.console.is_terminal and is_tree else None
         self._redrawing: asyncio.TimerHandle | None = None
-        self._depths: dict[str, int] = {}
         self._said: set[str] = set()
         self._shown_turn: Turn | None = None
 
@@ -91,7 +91,7 @@ class RunView:
         """Draw nothing until `release`, or until a person is asked; then the last turns whole, those before on a line each."""
         if self._live:
             self._is_held = True
-            self._tree = TurnTrees(spins=True, detail=self._detail, decisions=self._decisions, last=last)
+            self._tree = RunTrees(spins=True, detail=self._detail, last=last)
 
     def release(self) -> None:
         """Draw what was held, and from now on each event."""
@@ -128,15 +128,16 @@ class RunView:
             self._tree.feed(event)
             self._print_done()
             return
-        self._decisions.feed(event)
-        turn = self._turns.feed(event) if self._turns else None
-        pad = "  " * (self._depths.get(event.run_id, 0) + (turn is not None))
-        if self._turns and turn and turn is not self._shown_turn:
+        timelines = self._timelines = grow(self._timelines, event)
+        turn = _turn_of(event, timelines) if self._has_turns else None
+        pad = INDENT * (_depth(event.run_id, timelines) + (turn is not None))
+        if turn and turn is not self._shown_turn:
             self._shown_turn = turn
             self._print(*heading(turn, self._detail))
             for line in opening_lines(turn, self._detail):
                 self._print(pad + line.text, line.style)
-        for line in self._lines_in_turns(event, self._turns) if self._turns else self._lines(event):
+        shown = self._lines_in_turns(event, timelines) if self._has_turns else self._lines(event, timelines)
+        for line in shown:
             self._print(pad + line.text, line.style)
 
     def _drawing(self) -> Live:
@@ -161,52 +162,75 @@ class RunView:
         if self._live and not self._is_held and (done := self._tree.done()):
             self.console.print(Group(*done))
 
-    def _lines_in_turns(self, event: Event, turns: Turns) -> Iterator[Line]:
+    def _lines_in_turns(self, event: Event, timelines: TimelineTree) -> Iterator[Line]:
         """The lines of an event, where a message is shown with the turn that takes it."""
+        top = timelines.top
         match event:
             case MessageReceivedEvent():
-                if turns.present is not None:
-                    yield received_line(event, self._detail)
+                if top.turn is not None and (message := top.queued.get(event.message_id)):
+                    yield received_line(message, self._detail)
             case TurnStartedEvent():
                 pass
             case TurnSteeredEvent():
-                yield from joined_lines(turns.taken(event), self._detail)
+                yield from joined_lines(_messages(top.turn, event), self._detail)
             case TurnCompletedEvent() | TurnFailedEvent():
-                yield from self._lines(event)
+                yield from self._lines(event, timelines)
                 if self._shown_turn is not None:
                     yield summary(self._shown_turn)
             case _:
-                yield from self._lines(event)
-                if event.type == "run_stream_end" and event.parent_tool_call_id is None:
-                    waiting = [*turns.waiting.values()]
+                yield from self._lines(event, timelines)
+                if event.type == "run_stream_end" and event.run_id == top.run_id:
+                    waiting = [*top.queued.values()]
                     yield from waiting_lines(waiting, len(waiting), self._detail, is_over=True)
 
-    def _lines(self, event: Event) -> list[Line]:
-        """Return the lines of an event for plain output, and note the depth of a child run that starts."""
-        if not is_drawn(event, self._detail, is_below=event.run_id in self._depths):
+    def _lines(self, event: Event, timelines: TimelineTree) -> list[Line]:
+        """The lines of an event."""
+        if not is_drawn(event, self._detail, is_below=event.run_id in timelines.parents):
             return []
         match event:
             case ToolStartEvent():
                 payload = [Line(f"  {payload_of(event.call)}")] if self._detail and event.call.payload else []
                 read = read_line(event.call) if self._detail else ""
                 return [
-                    Line(f"→ {called(event)}"),
+                    Line(f"→ {called(event.call)}"),
                     *payload,
                     *([Line(f"  {read}", "yellow")] if read else []),
                 ]
             case ToolEndEvent():
-                first, *rest = detailed(event, self._detail)
-                how = ended(event, self._decisions.denied_by(event))
+                first, *rest = detailed(event.result, self._detail)
+                call = timelines.runs[event.run_id].call(event.tool_call_id)
+                how = ended(call) if call else ""
                 head = Line(f"← {plain(event.result.name)} {how}: {first.text}", first.style)
                 return [head, *(Line(f"  {line.text}", line.style) for line in rest)]
             case ToolRetryEvent() | ToolUpdateEvent():
                 what = event.tool_name or "the planner"
                 return [Line(f"  … {what}: {in_flight(event)}", "dim")]
-            case AgentRunStartedEvent():
-                self._depths[event.run_link.run_id] = self._depths.get(event.run_id, 0) + 1
-                return lines_of(event)
             case _:
                 return lines_of(event)
 
     def _print(self, text: str, style: str) -> None:
         self.console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _turn_of(event: Event, timelines: TimelineTree) -> Turn | None:
+    """The turn that is under way, or that an event has ended."""
+    top = timelines.top
+    is_end = event.run_id == top.run_id and (is_turn_end(event) or is_run_end(event))
+    if is_end and top.turns and top.turns[-1].version == top.version:
+        return top.turns[-1]
+    return top.turn
+
+
+def _depth(run_id: str, timelines: TimelineTree) -> int:
+    depth = 0
+    while run_id in timelines.parents:
+        run_id, depth = timelines.parents[run_id][0], depth + 1
+    return depth
+
+
+def _messages(turn: Turn | None, event: TurnSteeredEvent) -> list[UserMessage]:
+    """The messages that joined a turn by an event."""
+    entries = turn.entries if turn else []
+    return [
+        each for each in entries if isinstance(each, UserMessage) and each.message_id in event.message_ids
+    ]

@@ -2,31 +2,35 @@
 
 import io
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from rich.console import Console
 
 from sojourn import AwaitConfirmation, Message, RunLink, ToolError, ToolRequest, ToolResult
-from sojourn.cli.screen.calls import Detail, pending
-from sojourn.cli.screen.tree import RunTree
+from sojourn.cli.screen.calls import Detail
+from sojourn.cli.screen.run_trees import RunTrees
 from sojourn.contracts.event import EVENT_CLASSES, Event
 from sojourn.contracts.run import RunOutput
+
+NUMBERS = count(1)
 
 
 def event(
     kind: str, *, recorded: bool = True, at: datetime | None = None, run_id: str = "r", **fields
 ) -> Event:
-    event_id = "0-000012-00000" if recorded else ""
+    event_id = f"0-{next(NUMBERS):06}-00000" if recorded else ""
     time = at or datetime(2027, 1, 4, tzinfo=UTC)
     return EVENT_CLASSES[kind](run_id=run_id, agent_id="a.b", event_id=event_id, time=time, **fields)
 
 
 def drawn(*events: Event, width: int = 60, detail: Detail = Detail.BRIEF) -> list[str]:
     """The lines of a tree that got these events."""
-    tree, out = RunTree(detail=detail), io.StringIO()
-    for each in events:
-        tree.feed(each)
-    Console(file=out, width=width, highlight=False, color_system=None).print(tree.tree)
+    tree, out = RunTrees(detail=detail), io.StringIO()
+    for number, each in enumerate(events, 1):
+        in_order = {"event_id": f"0-{number:06}-00000"} if each.event_id else {}
+        tree.feed(each.model_copy(update=in_order))
+    Console(file=out, width=width, highlight=False, color_system=None).print(tree)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
@@ -56,18 +60,19 @@ def test_a_planner_that_is_tried_again_says_why_and_when():
     waits = event("tool_retry", recorded=False, due=due, **fields)
     (line,) = drawn(event("plan_started"), waits, width=120)
     assert line.startswith("… planning, attempt 3 after: ConnectionError: away (desk.py:4); next try in ")
-    assert pending(due, event("tool_retry", recorded=False, **fields)).endswith("(desk.py:4)")
+    (line,) = drawn(event("plan_started"), event("tool_retry", recorded=False, **fields), width=120)
+    assert line.endswith("(desk.py:4)")
 
 
 def test_a_call_that_ends_after_a_pause_keeps_its_arguments():
     """A call that began before a person was asked about it again ends in the tree below the question, with its arguments."""
-    before, out = RunTree(), io.StringIO()
+    tree, out = RunTrees(), io.StringIO()
     begun = event("tool_start", call=WIPE.model_copy(update={"payload": {"disk": "a"}}))
-    before.feed(begun)
-    after = RunTree(before=before)
+    tree.feed(begun)
+    tree.go_on()
     result = ToolResult(name=WIPE.name, tool_call_id="c1", result="wiped")
-    after.feed(event("tool_end", result=result, duration=timedelta(milliseconds=5)))
-    Console(file=out, width=60, color_system=None).print(after.tree)
+    tree.feed(event("tool_end", result=result, duration=timedelta(milliseconds=5)))
+    Console(file=out, width=60, color_system=None).print(tree)
     assert out.getvalue().splitlines()[0].rstrip() == '✓ ops.disks.wipe(disk="a") (5 ms)'
 
 
@@ -75,16 +80,16 @@ def test_a_child_run_that_goes_on_after_a_question_stays_below_its_call():
     """The tree after a question begins with the call above the child run, and draws the child's calls below it."""
     ask = ToolRequest(name="ops.below.ask", tool_call_id="p1")
     link = RunLink(run_id="r/p1", agent_id="ops.child", parent_run_id="r", parent_tool_call_id="p1")
-    before, out = RunTree(), io.StringIO()
-    before.feed(event("tool_start", call=ask))
-    before.feed(event("agent_run_started", run_link=link, call=ask))
-    after = RunTree(before=before)
-    after.feed(event("tool_start", call=WIPE.model_copy(update={"payload": {"disk": "a"}}), run_id="r/p1"))
+    tree, out = RunTrees(), io.StringIO()
+    tree.feed(event("tool_start", call=ask))
+    tree.feed(event("agent_run_started", run_link=link, call=ask))
+    tree.go_on()
+    tree.feed(event("tool_start", call=WIPE.model_copy(update={"payload": {"disk": "a"}}), run_id="r/p1"))
     wiped = ToolResult(name=WIPE.name, tool_call_id="c1", result="wiped")
-    after.feed(event("tool_end", result=wiped, duration=timedelta(milliseconds=5), run_id="r/p1"))
+    tree.feed(event("tool_end", result=wiped, duration=timedelta(milliseconds=5), run_id="r/p1"))
     asked = ToolResult(name=ask.name, tool_call_id="p1", result="done")
-    after.feed(event("tool_end", result=asked, duration=timedelta(seconds=5)))
-    Console(file=out, width=60, color_system=None).print(after.tree)
+    tree.feed(event("tool_end", result=asked, duration=timedelta(seconds=5)))
+    Console(file=out, width=60, color_system=None).print(tree)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     assert [line for line in lines if line.strip().startswith("✓")] == [
         "✓ ops.below.ask() (5.0 s)",

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from sojourn import Message, ToolError, ToolRequest, ToolResult
 from sojourn.cli.screen.lines import summed
+from sojourn.cli.screen.run_trees import LINES, RunTrees
 from sojourn.cli.screen.text import local
-from sojourn.cli.screen.turn_trees import LINES, TurnTrees
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES, Event
 from sojourn.contracts.message import ImagePart, TextPart
@@ -24,7 +24,12 @@ def event(kind: str, turn_id: str = "t1", at: float = 0, **fields: Any) -> Event
     """An event of a conversation, some seconds after its beginning."""
     time = BEGAN + timedelta(seconds=at)
     return EVENT_CLASSES[kind](
-        run_id="a.b@s", agent_id="a.b", turn_id=turn_id, event_id="0-000012-00000", time=time, **fields
+        run_id="a.b@s",
+        agent_id="a.b",
+        turn_id=turn_id,
+        event_id="0-000001-00000",
+        time=time,
+        **fields,
     )
 
 
@@ -72,10 +77,17 @@ def exchange(number: int) -> list[Event]:
     ]
 
 
+def in_order(events: tuple[Event, ...]) -> list[Event]:
+    """The events with ids in their order."""
+    return [
+        each.model_copy(update={"event_id": f"0-{number:06}-00000"}) for number, each in enumerate(events, 1)
+    ]
+
+
 def drawn(*events: Event, width: int = 80, **options: Any) -> list[str]:
     """The lines of the trees that got these events."""
-    trees, out = TurnTrees(**options), io.StringIO()
-    for each in events:
+    trees, out = RunTrees(**options), io.StringIO()
+    for each in in_order(events):
         trees.feed(each)
     Console(file=out, width=width, highlight=False, color_system=None).print(trees)
     return [line.rstrip() for line in out.getvalue().splitlines()]
@@ -85,7 +97,7 @@ def logged(*events: Event) -> list[str]:
     """The lines of a view that is no terminal."""
     out = io.StringIO()
     with RunView(Console(file=out, width=200, highlight=False, color_system=None)) as view:
-        for each in events:
+        for each in in_order(events):
             view.show(each)
     return out.getvalue().splitlines()
 
@@ -211,8 +223,8 @@ def test_one_turn_alone():
     whole = drawn(*events, *exchange(4), only="t3")
     assert whole == [f"t2  {local(BEGAN)}  by ana", "  > which?", "  = this", "  0 calls, took 0 ms"]
     assert whole == drawn(*events, *exchange(4), only="t2")
-    trees = TurnTrees(only="t9")
-    for each in events:
+    trees = RunTrees(only="t9")
+    for each in in_order((*events,)):
         trees.feed(each)
     assert not trees.has_drawn
     assert trees.last_turn_id == "t2"

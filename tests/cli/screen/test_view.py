@@ -23,8 +23,8 @@ from sojourn import (
     ToolResult,
 )
 from sojourn.cli.screen.calls import Detail
+from sojourn.cli.screen.run_trees import RunTrees
 from sojourn.cli.screen.text import text_lines
-from sojourn.cli.screen.tree import RunTree
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 
@@ -189,7 +189,7 @@ async def test_what_was_read_of_a_call_is_shown_in_detail(terminal):
     call = sent.read_as({"disk": "a", "size": 1}, readings)
     assert call.written == sent.raw
     line = "read: /size read as an integer; /note left out (null or blank); the arguments of_a_later_version"
-    start = {"run_id": "r", "event_id": "1", "time": datetime(2027, 1, 4, tzinfo=UTC)}
+    start = {"run_id": "r", "event_id": "", "time": datetime(2027, 1, 4, tzinfo=UTC)}
     for detail in Detail:
         out = io.StringIO()
         console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
@@ -227,7 +227,7 @@ def test_a_failed_run_shows_each_cause_once() -> None:
 def test_a_failed_child_run_is_shown_by_its_call() -> None:
     """The error of a failed child run is drawn once, at the end of its call."""
     out = io.StringIO()
-    at = {"event_id": "1", "time": datetime(2027, 1, 4, tzinfo=UTC)}
+    at = {"event_id": "", "time": datetime(2027, 1, 4, tzinfo=UTC)}
     link = RunLink(run_id="r/c1", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c1")
     call = ToolRequest(name="a.b.c", tool_call_id="c1")
     error = ToolError.new("root")
@@ -241,12 +241,12 @@ def test_a_failed_child_run_is_shown_by_its_call() -> None:
         EVENT_CLASSES["tool_end"](run_id="r", result=failed, duration=timedelta(0), **at),
     ]
     console = Console(file=out, width=200, highlight=False, color_system=None)
-    tree = RunTree()
+    tree = RunTrees()
     with RunView(console) as view:
         for event in events:
             view.show(event)
             tree.feed(event)
     out.write("---")
-    console.print(tree.tree)
+    console.print(tree)
     plain, drawn_tree = out.getvalue().split("---")
     assert [part.count("root") for part in (plain, drawn_tree)] == [1, 1]

@@ -1,0 +1,457 @@
+"""The tree of a run on a terminal: its calls with their results, and below a call its child run.
+
+A conversation is drawn by its turns, each below a heading; the older ones on a line each.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from sojourn.cli.screen.answer import Answer
+from sojourn.cli.screen.calls import (
+    Detail,
+    arguments,
+    detailed,
+    ended,
+    payload_of,
+    pending,
+    read_line,
+    running,
+)
+from sojourn.cli.screen.draft import draft_lines
+from sojourn.cli.screen.lines import is_drawn, lines_of, spoken_lines
+from sojourn.cli.screen.one_line import CallLine, Working
+from sojourn.cli.screen.text import Line, plain, text_lines
+from sojourn.cli.screen.turn_lines import (
+    TurnLine,
+    heading,
+    joined_lines,
+    opening_lines,
+    received_line,
+    summary,
+    waiting_lines,
+)
+from sojourn.cli.screen.wait_views import view_of
+from sojourn.contracts.awaits import Await
+from sojourn.contracts.event import Event, PlannerNoteEvent
+from sojourn.contracts.ids import place_of
+from sojourn.core.values.text import counted
+from sojourn.timeline import (
+    Call,
+    Decision,
+    End,
+    Entry,
+    Note,
+    Plan,
+    Timeline,
+    TimelineTree,
+    Turn,
+    UserMessage,
+    WaitEntry,
+)
+
+__all__ = ["LINES", "MOST_ENTRIES", "RunTrees", "grow"]
+
+INDENT = "  "
+
+LINES = 20
+"""Turns that are shown on a line each, the last ones before those that are drawn whole."""
+
+MOST_WAITING = 10
+"""Messages without a turn that are shown, the first ones."""
+
+MOST_ENTRIES = 100_000
+"""Most entries of a run that are drawn."""
+
+
+def grow(timelines: TimelineTree | None, event: Event, *, is_conversation: bool = False) -> TimelineTree:
+    """Feed an event to the timelines of a run, whose first event says which run it is."""
+    if timelines is None:
+        timelines = TimelineTree(event.run_id, MOST_ENTRIES, most_records=0, is_conversation=is_conversation)
+    timelines.feed(event)
+    return timelines
+
+
+class RunTrees:
+    """Draws a run and its child runs as their events so far have them.
+
+    Args:
+        spins: Whether work in progress has a spinner.
+        whole: Whether to show all of a wait and of an answer, however long.
+        detail: How much of a call is shown.
+        last: Number of turns that are drawn whole, the last ones, with the one under way; None means all.
+        only: The id of the turn that is drawn, and no other; None means all.
+        is_conversation: Whether the run is known to be a conversation.
+    """
+
+    def __init__(
+        self,
+        *,
+        spins: bool = False,
+        whole: bool = False,
+        detail: Detail = Detail.BRIEF,
+        last: int | None = None,
+        only: str | None = None,
+        is_conversation: bool = False,
+    ) -> None:
+        self._spins, self._whole, self._detail = spins, whole, detail
+        self._last, self._only, self._is_conversation = last, only, is_conversation
+        self._all_waiting = last is None and not spins
+        self._timelines: TimelineTree | None = None
+        self._said: dict[tuple[str, str], list[Line]] = defaultdict(list)
+        """Lines that are no event's, by the run and the entry that they follow."""
+        self._keep: int | None = None
+        self._printed = 0
+        """Parts that are on the screen for good: the beginning, and then each turn and what follows it."""
+        self._begun: Turn | None = None
+        """The turn whose beginning is on the screen for good."""
+        self._after: dict[str, str] = {}
+        """By run, the last event that is on the screen for good."""
+        self._ended: dict[tuple[str, str], tuple[int, Tree]] = {}
+        """The drawings of calls that have ended, by run and call, with their versions."""
+
+    @property
+    def last_turn_id(self) -> str:
+        """The id of the last turn that began."""
+        return self._turns[-1].id if self._turns else ""
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether the turn that is drawn alone was there."""
+        return any(self._is_wanted(turn) for turn in self._turns)
+
+    @property
+    def _turns(self) -> Sequence[Turn]:
+        return self._timelines.top.turns if self._timelines else ()
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        self._timelines = grow(self._timelines, event, is_conversation=self._is_conversation)
+
+    def say(self, line: Line, run_id: str = "") -> None:
+        """Add a line below what a child run has done so far; of any other run, below what this run has."""
+        runs = self._timelines.runs if self._timelines else {}
+        run = runs.get(run_id) or (self._timelines and self._timelines.top)
+        key = (run.run_id, run.entries[-1].key if run.entries else "") if run else ("", "")
+        self._said[key].append(Line(line.text.lstrip(), line.style))
+
+    def go_on(self) -> None:
+        """Begin anew below what is on the screen; what was open there may end here."""
+        if self._timelines:
+            self._after = {run.run_id: run.last_event_id for run in self._timelines.runs.values()}
+            self._printed, self._begun = self._open_part, self._timelines.top.turn
+        self._last = None
+        self._said.clear()
+        self._ended.clear()
+
+    def done(self) -> list[RenderableType]:
+        """Take away, and return, what changes no more: all before the turn under way."""
+        end = self._open_part
+        if end <= self._printed:
+            return []
+        drawn = [*self._drawn(end)]
+        self._printed, self._last = end, None
+        return drawn
+
+    def keep(self, last: int) -> int:
+        """Keep only the last lines and calls of each part; return how many calls are left out."""
+        count = 0
+        for part in range(self._printed, self._open_part + 1):
+            gone = self._tree(part).children[:-last]
+            count += sum(isinstance(node.label, CallLine) for node in gone)
+        self._keep = last
+        return count
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the turns, and the messages that have none."""
+        if self._only is not None:
+            for number, turn in enumerate(self._turns):
+                if self._is_wanted(turn):
+                    yield from self._part(2 * number + 1, so_far=True)
+            return
+        yield from self._drawn(self._open_part + 1)
+        top = self._timelines and self._timelines.top
+        waiting = [*top.queued.values()] if top else []
+        most, is_over = len(waiting) if self._all_waiting else MOST_WAITING, bool(top and top.is_over)
+        for line in waiting_lines(waiting, most, self._detail, is_over=is_over):
+            text = _text(line)
+            text.no_wrap, text.overflow = True, "ellipsis"
+            yield text
+        if self._spins and top and top.is_conversation and not (top.turn or waiting or is_over):
+            yield Text("… idle, waits for a message", "dim")
+
+    # Parts: number 0 is what is before the first turn; 2n - 1 is the nth turn, and 2n what follows it.
+
+    @property
+    def _open_part(self) -> int:
+        """The part that may still grow."""
+        turn = self._turns[-1] if self._turns else None
+        is_open = turn is not None and not turn.is_over
+        return 2 * len(self._turns) - is_open
+
+    def _is_wanted(self, turn: Turn) -> bool:
+        return self._only is None or self._only in turn.ids
+
+    def _drawn(self, end: int) -> Iterator[RenderableType]:
+        """The parts before one; after the first one, which names the run, the turns that are shown on a line each."""
+        begin = self._printed
+        if begin == 0:
+            yield from self._part(0, so_far=False)
+            begin = 1
+        if self._last is not None and len(self._turns) > self._last:
+            earlier = self._turns[: -self._last]
+            if left_out := max(0, len(earlier) - LINES):
+                is_are = "is" if left_out == 1 else "are"
+                text = f"{counted(left_out, 'turn')} before {is_are} left out"
+                yield Text(text if self._spins else f"{text}; --last N and --all draw more", "dim")
+            yield from (TurnLine(turn) for turn in earlier[-LINES:])
+            begin = max(begin, 2 * len(earlier) + 1)
+        for part in range(begin, end):
+            yield from self._part(part, so_far=not self._spins)
+
+    def _part(self, number: int, *, so_far: bool) -> Iterator[RenderableType]:
+        tree = self._tree(number)
+        if self._keep is not None:
+            del tree.children[: -self._keep]
+        if number % 2 == 0:
+            yield from [tree] if tree.children else []
+            return
+        turn = self._turns[number // 2]
+        if turn is not self._begun:
+            yield _text(heading(turn, self._detail))
+            yield from (_Indented(_text(line)) for line in opening_lines(turn, self._detail))
+        if tree.children:
+            yield _Indented(tree)
+        if turn.end is not None or so_far:
+            yield _Indented(_text(summary(turn)))
+
+    def _tree(self, number: int) -> Tree:
+        tree: Tree = _Lines("", hide_root=True)
+        if self._timelines is None:
+            _add(tree, self._said["", ""])
+            return tree
+        top = self._timelines.top
+        if number == 0:
+            started = top.started
+            if started and self._is_new(top, started.event_id):
+                _add(tree, lines_of(started))
+            _add(tree, self._said["", ""] + self._said[top.run_id, ""])
+            self._draw(tree, top, [each for each in top.entries if _is_before_turns(each, top)])
+        elif number % 2:
+            self._draw(tree, top, _in_turn(self._turns[number // 2], top))
+        else:
+            turn = self._turns[number // 2 - 1]
+            entries = _after_turn(turn)
+            if turn is self._turns[-1] and top.end is not None and top.end.turn is None:
+                entries.append(top.end)
+            self._draw(tree, top, entries)
+        return tree
+
+    # Entries.
+
+    def _is_new(self, run: Timeline, event_id: str) -> bool:
+        """Whether an event is not on the screen for good."""
+        return place_of(event_id) > place_of(self._after.get(run.run_id, "")) or not event_id
+
+    def _draw(self, branch: Tree, run: Timeline, entries: Sequence[Entry]) -> None:
+        """Draw entries of a run below a branch; below the first call of a step stand the notes of its plan."""
+        notes: list[Tree] = []
+        for entry in entries:
+            if isinstance(entry, Call):
+                if node := self._call(branch, run, entry):
+                    branch.children[:] = [each for each in branch.children if each not in notes]
+                    node.children[:0] = notes
+                    notes = []
+            elif isinstance(entry, Note) and isinstance(entry.event, PlannerNoteEvent):
+                notes += self._note(branch, run, entry)
+            else:
+                notes = [] if isinstance(entry, Plan) else notes
+                self._entry(branch, run, entry)
+            _add(branch, self._said.get((run.run_id, entry.key), []))
+
+    def _entry(self, branch: Tree, run: Timeline, entry: Entry) -> None:
+        match entry:
+            case Plan():
+                self._plan(branch, run, entry)
+            case UserMessage() if self._is_new(run, entry.event_id) and run.is_conversation:
+                is_taken = entry.is_in_turn and entry.mode != "interrupt"
+                lines = (
+                    joined_lines([entry], self._detail) if is_taken else [received_line(entry, self._detail)]
+                )
+                _add(branch, lines)
+            case WaitEntry(wait=wait):
+                self._wait(branch, run, wait, entry.event_id, entry.decision)
+            case Note():
+                self._note(branch, run, entry)
+            case End() if self._is_new(run, entry.event_id):
+                self._end(branch, run, entry)
+            case _:
+                pass
+
+    def _is_below(self, run: Timeline) -> bool:
+        return self._timelines is not None and run is not self._timelines.top
+
+    def _note(self, branch: Tree, run: Timeline, note: Note) -> list[Tree]:
+        if not self._is_new(run, note.event_id) or note.event is run.started:
+            return []
+        is_shown = is_drawn(note.event, self._detail, is_below=self._is_below(run))
+        return _add(branch, lines_of(note.event, whole=self._whole)) if is_shown else []
+
+    def _plan(self, branch: Tree, run: Timeline, plan: Plan) -> None:
+        if plan.message and self._is_new(run, plan.message_event_id):
+            _add(branch, spoken_lines(plan.message))
+        if not plan.is_open or run.end is not None:
+            return
+        branch.add(Working(partial(pending, plan, run.agent_id), spins=self._spins))
+        if plan.draft.text:
+            branch.add(Text("\n".join(draft_lines(plan.draft.text)), style="dim"))
+
+    def _wait(
+        self, branch: Tree, run: Timeline, wait: Await, event_id: str, decision: Decision | None
+    ) -> None:
+        if self._is_new(run, event_id):
+            _add(branch, view_of(wait).lines(wait, self._whole))
+        if decision and self._is_new(run, decision.event.event_id):
+            _add(branch, lines_of(decision.event))
+
+    def _call(self, branch: Tree, run: Timeline, call: Call) -> Tree | None:
+        if call.wait:
+            self._wait(branch, run, call.wait, call.wait_event_id, call.decision)
+        below = self._timelines.runs.get(call.child.run_id) if self._timelines and call.child else None
+        is_new = below is not None and self._is_new(below, below.last_event_id)
+        if call.duration is not None:
+            if not (is_new or self._is_new(run, call.end_event_id)):
+                return None
+            known = self._ended.get((run.run_id, call.id))
+            node = known[1] if known and known[0] == call.version else self._ended_call(call)
+            self._ended[run.run_id, call.id] = call.version, node
+            node = _copied(node)
+        elif call.started_at and run.end is None:
+            node = _Lines(Working(partial(running, call), spins=self._spins))
+        else:
+            return None
+        branch.children.append(node)
+        if call.child:
+            results, node.children[:] = list(node.children), []
+            _add(
+                node, [Line(f"⤷ child run {plain(call.child.run_id)} of {plain(call.child.agent_id)}", "dim")]
+            )
+            if below:
+                _add(node, self._said.get((below.run_id, ""), []))
+                self._draw(node, below, below.entries)
+            node.children += results
+        return node
+
+    def _ended_call(self, call: Call) -> Tree:
+        assert call.result is not None
+        mark, style = ("✓", "green") if call.result.ok else ("✗", "red")
+        head, tail = f"{mark} {plain(call.result.name)}", f" {ended(call)}"
+        if call.started_at is None:
+            node: Tree = _Lines(CallLine(head, "", tail, style))
+        else:
+            node = _Lines(CallLine(f"{head}(", arguments(call.call), f"){tail}", style))
+            if self._detail and (read := read_line(call.call)):
+                node.add(Text(read, style="yellow"))
+            if self._detail and call.call.payload:
+                node.add(Text(payload_of(call.call), style="cyan"))
+        brief = self._detail == Detail.BRIEF
+        _add(node, detailed(call.result, self._detail), on_one_line=brief and call.result.ok)
+        return node
+
+    def _end(self, branch: Tree, run: Timeline, end: End) -> None:
+        """Draw the end; the answer of the run itself, or of its turn, as Markdown."""
+        is_below, output = self._is_below(run), end.output
+        if not is_drawn(end.event, self._detail, is_below=is_below):
+            return
+        if output is None or is_below or output.reason != "answered":
+            _add(branch, lines_of(end.event, whole=self._whole))
+            return
+        lines = [line.text for line in text_lines(output.text, whole=self._whole or bool(self._detail))]
+        answer = Table.grid(padding=(0, 1, 0, 0))
+        answer.add_row(Text("=", style="bold green"), Answer(lines))
+        branch.add(answer)
+
+
+def _is_before_turns(entry: Entry, run: Timeline) -> bool:
+    if isinstance(entry, UserMessage):
+        return False  # the start of a run has its message
+    return entry.turn is None and not (run.turns and entry is run.end)
+
+
+def _in_turn(turn: Turn, run: Timeline) -> list[Entry]:
+    """The entries of a turn until its end, but for the messages that opened it; with those that interrupt it."""
+    own = [entry for entry in turn.entries if entry not in turn.messages]
+    end = next((place for place, entry in enumerate(own) if isinstance(entry, End)), len(own))
+    first = place_of(turn.key)
+    last = place_of(own[end].event_id) if end < len(own) else None
+    interrupts = [
+        entry
+        for entry in run.entries
+        if isinstance(entry, UserMessage)
+        and entry.mode == "interrupt"
+        and entry.turn is not turn
+        and place_of(entry.event_id) > first
+        and (last is None or place_of(entry.event_id) < last)
+    ]
+    if not interrupts:
+        return own[: end + 1]
+    return sorted(chain(own[: end + 1], interrupts), key=lambda entry: place_of(entry.event_id))
+
+
+def _after_turn(turn: Turn) -> list[Entry]:
+    end = next((place for place, entry in enumerate(turn.entries) if isinstance(entry, End)), None)
+    return [] if end is None else turn.entries[end + 1 :]
+
+
+class _Lines(Tree):
+    """A tree that indents by two spaces, and draws no lines: what is copied from it is text."""
+
+    ASCII_GUIDES = ("  ",) * 4  # pyright: ignore[reportAssignmentType]
+    TREE_GUIDES = [("  ",) * 4] * 3  # pyright: ignore[reportAssignmentType]
+
+
+class _Indented:
+    """What is below a heading, indented, without spaces at the ends of its lines."""
+
+    def __init__(self, drawn: RenderableType) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        inner = options.update(width=max(options.max_width - len(INDENT), 1))
+        for line in console.render_lines(self._drawn, inner, pad=False):
+            yield Segment(INDENT)
+            yield from line
+            yield Segment.line()
+
+
+def _copied(node: Tree) -> Tree:
+    copy = _Lines(node.label)
+    copy.children[:] = node.children
+    return copy
+
+
+def _add(branch: Tree, lines: Sequence[Line], *, on_one_line: bool = False) -> list[Tree]:
+    """Add lines to a branch, and return their nodes; an indented line belongs to the line before."""
+    nodes: list[Tree] = []
+    label = Text()
+    for line in lines:
+        if label and line.text.startswith(" "):
+            label.append("\n").append_text(_text(line))
+        else:
+            label = _text(line)
+            if on_one_line:
+                label.no_wrap, label.overflow = True, "ellipsis"
+            shown: RenderableType = label
+            nodes.append(branch.add(shown))
+    return nodes
+
+
+def _text(line: Line) -> Text:
+    return Text(line.text, style=line.style)
