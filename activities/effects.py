@@ -18,10 +18,10 @@ from sojourn.core.run.effects import has_effect, is_remembered
 from sojourn.core.run.ids import is_named, is_step_id
 from sojourn.core.run.outcomes import not_repeated
 from sojourn.core.values.numbers import is_same
-from sojourn.serving.off_loop import run_in_thread
+from sojourn.serving.pace import run_in_thread
 
 from .dispatch import Dispatcher
-from .idempotency import idempotency_key
+from .interception import idempotency_key
 
 __all__ = ["Repetitions", "knows_effects"]
 

@@ -20,19 +20,17 @@ from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
 from sojourn.core.payload.unknown_outcome import never_repeats, outcome_unknown
 from sojourn.core.run import outcomes
-from sojourn.logs.context import current_mask
 from sojourn.logs.exceptions import described
+from sojourn.logs.values import current_mask
+from sojourn.serving.hardening.lost_workers import MAX_LOST, Earlier, FirstTime, earlier_attempts
+from sojourn.serving.hardening.overtime import is_cancellation
+from sojourn.serving.hardening.threads import SyncThreads
 
-from .asked_again import voided
-from .examples import with_fitting_example
-from .external_result import check_external_result
-from .first_time import FirstTime
-from .lost_workers import MAX_LOST, Earlier, earlier_attempts
-from .overtime import is_cancellation
-from .pictures import PICTURES
-from .threads import SyncThreads
+from .approvals import voided
+from .heartbeat import pass_on
+from .results import check_external_result, with_fitting_example
 from .tool_execution import ToolExecution
-from .wrong_worker import pass_on
+from .transcripts import PICTURES
 
 __all__ = ["ExecuteToolActivity"]
 

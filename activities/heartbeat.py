@@ -1,8 +1,12 @@
-"""Heartbeats of every activity but local ones, sent by the boundary, so that sync tools heartbeat too.
+"""Heartbeats of every activity but local ones, and tasks at the wrong worker.
 
 A heartbeat carries the last note of `sojourn.progress`, so that a person who looks at a run sees the progress
 of a call, and the number of workers lost under it. The event loop sends heartbeats; while a tool blocks the
 loop, the watch's thread does.
+
+During a deploy that adds an agent, or where two apps share a task queue, only some of a queue's workers serve an
+agent. The worker without it fails the attempt so that Temporal makes another one, which another worker may get, and
+has the run's next workflow task offered to all workers: those that start eagerly would come here again.
 """
 
 import asyncio
@@ -10,21 +14,26 @@ import contextvars
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from sojourn.authoring.progress import ProgressNote, reporter
+from sojourn.connection.announced import announced
+from sojourn.contracts.dispatch import WRONG_WORKER
 from sojourn.core.values.text import plain
 from sojourn.events.pending import BLOCKS_LOOP
-from sojourn.serving.still_wanted import CHECK
+from sojourn.serving.hardening.attempt import CHECK, OwnTask, StartCheck
+from sojourn.serving.hardening.loop_watch import CURRENT, LATE, watch_of
+from sojourn.serving.hardening.lost_workers import Earlier
 
-from .loop_watch import CURRENT, LATE, watch_of
-from .lost_workers import Earlier
-from .own_task import OwnTask
-from .start_check import StartCheck
-
-__all__ = ["beating"]
+__all__ = ["beating", "leave", "pass_on"]
 
 FIRST_BEAT = 3.0
 """Seconds before the first heartbeat: most activities end sooner, and cost nothing."""
@@ -180,3 +189,41 @@ class _Beats:
         except Exception:  # noqa: BLE001 - a foreign codec
             return []
         return details
+
+
+PAUSE = timedelta(milliseconds=100)
+"""Before the attempt fails, and again before the next one: this worker might get that one too."""
+
+
+async def pass_on(agent_id: str) -> list[str]:
+    """Return the other task queues whose workers serve an agent that this worker lacks.
+
+    Raises:
+        ApplicationError: `WRONG_WORKER`: another worker of this activity's own task queue serves the agent.
+    """
+    info = activity.info()
+    try:
+        client = activity.client()
+        serving = [worker.task_queue for worker in await announced(client) if agent_id in worker.agents]
+    except (RPCError, RuntimeError):
+        return []  # the server does not answer; or no server knows this activity
+    if info.task_queue not in serving:
+        return sorted({*serving})
+    await leave(client, info)
+    await asyncio.sleep(PAUSE.total_seconds())
+    raise ApplicationError(
+        f"no agent {agent_id!r} on this worker; another worker of task queue {info.task_queue} serves it",
+        type=WRONG_WORKER,
+        next_retry_delay=PAUSE,
+        non_retryable=info.is_local,
+    )
+
+
+async def leave(client: Client, info: activity.Info) -> None:
+    """Have the run's next workflow task offered to all workers of its queue."""
+    execution = WorkflowExecution(workflow_id=info.workflow_id or "", run_id=info.workflow_run_id or "")
+    request = ResetStickyTaskQueueRequest(namespace=client.namespace, execution=execution)
+    try:
+        await client.workflow_service.reset_sticky_task_queue(request)
+    except RPCError:
+        return  # the next attempt tries again

@@ -1,44 +1,83 @@
-"""PlanActivity: one planner turn, judged, with a Dispatch for every call.
+"""The activity that makes one planner turn, judged, with a `Dispatch` for every call.
 
 All that the workflow needs is in the result, and so recorded: users may deploy renamed tools,
 new planners and changed policies while runs are open.
+
+A local activity makes only turns that this worker can plan at once, from what it has in memory. While it runs, its
+workflow task is open: the run cannot be asked for its transcript, and gets no message.
 """
 
 import difflib
 import time
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
+from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, NOT_LOCAL
 from sojourn.contracts.message import Message
+from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.wire_names import PLAN
 from sojourn.core.run.limits import caps_left, limits_of, stricter_limits, turn_policy
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
-from sojourn.live.deltas import Attempt, telling
+from sojourn.core.values.wire import MAX_LOCAL_BYTES, size_of
+from sojourn.live.deltas import PlanAttempt, telling
 from sojourn.live.transport import topic_of
 from sojourn.serving.artifact_reader import ArtifactReader, reading_artifacts
+from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
 
 from .failures import notices_of
-from .first_time import FirstTime
-from .heartbeat import beating
-from .local_plan import check_local, is_quick, local_outcome, within_local_limit
-from .lost_workers import MAX_LOST, earlier_attempts
-from .own_run import memory_of
-from .pictures import PICTURES
+from .heartbeat import beating, pass_on
 from .planning import Planning
-from .storage import storage_of
-from .transcripts import Transcripts
-from .wrong_worker import pass_on
+from .transcripts import PICTURES, Key, Transcripts, memory_of, storage_of
 
-__all__ = ["PlanActivity"]
+__all__ = ["PlanActivity", "check_local", "is_quick", "local_outcome", "within_local_limit"]
+
+_log = structlog.get_logger("sojourn.activity")
+
+
+def check_local(app: App, transcripts: Transcripts, key: Key, task: PlanTask) -> None:
+    """Return if this worker can plan the turn at once.
+
+    Raises:
+        ApplicationError: `NOT_LOCAL`: this worker lacks the agent, or the run's transcript, as after a lost worker.
+    """
+    lacks = "agent" if app.agent(task.agent_id) is None else "transcript"
+    if lacks == "agent" or not transcripts.has(key, task):
+        raise ApplicationError(f"this worker does not have the {lacks}", type=NOT_LOCAL, non_retryable=True)
+
+
+def within_local_limit(limits: Limits) -> Limits:
+    """The limits of a turn that a local activity plans."""
+    return limits.model_copy(update={"plan_timeout": min(limits.plan_timeout, LOCAL_PLAN_LIMIT)})
+
+
+def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanOutcome:
+    """The outcome of a local activity that took so long, with its input, which Temporal does not record.
+
+    Raises:
+        ApplicationError: `NOT_LOCAL`: the plan is too large to be sent with the results of its calls.
+    """
+    if size_of(outcome) > MAX_LOCAL_BYTES:
+        raise ApplicationError("the plan is large", type=NOT_LOCAL, non_retryable=True)
+    return outcome.model_copy(update={"task": task.recorded(), "spent_ms": round(seconds * 1_000)})
+
+
+def is_quick(agent_id: str, seconds: float) -> bool:
+    """Whether a turn of a local agent took so little time that a local activity may plan the next one."""
+    if timedelta(seconds=seconds) < LOCAL_PLAN_LIMIT:
+        return True
+    _log.warning("local_planner_slow", agent_id=agent_id, seconds=round(seconds, 1))
+    return False
+
 
 AGENT_ATTEMPTS = 3
 """Attempts before an unknown agent fails the run: during a deploy another worker may know the agent."""
@@ -155,10 +194,10 @@ class PlanActivity:
         return f"did you mean {' or '.join(close)}?" if close else f"it serves {', '.join(known[:10])}"
 
 
-def _attempt(task: PlanTask) -> Attempt:
+def _attempt(task: PlanTask) -> PlanAttempt:
     """The attempt that the planner's deltas belong to."""
     info = activity.info()
-    return Attempt(
+    return PlanAttempt(
         topic=topic_of(info.workflow_namespace or "", info.workflow_id or ""),
         plan=task.plan,
         attempt=info.attempt,

@@ -61,17 +61,15 @@ from sojourn.core.run.policy import merged, offered, policy_fault
 from sojourn.core.run.run_input import labelled
 from sojourn.core.run.set_aside import without_set_aside
 from sojourn.core.run.transcript import call_ids
-from sojourn.core.values.json_text import ParseFault, memory_fault
+from sojourn.core.values.json_fault import ParseFault, memory_fault
 from sojourn.core.values.timers import bounded
-from sojourn.serving.off_loop import run_in_thread
-from sojourn.serving.still_wanted import still_wanted
+from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
+from sojourn.serving.hardening.overtime import is_cancellation
+from sojourn.serving.pace import run_in_thread
 
-from .dispatch import Dispatcher
+from .dispatch import Dispatcher, ForkedDispatches
 from .effects import Repetitions, knows_effects
 from .failures import carried, notices_of
-from .forked_dispatches import ForkedDispatches
-from .overtime import is_cancellation
-from .start_check import NotWantedError
 
 __all__ = ["Planning"]
 

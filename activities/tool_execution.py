@@ -39,23 +39,19 @@ from sojourn.core.run import retry
 from sojourn.core.schema.annotations import secrets_in
 from sojourn.core.values.wire import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed, ToolUnavailable
-from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
+from sojourn.logs.values import hide
 from sojourn.network.network_errors import leaves_undecided, network_failure_of
-from sojourn.serving.off_loop import fits, run_in_thread
-from sojourn.serving.still_wanted import begun, begun_in_thread
+from sojourn.serving.hardening.attempt import NotWantedError, begun, begun_in_thread
+from sojourn.serving.hardening.lost_workers import Earlier
+from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
+from sojourn.serving.hardening.threads import SyncThreads
+from sojourn.serving.pace import fits, run_in_thread
 
-from .examples import prepares, with_fitting_example
 from .heartbeat import beating
-from .idempotency import idempotency_key
-from .injection import Injection
-from .lost_workers import Earlier
-from .offload import offloaded
-from .overtime import await_with_grace, is_cancellation
-from .own_run import memory_of
-from .start_check import NotWantedError
-from .storage import storage_of
-from .threads import SyncThreads
+from .interception import Injection, idempotency_key
+from .results import offloaded, prepares, with_fitting_example
+from .transcripts import memory_of, storage_of
 
 __all__ = ["ToolExecution"]
 

@@ -1,28 +1,91 @@
-"""Transcripts: the worker's cache of transcripts, and on a miss the run's query.
+"""What an activity reads of its run: the transcript, memory and pictures.
 
 A plan's input holds only new messages. The rest is in this cache when the last plan of the run was made on
 this worker; else the run returns it, in byte slices, which take 8 ms each.
+
+The worker that executed a call keeps its pictures for a while. Any other worker reads them from the run's history, or from the
+external storage that the history names.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import structlog
 from pydantic_core import from_json
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.converter import StorageDriver
+from temporalio.exceptions import ApplicationError
 
+from sojourn.authoring.app import App
+from sojourn.client.access import artifact_at
+from sojourn.connection.nearby_storage import nearby_storage
 from sojourn.contracts.message import Message
-from sojourn.contracts.tasks import PlanTask
+from sojourn.contracts.tasks import PlanTask, ToolTask
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.transcript import Segments
 from sojourn.core.values.wire import MAX_SLICE_BYTES, decode_messages, size_of
+from sojourn.logs.exceptions import described
 from sojourn.segments import load_segments
-from sojourn.serving.kept import Kept
+from sojourn.serving.run_cache import RunCache
 
-from . import own_run
-from .own_run import Key
+__all__ = [
+    "PICTURES",
+    "Key",
+    "Pictures",
+    "Transcripts",
+    "fetch_messages",
+    "memory_of",
+    "query_run",
+    "storage_of",
+]
 
-__all__ = ["Key", "Transcripts", "ask"]
+Key = tuple[str, str]
+"""Workflow id and execution id."""
+
+
+async def memory_of(key: Key, task: PlanTask | ToolTask) -> Mapping[str, Any]:
+    """The memory of the run; it does not change while a plan is made, or the calls of a step run."""
+    return await query_run(key, "memory", [], dict[str, Any]) if task.asks_memory else task.memory
+
+
+async def query_run(key: Key, query: str, args: Sequence[Any], result_type: Any = RawValue) -> Any:
+    """The answer of the run to a query.
+
+    Raises:
+        ApplicationError: `WorkerStopping`: a stopping worker does not wait for the answer, since no other worker may be left
+            to give it; the next attempt is made by another worker.
+        RPCError: The run cannot be asked now.
+    """
+    handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
+    asked: Awaitable[Any] = handle.query(query, args=args, result_type=result_type)
+    answer, stopping = (
+        asyncio.ensure_future(asked),
+        asyncio.ensure_future(activity.wait_for_worker_shutdown()),
+    )
+    try:
+        await asyncio.wait({answer, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ApplicationError("the worker stops; another one goes on", type="WorkerStopping")
+        return answer.result()
+    finally:
+        stopping.cancel()
+        answer.cancel()
+
+
+def storage_of(app: App) -> StorageDriver | None:
+    """Return the storage for the activity that runs; None where there is none."""
+    if app.storage is not None:
+        return app.storage
+    try:
+        client = activity.client()
+    except RuntimeError:
+        return None  # no server knows this activity
+    return nearby_storage(client.service_client.config.target_host)
 
 
 @dataclass(slots=True)
@@ -54,7 +117,7 @@ class Transcripts:
         storage: Callable[[], StorageDriver | None] = lambda: None,
     ) -> None:
         self._storage = storage
-        self._entries: Kept[_Entry] = Kept(max_entries, max_bytes)
+        self._entries: RunCache[_Entry] = RunCache(max_entries, max_bytes)
         """By workflow id: a run that has gone on leaves no entry of its earlier execution behind."""
         self.hits = 0
         self.misses = 0
@@ -119,7 +182,7 @@ class Transcripts:
 
         The run itself returns them, but for those in external storage, of which it returns the claims.
         """
-        data = await ask(key, after, until)
+        data = await fetch_messages(key, after, until)
         if not data.startswith(b"{"):
             return decode_messages(data)
         stored: Segments = from_json(data)["stored"]
@@ -130,11 +193,67 @@ class Transcripts:
         return [*first, *rest][after if after < count else 0 :]
 
 
-async def ask(key: Key, after: int, until: int) -> bytes:
+async def fetch_messages(key: Key, after: int, until: int) -> bytes:
     """Ask a run for its messages `after` to `until`, as a JSON array; or for `{"stored": [...]}` where the first is in storage."""
     data = b""
     while True:
-        part: RawValue = await own_run.ask(key, "transcript", [after, until, len(data)])
+        part: RawValue = await query_run(key, "transcript", [after, until, len(data)])
         data += part.payload.data
         if len(part.payload.data) < MAX_SLICE_BYTES:
             return data
+
+
+_log = structlog.get_logger("sojourn.planner")
+
+
+class Pictures:
+    """A bounded cache of pictures by reference.
+
+    Args:
+        max_bytes: Most bytes kept, of base64.
+    """
+
+    def __init__(self, max_bytes: int = 50_000_000) -> None:
+        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._bytes = 0
+
+    def keep(self, run_id: str, call_id: str, result: ToolResult) -> None:
+        """Keep the pictures of a call's result."""
+        for artifact in result.artifacts:
+            if artifact.media_type and artifact.data is not None:
+                self._keep(artifact_ref(run_id, call_id, artifact.kind), artifact.data, artifact.size)
+
+    async def read(self, ref: str, runs: Collection[str], storage: Callable[[], StorageDriver | None]) -> Any:
+        """Return the data of a picture. It is None for a picture of another run, and for one that cannot be read now, which is logged.
+
+        Args:
+            ref: The artifact's reference. Messages that a client sent may hold any.
+            runs: The runs whose pictures may be read: the run itself, and the one from which it was forked.
+            storage: Returns where the data is if it was too large for the history.
+        """
+        if ref.partition("#")[0] not in runs:
+            return None
+        if ref in self._kept:
+            self._kept.move_to_end(ref)
+            return self._kept[ref][0]
+        try:
+            found = await artifact_at(activity.client(), storage(), ref)
+        except Exception as error:  # noqa: BLE001 - the model goes on without the picture
+            _log.warning("picture_unreadable", artifact=ref, raised=described(error))
+            return None
+        self._keep(ref, found.data, found.size)
+        return found.data
+
+    def _keep(self, ref: str, data: Any, size: int) -> None:
+        if ref in self._kept or size > self._max_bytes:
+            return
+        self._kept[ref] = data, size
+        self._bytes += size
+        while self._bytes > self._max_bytes:
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._bytes -= dropped
+
+
+PICTURES = Pictures()
+"""Those of this process."""

@@ -5,7 +5,7 @@ import sys
 
 from bench.contenders import CONTENDERS, FLOOR, PEERS
 from sojourn.logs import configure_logs
-from sojourn.serving.loop_guard import new_event_loop
+from sojourn.serving.hardening.loop_guard import new_event_loop
 
 __all__: list[str] = []
 

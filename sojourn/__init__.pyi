@@ -1,15 +1,14 @@
 """The public names of Sojourn, each listed once: type checkers read this file, and `__init__.py` imports from it."""
 
-from .authoring.advice import DefinitionWarning as DefinitionWarning
 from .authoring.agent import Agent as Agent, AgentTool as AgentTool, AgentToolset as AgentToolset
 from .authoring.app import App as App
-from .authoring.artifact_kind import ArtifactKind as ArtifactKind
-from .authoring.interceptor import Interceptor as Interceptor
+from .authoring.app_checks import DefinitionWarning as DefinitionWarning
 from .authoring.progress import progress as progress
+from .authoring.services import Interceptor as Interceptor
+from .authoring.shape import Transform as Transform
 from .authoring.sources import Executor as Executor
-from .authoring.tool import Tool as Tool
+from .authoring.tool import ArtifactKind as ArtifactKind, Tool as Tool
 from .authoring.toolset import Toolset as Toolset
-from .authoring.transform import Transform as Transform
 from .client.client import Client as Client
 from .client.run import Run as Run
 from .client.session import Session as Session, SessionTurn as SessionTurn

@@ -39,7 +39,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sojourn.contracts.record import DefinitionError, SojournError
+from sojourn.contracts.definition import DefinitionError, SojournError
 
 if TYPE_CHECKING:
     from sojourn.contracts.tool_error import RetryHint, ToolError

@@ -11,15 +11,14 @@ from temporalio.worker import Worker, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from sojourn.authoring.app import App
-from sojourn.converter.data_converter import data_converter
-from sojourn.converter.guarded import GuardedDataConverter
+from sojourn.converter.data_converter import GuardedDataConverter, data_converter
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
-from sojourn.serving.present_runs import PresentRuns
-from sojourn.serving.quiet_end import end_quietly
+from sojourn.serving.hardening.loop_guard import end_quietly
+from sojourn.serving.hardening.loop_watch import stalls_of
+from sojourn.serving.hardening.workflow_tasks import by_whole_tasks, serve_by_whole_tasks
 from sojourn.serving.registration import Registered
-from sojourn.serving.stalls import stalls_of
-from sojourn.serving.whole_tasks import by_whole_tasks, serve_by_whole_tasks
+from sojourn.serving.run_cache import PresentRuns
 from sojourn.telemetry import interceptors
 from sojourn.worker import shell
 

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from sojourn.core.values.text import declaration_fault
+from sojourn.core.values.declaration import declaration_fault
 from sojourn.errors import DefinitionError
 
 __all__ = ["check_target", "load_target"]

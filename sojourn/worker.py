@@ -29,16 +29,14 @@ from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
-from sojourn.logs.core import logging_runtime, stop_core_logging
-from sojourn.serving.cached_runs import CachedRuns
-from sojourn.serving.loop_guard import SIGNALS, Stop, new_event_loop, run_guarded
-from sojourn.serving.present_runs import PresentRuns
-from sojourn.serving.quiet_end import end_quietly
+from sojourn.logs.temporal import logging_runtime, stop_core_logging
+from sojourn.serving.hardening.loop_guard import SIGNALS, Stop, end_quietly, new_event_loop, run_guarded
+from sojourn.serving.hardening.loop_watch import stalls_of
+from sojourn.serving.hardening.lost_workers import FirstTime
+from sojourn.serving.hardening.workflow_tasks import TaskExecutor, Unsandboxed, serve_by_whole_tasks
 from sojourn.serving.registration import Registered
+from sojourn.serving.run_cache import CachedRuns, PresentRuns
 from sojourn.serving.served import Served
-from sojourn.serving.stalls import stalls_of
-from sojourn.serving.task_executor import TaskExecutor
-from sojourn.serving.whole_tasks import Unsandboxed, serve_by_whole_tasks
 from sojourn.telemetry import missing_interceptors
 from sojourn.telemetry.prometheus import runtime_with_metrics
 
@@ -92,30 +90,25 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     except ModuleNotFoundError:
         prefix = ""
     agent_run = importlib.import_module(f"{prefix}workflows.agent_run")
+    notices = importlib.import_module(f"{prefix}workflows.notices")
     plan = importlib.import_module(f"{prefix}activities.plan")
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
-    check_approval = importlib.import_module(f"{prefix}activities.check_approval")
-    judge_approver = importlib.import_module(f"{prefix}activities.judge_approver")
-    store = importlib.import_module(f"{prefix}activities.store_transcript")
-    archive = importlib.import_module(f"{prefix}activities.archive_events")
-    delivery = importlib.import_module(f"{prefix}workflows.notice_delivery")
-    scheduled = importlib.import_module(f"{prefix}workflows.scheduled_message")
-    send = importlib.import_module(f"{prefix}activities.send_message")
-    deliver = importlib.import_module(f"{prefix}activities.deliver_notice")
-    yielding = importlib.import_module(f"{prefix}activities.yield_once")
-    first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
+    approvals = importlib.import_module(f"{prefix}activities.approvals")
+    archive = importlib.import_module(f"{prefix}activities.archive")
+    delivery = importlib.import_module(f"{prefix}activities.delivery")
+    first_time = FirstTime()
     return Shell(
-        workflows=[agent_run.AgentRun, delivery.NoticeDelivery, scheduled.ScheduledMessageRun],
+        workflows=[agent_run.AgentRun, notices.NoticeDelivery, notices.ScheduledMessageRun],
         activities=[
             plan.PlanActivity(app, transcripts, first_time).plan,
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
-            check_approval.CheckApprovalActivity(app).check_approval,
-            judge_approver.JudgeApproverActivity(app).judge_approver,
-            store.StoreTranscriptActivity(app).store_transcript,
+            approvals.CheckApprovalActivity(app).check_approval,
+            approvals.JudgeApproverActivity(app).judge_approver,
+            archive.StoreTranscriptActivity(app).store_transcript,
             archive.ArchiveEventsActivity(app).archive_events,
-            deliver.DeliverNoticeActivity(app).deliver_notice,
-            send.SendMessageActivity().send_message,
-            yielding.yield_once,
+            delivery.DeliverNoticeActivity(app).deliver_notice,
+            delivery.SendMessageActivity().send_message,
+            delivery.yield_once,
         ],
     )
 

@@ -20,7 +20,7 @@ SHORTEN = ("tests.chain",) if SHORT else ()
 
 def shorten() -> None:
     """Let the runs of this process go on after `SHORT` events."""
-    importlib.import_module("workflows.room").CONTINUE_EVENTS = SHORT
+    importlib.import_module("workflows.history_budget").CONTINUE_EVENTS = SHORT
 
 
 async def history_of(client: Client, run_id: str) -> list[HistoryEvent]:

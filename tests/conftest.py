@@ -22,7 +22,7 @@ from temporalio.common import RawValue
 from temporalio.worker._workflow import _WorkflowWorker
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
-from sojourn.client.backoff import backoff
+from sojourn.client.access import backoff
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server

@@ -117,7 +117,7 @@ def _own_client(call: ast.Call) -> str | None:
 
 
 LOOPBACK = {
-    "sojourn/server/web_ui.py",
+    "sojourn/server/ports.py",
     "sojourn/testing/providers/clients.py",
     "sojourn/testing/providers/process.py",
 }

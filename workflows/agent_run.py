@@ -50,7 +50,6 @@ from sojourn.core.values.undecodable import OrUndecodable, Undecodable
 from sojourn.core.values.wire import MAX_INLINE_BYTES, encode
 from sojourn.telemetry.observer import Observer
 
-from .archive import STORE_LIMIT, Archive, store_retry
 from .cancellation import (
     is_canceled,
     is_stopped,
@@ -60,19 +59,25 @@ from .cancellation import (
 )
 from .children import Children, tell_parent
 from .clock import Clock
+from .continue_as_new import (
+    STORE_LIMIT,
+    Archive,
+    ContinueWhileCallsWait,
+    ContinueWhileIdle,
+    LeavingExecution,
+    store_retry,
+)
 from .conversation import Conversation
-from .current_state import CurrentState
-from .going_on import Leaving, WhileCallsWait, WhileItWaits
-from .listed import Listed, memo_since
+from .current_state import VERSION, CurrentState, patched, tells_doubt
 from .local_plan import LocalPlans
 from .message_handlers import MessageHandlers
 from .notices import Notices
 from .open_awaits import OpenAwaits
 from .queries import RunQueries
-from .step import Step
+from .search_attributes import Listed, memo_since
+from .step import StepExecution
 from .tool_activity import is_at_wrong_worker, may_move
-from .unread import WRONG_FIGURES, refused_by_hand, taken
-from .versions import VERSION, patched, tells_doubt
+from .undecodable import WRONG_FIGURES, refused_by_hand, taken
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close time-out of a plan, as a fallback; `PlanActivity` enforces the policy's `plan_timeout` itself."""
@@ -210,7 +215,7 @@ class AgentRun(RunQueries, MessageHandlers):
         waits_for: PlanOutcome | None = None,
         since: datetime | None = None,
         is_over: Callable[[], bool] = lambda: False,
-        step: Step | None = None,
+        step: StepExecution | None = None,
     ) -> None:
         """Go on in a new execution once the history is long; called where nothing is in flight.
 
@@ -469,7 +474,9 @@ class AgentRun(RunQueries, MessageHandlers):
             self._transcript.append(plan.message or Message.calls(plan.calls))
             self._state = self._state.step_begun(plan.calls, plan.dispatches)
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
-        step = Step(self.current, self.awaits, self._clock, self.children, self._observer, len(calls))
+        step = StepExecution(
+            self.current, self.awaits, self._clock, self.children, self._observer, len(calls)
+        )
         if progress is not None:
             step.resume(progress)
         elif not is_stopped():
@@ -481,10 +488,10 @@ class AgentRun(RunQueries, MessageHandlers):
         go_on = partial(self._go_on, plan, None, is_over, step)
         if len(calls) == 1 and self._clock.active.budget is None:
             # The usual step; a task for its only call would be a needless cost.
-            step.go_on = WhileCallsWait(lambda: step.only_waits, go_on)
+            step.go_on = ContinueWhileCallsWait(lambda: step.only_waits, go_on)
             self._settle(plan, [await step.carry_out(*calls[0])])
             return
-        step.go_on = WhileCallsWait(lambda: step.only_waits, None)
+        step.go_on = ContinueWhileCallsWait(lambda: step.only_waits, None)
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
             await self._carried_out(tasks, step.go_on, go_on)
@@ -498,14 +505,14 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _carried_out(
         self,
         tasks: Sequence[asyncio.Task[ToolResult]],
-        waiting: WhileCallsWait,
+        waiting: ContinueWhileCallsWait,
         go_on: Callable[[], Awaitable[None]],
     ) -> None:
         """Wait for the calls of a step; a long run goes on in a new execution while all of them wait."""
         while True:
             try:
                 await self._clock.bound(tasks, waiting)
-            except Leaving:
+            except LeavingExecution:
                 try:
                     await go_on()
                 except asyncio.CancelledError:
@@ -550,7 +557,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.waiting()
         duration, began = plan.wait_, since or workflow.now()
         left = max(began + bounded(duration) - workflow.now(), timedelta(0)) if since else bounded(duration)
-        go_on = None if plan.wait_counts else WhileItWaits(partial(self._go_on, plan, began))
+        go_on = None if plan.wait_counts else ContinueWhileIdle(partial(self._go_on, plan, began))
         sleeping = asyncio.create_task(self.awaits.sleep(left, go_on))
         if plan.wait_counts:
             with self._clock.busy():
@@ -574,7 +581,7 @@ class AgentRun(RunQueries, MessageHandlers):
             self._state = self._state.waiting()
         elif asked := self.awaits.left_about(None):
             self.awaits.left({asked.id: since})
-        go_on = WhileItWaits(partial(self._go_on, plan, since or workflow.now()))
+        go_on = ContinueWhileIdle(partial(self._go_on, plan, since or workflow.now()))
         try:
             answer = await self.awaits.answer_to(plan.await_, go_on)
         except asyncio.CancelledError:
@@ -662,7 +669,9 @@ def _invalid(fault: str) -> ApplicationError:
 
 
 def _results(
-    calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]], step: Step
+    calls: Sequence[tuple[ToolRequest, Dispatch]],
+    tasks: Sequence[asyncio.Task[ToolResult]],
+    step: StepExecution,
 ) -> list[ToolResult]:
     """The calls' results, in call order; a task that was cancelled before it began has no result of its own."""
     return [

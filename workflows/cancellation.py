@@ -21,7 +21,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import YIELD
 from sojourn.core.run import outcomes
 
-from .versions import patched
+from .current_state import patched
 
 __all__ = [
     "cut_short",

@@ -17,7 +17,7 @@ from sojourn.contracts.tool_result import RunLink
 from sojourn.contracts.wire_names import CHILD_SPENT, PAUSE, RESUME
 from sojourn.core.awaits.steering import NUMBER, Paused, Resumed
 
-from .versions import patched
+from .current_state import patched
 
 
 class Children:

@@ -18,8 +18,8 @@ from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 
 from .cancellation import keeps_result
+from .continue_as_new import ContinueWhileCallsWait, LeavingExecution
 from .current_state import CurrentState
-from .going_on import Leaving, WhileCallsWait
 
 T = TypeVar("T")
 
@@ -73,7 +73,9 @@ class Clock:
             return None
         return task.result()
 
-    async def bound(self, works: Sequence[asyncio.Task[Any]], go_on: WhileCallsWait | None = None) -> None:
+    async def bound(
+        self, works: Sequence[asyncio.Task[Any]], go_on: ContinueWhileCallsWait | None = None
+    ) -> None:
         """Wait for these tasks; they are cancelled when the budget is used up, or with the run.
 
         Args:
@@ -89,7 +91,7 @@ class Clock:
             go_on.tasks = tasks
         try:
             await tasks
-        except Leaving:
+        except LeavingExecution:
             raise
         except BaseException:
             self._works = ()

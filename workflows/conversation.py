@@ -21,10 +21,9 @@ from sojourn.core.run.limits import idle_end
 from sojourn.core.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled
-from .current_state import CurrentState
+from .current_state import CurrentState, tells_doubt
 from .notices import Notices
 from .open_awaits import OpenAwaits
-from .versions import tells_doubt
 
 __all__ = ["Conversation"]
 

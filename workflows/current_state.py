@@ -1,13 +1,46 @@
-"""Current state: the one `RunState` of a run, which the parts of its workflow read and replace.
+"""The state of a run, and which changes of the workflow its execution follows.
+
+`workflow.patched` answers wrongly after a local activity whose workflow task was split by a query: the SDK delivers the
+result in the next task, a replay delivers it in the one before, and the replay asks before it reaches the marker. So the
+first plan of an execution records the version of the code that began it: the workflow sends `VERSION` with the plan's task,
+and the activity returns it. A change up to that version is followed without a marker; a later one is a patch.
 
 A transition is applied at once: nothing is awaited between reading the state and replacing it.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+from temporalio import workflow
+
 from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.wire_names import PATCHES
 from sojourn.core.run.state import RunState
 from sojourn.core.values.undecodable import Undecodable
 
-from .versions import VERSION
+__all__ = ["VERSION", "patched", "tells_doubt"]
+
+VERSION = 4
+"""The present version. Changes after it are patches, until a release raises it."""
+
+
+def patched(change: str) -> bool:
+    """Whether the execution follows a change: its version has the change, or its history a marker.
+
+    Args:
+        change: The id of the change, one of `PATCHES`.
+    """
+    run: Any = workflow.instance()
+    return run.current.version >= PATCHES[change] or workflow.patched(change)
+
+
+def tells_doubt(doubts: Mapping[str, Any]) -> bool:
+    """Whether the error of a run or a turn says that one of its calls may have taken effect.
+
+    Args:
+        doubts: What is open about its calls, by call.
+    """
+    return bool(doubts) and patched("error-tells-doubt")
 
 
 class CurrentState:

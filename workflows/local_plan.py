@@ -23,7 +23,7 @@ from sojourn.core.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .cancellation import is_stopped
 from .current_state import CurrentState
-from .room import Room
+from .history_budget import HistoryBudget
 
 __all__ = ["LocalPlans"]
 
@@ -51,7 +51,7 @@ class LocalPlans:
         room: Told of each local activity.
     """
 
-    def __init__(self, current: CurrentState, room: Room) -> None:
+    def __init__(self, current: CurrentState, room: HistoryBudget) -> None:
         self._current = current
         self._room = room
         self._is_local = False

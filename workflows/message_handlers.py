@@ -64,7 +64,7 @@ from .children import Children
 from .conversation import Conversation
 from .current_state import CurrentState
 from .open_awaits import OpenAwaits
-from .unread import as_before, taken
+from .undecodable import as_before, taken
 
 _Steering = Paused | Resumed | Released | Refused
 

@@ -1,24 +1,29 @@
-"""Notices: a run tells what happens to it, each time by a workflow of its own, which delivers on after the run has ended.
+"""Notices and scheduled messages: the workflows that deliver them.
 
-So neither the run nor its next execution waits for a receiver that does not answer.
+A workflow of its own delivers each, so that neither the run nor its next execution waits for a receiver that does not answer.
 """
 
 import asyncio
 import contextlib
+from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from sojourn.contracts.awaits import Await
-from sojourn.contracts.run import Notice, NoticeKind, RunOutput
+from sojourn.contracts.dispatch import HEARTBEAT
+from sojourn.contracts.run import Notice, NoticeKind, RunOutput, ScheduledMessage
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.wire_names import NOTICE_DELIVERY
+from sojourn.contracts.wire_names import DELIVER_NOTICE, NOTICE_DELIVERY
 from sojourn.core.run.status import end_notice, read_kinds, turn_notice, wait_notice
 from sojourn.core.values.frozen import changed
 
 from .current_state import CurrentState
+from .undecodable import read_one
 
-__all__ = ["DELIVERY", "Notices"]
+__all__ = ["DELIVERY", "NoticeDelivery", "Notices", "ScheduledMessageRun"]
 
 DELIVERY = NOTICE_DELIVERY
 """The workflow that delivers one notice; its workflow id is the notice's id."""
@@ -85,3 +90,56 @@ async def _start(notice: Notice) -> None:
             cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
             static_summary=f"tell: {notice.kind}",
         )
+
+
+DELIVERY_LIMIT = timedelta(minutes=1)
+"""Start-to-close time-out of one attempt."""
+
+NOTICE_LIFETIME = timedelta(days=3)
+"""Time after which a notice that nobody has taken is given up."""
+
+LONGEST_INTERVAL = timedelta(minutes=10)
+"""Longest time between two attempts."""
+
+
+@workflow.defn(name=NOTICE_DELIVERY)
+class NoticeDelivery:
+    """The delivery of one notice; its argument is a `Notice`."""
+
+    @workflow.run
+    async def run(self, *values: Any) -> None:
+        """Deliver; the argument is read here, since anybody with a Temporal client may have written it."""
+        await workflow.execute_activity(
+            DELIVER_NOTICE,
+            read_one(Notice, "unread-notice", values),
+            start_to_close_timeout=DELIVERY_LIMIT,
+            heartbeat_timeout=HEARTBEAT,
+            schedule_to_close_timeout=NOTICE_LIFETIME,
+            retry_policy=RetryPolicy(maximum_interval=LONGEST_INTERVAL),
+        )
+
+
+SENDING_LIMIT = timedelta(minutes=2)
+"""Start-to-close time-out of one attempt."""
+
+MESSAGE_LIFETIME = timedelta(days=1)
+"""Time after which a message that the conversation has no room for is given up."""
+
+
+@workflow.defn(name="ScheduledMessage")
+class ScheduledMessageRun:
+    """The sending of one message; its workflow id is the message's id, so that the message is delivered once."""
+
+    @workflow.run
+    async def run(self, *values: Any) -> str:
+        """Send; returns the run of the conversation. The argument is read here, since anybody with a Temporal client may have written it."""
+        run_id: str = await workflow.execute_activity(
+            "SendMessageActivity",
+            read_one(ScheduledMessage, "unread-message", values),
+            result_type=str,
+            start_to_close_timeout=SENDING_LIMIT,
+            heartbeat_timeout=HEARTBEAT,
+            schedule_to_close_timeout=MESSAGE_LIFETIME,
+            retry_policy=RetryPolicy(maximum_interval=timedelta(minutes=1)),
+        )
+        return run_id

@@ -24,13 +24,12 @@ from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import stop_if_canceled, stop_if_run_canceled
-from .current_state import CurrentState
-from .going_on import GoOn
-from .listed import Listed
+from .continue_as_new import ContinueAsNew
+from .current_state import CurrentState, patched
+from .history_budget import HistoryBudget
 from .notices import Notices
-from .room import Room
+from .search_attributes import Listed
 from .tool_activity import judge_approver
-from .versions import patched
 
 _Part = tuple[str, str]
 """The id of an external wait, and of one of its calls."""
@@ -50,7 +49,7 @@ class OpenAwaits:
         self.notices = notices
         self._details = Details(workflow.info().workflow_id)
         self.listed = listed
-        self.room = Room(current)
+        self.room = HistoryBudget(current)
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
@@ -88,7 +87,7 @@ class OpenAwaits:
     async def answer_to(
         self,
         wait: AwaitClarification | AwaitConfirmation,
-        go_on: GoOn | None = None,
+        go_on: ContinueAsNew | None = None,
     ) -> Answer | None:
         """The one answer to a wait; None when it expires before anybody answers.
 
@@ -174,7 +173,7 @@ class OpenAwaits:
         )
 
     async def result_of(
-        self, wait: AwaitExternalTools, tool_call_id: str, go_on: GoOn | None = None
+        self, wait: AwaitExternalTools, tool_call_id: str, go_on: ContinueAsNew | None = None
     ) -> dict[str, Any] | None:
         """The result that was sent for one call; None when the wait expires first.
 
@@ -199,7 +198,11 @@ class OpenAwaits:
         return future.result() if future.done() else None
 
     async def _answered(
-        self, future: asyncio.Future[Any], left: timedelta | None, await_id: str, go_on: GoOn | None = None
+        self,
+        future: asyncio.Future[Any],
+        left: timedelta | None,
+        await_id: str,
+        go_on: ContinueAsNew | None = None,
     ) -> None:
         """Wait for an answer, as long as the history has room for what follows.
 
@@ -221,7 +224,7 @@ class OpenAwaits:
                 if future.done():  # the run could not go on
                     return
 
-    def _may_go_on(self, go_on: GoOn | None) -> bool:
+    def _may_go_on(self, go_on: ContinueAsNew | None) -> bool:
         return go_on is not None and self.room.is_long and go_on.may()
 
     def settle_part(
@@ -257,7 +260,7 @@ class OpenAwaits:
             await workflow.wait_condition(lambda: not self._is_paused or self.room.looks_full)
         stop_if_canceled()
 
-    async def sleep(self, left: timedelta, go_on: GoOn | None = None) -> bool:
+    async def sleep(self, left: timedelta, go_on: ContinueAsNew | None = None) -> bool:
         """Sleep durably, as long as the history has room; returns whether the whole time has passed.
 
         Args:

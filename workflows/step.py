@@ -61,9 +61,9 @@ from sojourn.telemetry.observer import Observer
 from .cancellation import cut_short, stop_if_canceled
 from .children import Children
 from .clock import Clock
-from .current_state import CurrentState
-from .going_on import GoOn
-from .load import Load
+from .continue_as_new import ContinueAsNew
+from .current_state import CurrentState, patched
+from .history_budget import InputsInFlight
 from .open_awaits import OpenAwaits
 from .tool_activity import (
     answer_to,
@@ -73,14 +73,13 @@ from .tool_activity import (
     is_not_answered,
     is_unscheduled,
 )
-from .unread import WRONG_FIGURES, refused_by_hand
-from .versions import patched
+from .undecodable import WRONG_FIGURES, refused_by_hand
 
 _EVERY_CALL = "every-approval-checked"
 """Approvals of calls of agents are checked too, as those of calls that a worker executes."""
 
 
-class Step:
+class StepExecution:
     """The calls of one plan, with the run they belong to.
 
     Args:
@@ -122,8 +121,8 @@ class Step:
         self._external: AwaitExternalTools | None = None
         self._began = clock.spent
         self._child_time = ChildTime()
-        self._load = Load()
-        self.go_on: GoOn | None = None
+        self._load = InputsInFlight()
+        self.go_on: ContinueAsNew | None = None
         """Goes on in a new execution while all open calls wait."""
         self._open = count
         """Number of calls without an answer."""

@@ -26,8 +26,8 @@ from sojourn.core.values.timers import bounded
 from sojourn.core.values.undecodable import OrUndecodable, Undecodable
 
 from .cancellation import is_stopped, stop_if_canceled
-from .room import Room
-from .versions import patched
+from .current_state import patched
+from .history_budget import HistoryBudget
 
 _RESULT: Any = OrUndecodable(ToolResult)
 
@@ -121,7 +121,7 @@ def may_move(error: BaseException) -> bool:
 
 
 async def check_approval(
-    await_id: str, task: ToolTask, room: Room, *, is_last: bool = False
+    await_id: str, task: ToolTask, room: HistoryBudget, *, is_last: bool = False
 ) -> ToolResult | None:
     """The result of an approved call whose tool is not the one that was shown; None where the approval holds.
 
@@ -166,7 +166,7 @@ async def judge_approver(task: ApproverTask) -> str | None:
     return None if verdict.allowed else verdict.why
 
 
-async def _check(await_id: str, shown: ApprovalTask, room: Room, *, attempts: int) -> ToolResult:
+async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, attempts: int) -> ToolResult:
     """Execute the check, as an ordinary activity: an update waits for it, and a workflow task with a waiting update cannot begin anew, as a split local result may need."""
     options: dict[str, Any] = {
         "result_type": ToolResult,

@@ -7,20 +7,24 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from sojourn.authoring.approvers import APPROVERS, ApproverCheck, Approvers, approver_fields, check_in
 from sojourn.authoring.options import (
+    APPROVERS,
     FLAG,
     POLICY,
     TEXT,
     TEXTS,
     VISIBILITY,
+    ApproverCheck,
+    Approvers,
     Kind,
+    approver_fields,
+    check_in,
     declares,
     list_of,
     shown,
     takes_options,
 )
-from sojourn.authoring.remote import RemoteToolset
+from sojourn.authoring.runnable import RemoteToolset
 from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.tool import Tool
 from sojourn.authoring.tool_options import check_options, check_templates
@@ -35,7 +39,8 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
 from sojourn.core.payload.template import filled
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.text import counted, declared_at
+from sojourn.core.values.declaration import declared_at
+from sojourn.core.values.text import counted
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner

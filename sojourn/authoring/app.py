@@ -6,27 +6,29 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sojourn.authoring.advice import warn_of_tools
 from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
-from sojourn.authoring.app_name import APP_NAME, declaring_module, name_in_module
-from sojourn.authoring.approvers import ApproverCheck
-from sojourn.authoring.catalog_entry import entry_of
-from sojourn.authoring.interceptor import Interceptor
+from sojourn.authoring.app_checks import (
+    APP_NAME,
+    check_policy_names,
+    declaring_module,
+    entry_of,
+    name_in_module,
+    warn_of_tools,
+)
 from sojourn.authoring.options import (
     FLAG,
     MAPPING,
     TEXT,
     VISIBILITY,
+    ApproverCheck,
     Kind,
     declares,
     is_async,
     list_of,
     shown,
 )
-from sojourn.authoring.policy_names import check_policy_names
-from sojourn.authoring.remote import RemoteToolset, instructions_of, left_out_of, why_left_out
-from sojourn.authoring.runnable import Runnable
-from sojourn.authoring.services import Services
+from sojourn.authoring.runnable import RemoteToolset, Runnable, instructions_of, left_out_of, why_left_out
+from sojourn.authoring.services import Interceptor, Services
 from sojourn.authoring.sources import Executor
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import task_queue_fault

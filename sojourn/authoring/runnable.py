@@ -1,4 +1,4 @@
-"""Runnable: a tool that a worker can execute, local or remote.
+"""A tool that a worker can execute, local or remote.
 
 Functions, methods of services and executors are bound to an app as `BoundTool`; the tools of a remote
 toolset, such as an MCP server's, implement it themselves. The tool boundary distinguishes tools only by the
@@ -6,14 +6,15 @@ members here.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.validate import Validator
+from sojourn.core.values.text import closest_name
 
-__all__ = ["Filler", "Runnable"]
+__all__ = ["LISTING", "Filler", "RemoteToolset", "Runnable", "instructions_of", "left_out_of", "why_left_out"]
 
 Filler = Callable[[ToolCallMeta], Any]
 """Returns the value of an injected field, or an awaitable of it."""
@@ -83,3 +84,58 @@ class Runnable(Protocol):
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
         """The result of a call from an external JSON value, or why that cannot be used."""
         ...
+
+
+LISTING = "tools/list"
+"""Stands for the list itself among what is left out; MCP's name of the request."""
+
+
+@runtime_checkable
+class RemoteToolset(Protocol):
+    """A toolset that a worker opens when it starts, such as an MCP server."""
+
+    id: str
+    description: str
+
+    @property
+    def tools(self) -> Mapping[str, Runnable]:
+        """The tools known now, by bare name; replaced as a whole."""
+        ...
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why the toolset is unavailable now, as a clause, or None."""
+        ...
+
+    async def open(self) -> None:
+        """Connect and list the tools, within a bounded time; never raises because the other process is down."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections and processes."""
+        ...
+
+
+def left_out_of(toolset: RemoteToolset) -> Mapping[str, str]:
+    """The tools of a toolset that cannot be used, by name, with the reasons: its `left_out`, if it has one."""
+    return getattr(toolset, "left_out", {})
+
+
+def instructions_of(toolset: RemoteToolset) -> str:
+    """What the other process says of how to use its tools: the toolset's `instructions`, if it has them."""
+    return getattr(toolset, "instructions", "")
+
+
+def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:
+    """Why the other process lists a tool that cannot be used; None if it does not list the tool."""
+    id_of: Callable[[str], str] | None = getattr(toolset, "id_of", None)
+    for name, why in left_out_of(toolset).items():
+        if tool_id in (f"{toolset.id}.{name}", id_of(name) if id_of else ""):
+            return f"it is left out: {why}"
+    why = left_out_of(toolset).get(LISTING)
+    if not why:
+        return None
+    ids = {name: str(tool.spec.id) for name, tool in toolset.tools.items()}
+    close = closest_name(tool_id.removeprefix(f"{toolset.id}."), list(ids))
+    similar = f"; a similar one in it is {ids[close]}" if close else ""
+    return f"it is not in the list of its server's tools: {why}{similar}"

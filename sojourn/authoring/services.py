@@ -1,11 +1,12 @@
-"""Services: the objects behind bound tools, found by method or by name."""
+"""The objects behind bound tools, and the interceptors of calls."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.errors import DefinitionError
 
-__all__ = ["Services"]
+__all__ = ["Interceptor", "Services"]
 
 
 class Services:
@@ -81,3 +82,20 @@ def _plain(name: str) -> str:
 
 def _has(kind: type[Any], method: Callable[..., Any]) -> bool:
     return any(vars(base).get(method.__name__) is method for base in kind.__mro__)
+
+
+@runtime_checkable
+class Interceptor(Protocol):
+    """Prepares the calls of an app; interceptors run in the order of their registration (SR-44, SR-47, SR-48).
+
+    A worker's call is intercepted when it is executed, on every attempt; a child run's or external call
+    when it is dispatched, so that its changed arguments are recorded.
+    """
+
+    async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+        """Return the call to continue with; `tool.inject(call, field=value)` sets an injected field.
+
+        An exception prevents the execution, and is answered like a failure of the tool itself. A return value
+        that is not this call is logged for the operator, and the call is answered as unavailable.
+        """
+        ...

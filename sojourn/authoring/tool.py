@@ -1,4 +1,4 @@
-"""Tool: one tool's identity, shapes and spec, with typed builders and readers of its calls and results.
+"""One tool's identity, shapes and spec, with typed builders of its calls and results.
 
 The tool's `source` says what executes a call: a function, a method of a service, or an executor
 of the app. The app binds the source once (`Runnable`); until then a tool needs no services.
@@ -7,15 +7,15 @@ of the app. The app binds the source once (`Runnable`); until then a tool needs 
 import functools
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import typing_extensions
 
-from sojourn.authoring.approvers import ApproverCheck
-from sojourn.authoring.artifact_kind import ArtifactKind
-from sojourn.authoring.injected import Injected
+from sojourn.authoring.options import ApproverCheck
 from sojourn.authoring.runnable import Filler, Runnable
 from sojourn.authoring.shape import Shape
+from sojourn.authoring.signature import Injected
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolRequest
@@ -25,11 +25,24 @@ from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import locate
 
-__all__ = ["MalformedResultError", "Parts", "Source", "Tool", "injecting"]
+__all__ = ["ArtifactKind", "MalformedResultError", "Parts", "Source", "Tool", "injecting"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactKind(Generic[T]):
+    """A kind of artifact that a tool may return, with its type for type checkers (SR-104, SR-108)."""
+
+    name: str
+    """The kind, such as `time_series`; a user interface chooses its view by it."""
+    data: type[T]
+    """The type of its data."""
+
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T")
+
 A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
 """The type of the payload, where the declaration states it."""
 

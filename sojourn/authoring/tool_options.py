@@ -4,21 +4,21 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
-from sojourn.authoring.approvers import APPROVERS, Approvers
-from sojourn.authoring.artifact_kind import ArtifactKind
 from sojourn.authoring.options import (
+    APPROVERS,
     DURATION,
     FLAG,
     RETRY,
     TEXT,
     TEXTS,
+    Approvers,
     Kind,
     check_kinds,
     list_of,
     refuse_unknown,
     shown,
 )
-from sojourn.authoring.tool import Filler
+from sojourn.authoring.tool import ArtifactKind, Filler
 from sojourn.contracts.record import suggestion
 from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.payload.boundary import can_state_bounds

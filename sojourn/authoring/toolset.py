@@ -9,8 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from sojourn.authoring.approvers import approver_fields, check_in
-from sojourn.authoring.options import FLAG, TEXT, declares, shown, takes_options
+from sojourn.authoring.options import FLAG, TEXT, approver_fields, check_in, declares, shown, takes_options
 from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.signature import Signature
 from sojourn.authoring.sources import (
@@ -37,7 +36,8 @@ from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.masking import advertised
 from sojourn.core.schema.enforceable import field_descriptions
-from sojourn.core.values.text import counted, declared_at
+from sojourn.core.values.declaration import declared_at
+from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]

@@ -35,7 +35,7 @@ def with_client(
     from temporalio.runtime import Runtime
 
     from sojourn.client.client import Client
-    from sojourn.logs.core import logging_runtime
+    from sojourn.logs.temporal import logging_runtime
 
     target = os.environ.get("SOJOURN_APP")
     storage = load_app(target).storage if target else None

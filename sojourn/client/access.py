@@ -1,27 +1,242 @@
-"""Access: what a run's handle needs of its client: the Temporal client, the storage and the live transport."""
+"""What a handle of a run needs: the connection, queues, storage and live text."""
 
 import asyncio
+import difflib
+import itertools
 import time
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from typing import Any, Protocol, TypeVar
 
 import temporalio.client
+from pydantic_core import from_json
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
 
-from sojourn.client.backoff import backoff
-from sojourn.client.stored_artifact import artifact_at
-from sojourn.client.task_queue import WORKER_GRACE
 from sojourn.connection import settings
-from sojourn.connection.announced import served_queues
+from sojourn.connection.announced import Announced, announced, served_queues
 from sojourn.connection.nearby_storage import nearby_storage
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
+from sojourn.errors import ArtifactNotFound, InvalidInput, NoWorker
+from sojourn.events.one_run import events_of
 from sojourn.live import LiveTransport
 from sojourn.live.address import as_transport
-from sojourn.serving.quiet_end import end_quietly
-from sojourn.storage import StorageDriver
+from sojourn.serving.hardening.loop_guard import end_quietly
+from sojourn.storage import StorageDriver, codec_for, load
 
-__all__ = ["POLLER_SEEN", "Access"]
+__all__ = [
+    "POLLER_SEEN",
+    "WORKER_GRACE",
+    "Access",
+    "Connecting",
+    "artifact_at",
+    "backoff",
+    "no_worker",
+    "queue_of",
+    "queues_serving",
+    "whole_artifact",
+]
+
+_FIRST = 0.01
+_FACTOR = 1.5
+
+
+def backoff(longest: float) -> Iterator[float]:
+    """Yield delays in seconds without end: 10 ms, then half as much again each time, up to `longest`."""
+    for power in itertools.count():
+        delay = _FIRST * _FACTOR**power
+        if delay >= longest:
+            break
+        yield delay
+    yield from itertools.repeat(longest)
+
+
+class Closeable(Protocol):
+    """What can be closed."""
+
+    async def close(self) -> None:
+        """End what it holds open."""
+        ...
+
+
+C = TypeVar("C", bound=Closeable)
+
+
+class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
+    """Returned by `Client.connect(...)`: `await` it, or enter it by `async with`, which closes the client at the end."""
+
+    def __init__(self, connecting: Coroutine[Any, Any, C]) -> None:
+        self._connecting = connecting
+
+    def __await__(self) -> Generator[Any, Any, C]:
+        """Connect."""
+        return self._connecting.__await__()
+
+    def send(self, value: Any) -> Any:
+        """Go on, as a coroutine, so that `asyncio.run` and tasks take it."""
+        return self._connecting.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error where the coroutine waits."""
+        return self._connecting.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine without a connection."""
+        self._connecting.close()
+
+    async def __aenter__(self) -> C:
+        """Connect."""
+        self._client = await self._connecting
+        return self._client
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close the client."""
+        await self._client.close()
+
+
+WORKER_GRACE = 2.0
+"""Seconds in which a worker that is just starting may appear."""
+
+_LONGEST_DELAY = 0.1
+_MAX_NAMED = 5
+
+
+async def queues_serving(client: Client, agent_id: str) -> list[str]:
+    """Return the task queues whose workers serve an agent, by name.
+
+    Raises:
+        RPCError: The server does not answer.
+    """
+    return _queues(await announced(client), agent_id)
+
+
+async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool = False) -> str:
+    """Return the task queue whose workers serve an agent; a worker that is just starting may take 2 s.
+
+    Where none does, it is the one whose workers did so up to 75 s ago.
+
+    Args:
+        client: The Temporal client.
+        agent_id: The agent.
+        run_id: The run that is to start, for the errors.
+        patient: Whether to wait for a worker without end.
+
+    Raises:
+        NoWorker: No worker serves the agent.
+        InvalidInput: Workers of several task queues serve it.
+        RPCError: The server does not answer.
+    """
+    deadline, delays = time.monotonic() + WORKER_GRACE, backoff(_LONGEST_DELAY)
+    while True:
+        workers = await announced(client)
+        queues = _queues(workers, agent_id)
+        if queues or (not patient and time.monotonic() > deadline):
+            break
+        await asyncio.sleep(next(delays))
+    # Its worker was stopped or killed a moment ago, as in a deploy: the run waits for the next one.
+    if not queues and len(lately := _queues(await announced(client, lately=True), agent_id)) == 1:
+        return lately[0]
+    if len(queues) > 1:
+        raise InvalidInput(
+            f"agent_id: workers of several task queues serve {agent_id}: {', '.join(queues)}; "
+            f"name the one that is meant with task_queue={queues[0]!r}",
+            run_id=run_id,
+        )
+    if not queues:
+        raise NoWorker(_nobody(workers, agent_id), run_id=run_id)
+    return queues[0]
+
+
+def _queues(workers: list[Announced], agent_id: str) -> list[str]:
+    return sorted({worker.task_queue for worker in workers if agent_id in worker.agents})
+
+
+def _nobody(workers: list[Announced], agent_id: str) -> str:
+    """Say that nobody serves an agent, what is served instead, and how to start a worker."""
+    served = sorted({agent for worker in workers for agent in worker.agents})
+    close = difflib.get_close_matches(agent_id, served, n=3)
+    if close:
+        return f"no worker serves agent {agent_id!r}; did you mean {' or '.join(close)}?"
+    start = "start one with `sojourn worker MODULE:APP`"
+    if not served:
+        return f"no worker serves agent {agent_id!r}, or any other; {start}"
+    more = f" and {len(served) - _MAX_NAMED} more" if len(served) > _MAX_NAMED else ""
+    return f"no worker serves agent {agent_id!r}; those that run serve {', '.join(served[:_MAX_NAMED])}{more}; {start}"
+
+
+def no_worker(queue: str) -> str:
+    """The text of the error where no worker polls a task queue."""
+    return (
+        f"no worker polls task queue {queue!r}; start one with "
+        f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True"
+    )
+
+
+async def artifact_at(
+    temporal: temporalio.client.Client, storage: StorageDriver | None, ref: str
+) -> Artifact:
+    """The artifact of a reference, with its data, read from the events of its run.
+
+    Args:
+        temporal: The client, with the codec that decrypts what runs store.
+        storage: Where the workers keep what is too large for a history.
+        ref: `<run id>#<tool_call_id>/<kind>`.
+
+    Raises:
+        InvalidInput: The text is not a reference, or the data is in a storage that is not here.
+        ArtifactNotFound: The run made no such artifact, or the stored data was removed.
+        RunNotFound: There is no such run.
+        ServerUnavailable: The server did not answer for a minute.
+    """
+    run_id, _, rest = ref.partition("#")
+    call_id, _, kind = rest.partition("/")
+    if not (run_id and call_id and kind):
+        raise InvalidInput(
+            f"{ref!r} is not an artifact's reference; its form is <run id>#<tool_call_id>/<kind>"
+        )
+    async for event in events_of(temporal, run_id, storage, follow=False):
+        made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
+        for artifact in made:
+            if artifact.ref == ref:
+                return await whole_artifact(temporal, storage, artifact, run_id)
+    raise ArtifactNotFound(f"run {run_id} has no artifact {rest!r}", run_id=run_id)
+
+
+async def whole_artifact(
+    temporal: temporalio.client.Client, storage: StorageDriver | None, artifact: Artifact, run_id: str
+) -> Artifact:
+    """The artifact with its data.
+
+    Args:
+        temporal: The client, with the codec that decrypts what runs store.
+        storage: Where the workers keep what is too large for a history.
+        artifact: The artifact as an event of its run has it, with its data or its claim.
+        run_id: The run that made it.
+
+    Raises:
+        InvalidInput: The data is in a storage that is not here.
+        ArtifactNotFound: The stored data was removed, or cannot be read.
+    """
+    if artifact.claim is None:
+        return artifact
+    if storage is None:
+        raise InvalidInput(
+            f"{artifact.ref} is in external storage; give this client the storage of its workers: "
+            "Client.connect(..., storage=...)",
+            run_id=run_id,
+        )
+    try:
+        codec = codec_for(temporal.data_converter, temporal.namespace, run_id)
+        data = await load(storage, artifact.claim, codec)
+    except Exception as error:
+        why = ToolError.from_error(error).message
+        raise ArtifactNotFound(f"{artifact.ref} cannot be read: {why}", run_id=run_id) from error
+    return artifact.model_copy(update={"data": from_json(data)})
+
 
 POLLER_SEEN = timedelta(seconds=75)
 """Age of the last poll up to which a worker counts as present; a worker's poll lasts up to a minute."""

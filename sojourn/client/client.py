@@ -20,17 +20,13 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError
 
-from sojourn.client.access import Access
-from sojourn.client.begin import begin
-from sojourn.client.connecting import Connecting
+from sojourn.client.access import Access, Connecting, no_worker, queue_of
 from sojourn.client.forking import MISSING, ForkRequest, ForkReview, decided, fork_of, read_histories
-from sojourn.client.labels import with_labels
-from sojourn.client.listing import Selection, listed
-from sojourn.client.opening import RUN_ID_RULE, as_messages, generated_id, opened
+from sojourn.client.listing import Selection, listed, with_labels
 from sojourn.client.run import Run
 from sojourn.client.schedule import Schedule, create_schedule, list_schedules, scheduled_message, spec_of
 from sojourn.client.session import Session
-from sojourn.client.task_queue import no_worker, queue_of
+from sojourn.client.start import RUN_ID_RULE, as_messages, checked_input, generated_id, start_workflow
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translated
@@ -162,7 +158,7 @@ class Client(Access):
             ServerUnavailable: The server does not answer.
         """
         run_id = run_id or generated_id(agent_id)
-        run = opened(
+        run = checked_input(
             run_id,
             agent_id=agent_id,
             messages=as_messages(messages),
@@ -180,7 +176,7 @@ class Client(Access):
             if self.task_queue and not wait_for_worker and not await self.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=run_id)
             listed = run.model_copy(update={"listed": True})
-            await begin(self.temporal, run_id, run, queue, listed=listed, unlisted=run)
+            await start_workflow(self.temporal, run_id, run, queue, listed=listed, unlisted=run)
         except WorkflowAlreadyStartedError as error:
             if not attach:
                 raise RunAlreadyExists(
@@ -270,7 +266,7 @@ class Client(Access):
                 raise NoWorker(no_worker(queue), run_id=new.id)
             shown, fork = fork.run, await fork.fitting(self.temporal, self.storage, new.id)
             listed, unlisted = fork.argument(is_listed=True), fork.argument(is_listed=False)
-            await begin(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
+            await start_workflow(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
         except WorkflowAlreadyStartedError as error:
             raise RunAlreadyExists(
                 f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id
@@ -459,7 +455,7 @@ class Client(Access):
         schedule_id = schedule_id or generated_id(agent_id)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
-        run = opened(
+        run = checked_input(
             schedule_id,
             agent_id=agent_id,
             messages=as_messages(messages),

@@ -1,4 +1,4 @@
-"""The run id of a conversation: made of its agent, its tenant and its session, so that all programs find the same one.
+"""The run id of a conversation, and the tenant that a run belongs to.
 
 No agent id has a colon, and no plain name of a tenant one either. So the conversations of two tenants are two, however they name
 their sessions. A session that cannot be part of a run id is there as a marked digest; one that is called like such a digest is too, so
@@ -7,10 +7,24 @@ that no two sessions of any names are one.
 
 import hashlib
 import re
+from collections.abc import Sequence
 
+from temporalio.client import WorkflowExecution
+
+from sojourn.contracts import wire_names
 from sojourn.contracts.ids import RUN_ID
+from sojourn.errors import RunUnreadable
+from sojourn.search_attributes import TENANT, VISIBLE_TO
 
-__all__ = ["conversation_id", "conversation_prefix", "is_conversation", "is_session_digest", "tenant_part"]
+__all__ = [
+    "conversation_id",
+    "conversation_prefix",
+    "is_conversation",
+    "is_session_digest",
+    "tenant_of",
+    "tenant_part",
+    "viewers_of",
+]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 """A tenant whose name is part of run ids as it is."""
@@ -57,3 +71,33 @@ def _session_part(prefix: str, session_id: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+async def tenant_of(found: WorkflowExecution) -> str:
+    """The tenant of who asked for a run; empty for a run without one.
+
+    Raises:
+        RunUnreadable: Nobody can say here: the memo cannot be decoded.
+    """
+    listed = found.typed_search_attributes.get(TENANT)
+    if listed is not None:
+        return listed
+    try:
+        return await found.memo_value(wire_names.TENANT, "", type_hint=str)
+    except Exception as error:  # anybody may start a run with any memo, and a codec may raise anything
+        raise RunUnreadable(f"the tenant of run {found.id} cannot be read here", run_id=found.id) from error
+
+
+async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
+    """The marks of those who may see a run; empty for one that does not say.
+
+    Raises:
+        RunUnreadable: Nobody can say here: the memo cannot be decoded.
+    """
+    listed = found.typed_search_attributes.get(VISIBLE_TO)
+    if listed:
+        return listed
+    try:
+        return await found.memo_value(wire_names.VISIBLE_TO, list[str](), type_hint=list[str])
+    except Exception as error:  # as above
+        raise RunUnreadable(f"who may see run {found.id} cannot be read here", run_id=found.id) from error

@@ -16,7 +16,7 @@ from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
 from sojourn.client.conversation_id import conversation_id, conversation_prefix
-from sojourn.client.opening import generated_id
+from sojourn.client.start import generated_id
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
@@ -36,14 +36,14 @@ from sojourn.core.run.effects import is_settled
 from sojourn.core.run.run_input import messages_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.core.values.frozen import changed
-from sojourn.core.values.json_text import json_fault
+from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.text import clip, is_writable
 from sojourn.core.values.wire import encode
 from sojourn.errors import InvalidInput, NoWorker
 from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.segments import store_segment
-from sojourn.serving.off_loop import run_in_thread
+from sojourn.serving.pace import run_in_thread
 
 if TYPE_CHECKING:
     from sojourn.authoring.app import App

@@ -23,8 +23,7 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.client.access import Access
-from sojourn.client.backoff import backoff
+from sojourn.client.access import Access, backoff
 from sojourn.client.sending import Fields, send
 from sojourn.client.setting_aside import target_of
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
@@ -51,8 +50,8 @@ from sojourn.contracts.wire_names import (
     SET_ASIDE,
     STOP_ASKING,
 )
+from sojourn.converter.codec import UnreadableError
 from sojourn.converter.failures import chain_of
-from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.envelope import Refused, update_id_of
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
 from sojourn.core.payload.unknown_outcome import in_doubt

@@ -26,7 +26,7 @@ from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.converter.marked import UnreadableError
+from sojourn.converter.codec import UnreadableError
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.run_input import summarize

@@ -6,13 +6,11 @@ from typing import Any
 
 from temporalio.service import RPCError
 
-from sojourn.client.access import Access
-from sojourn.client.begin import begin
+from sojourn.client.access import Access, no_worker, queue_of
 from sojourn.client.conversation_id import conversation_id
-from sojourn.client.opening import opened
 from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
-from sojourn.client.task_queue import no_worker, queue_of
+from sojourn.client.start import checked_input, start_workflow
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import (
     Event,
@@ -191,7 +189,7 @@ class Session:
         self._sender = principal and written_principal(principal)
         self._admit = admit
         self._kept = Kept()
-        self._opening = opened(
+        self._opening = checked_input(
             self.run.id,
             agent_id=agent_id,
             session_id=session_id,
@@ -275,7 +273,7 @@ class Session:
         listed = run.model_copy(update={"listed": True})
 
         async def update(fields: Fields) -> Any:
-            return await begin(
+            return await start_workflow(
                 temporal,
                 self.run.id,
                 run,

@@ -10,10 +10,9 @@ from temporalio.converter import DefaultFailureConverterWithEncodedAttributes, P
 from sojourn.connection import settings
 from sojourn.connection.tls_faults import is_key_fault, speaks_tls, tls_fault
 from sojourn.converter.codec import load_codec
-from sojourn.converter.data_converter import data_converter
-from sojourn.converter.guarded import GuardedDataConverter
+from sojourn.converter.data_converter import GuardedDataConverter, data_converter
 from sojourn.errors import DefinitionError, ServerUnavailable, SojournError
-from sojourn.serving.quiet_end import end_quietly
+from sojourn.serving.hardening.loop_guard import end_quietly
 from sojourn.telemetry import interceptors
 
 __all__ = ["connect", "converter_with"]

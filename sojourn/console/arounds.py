@@ -7,7 +7,7 @@ from temporalio.client import Client
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
-from sojourn.client.memo import message_of
+from sojourn.client.listing import message_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.console.views.wait_history import WaitHistory, before_wait
 from sojourn.contracts.event import AwaitAnsweredEvent, Event

@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio.service import RPCError
 
-from sojourn.authoring.remote import RemoteToolset
+from sojourn.authoring.runnable import RemoteToolset
 from sojourn.checks import Check
 from sojourn.checks.agents import check_agents, check_once
 from sojourn.checks.application import check_app, check_model, queues_of

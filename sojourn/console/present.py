@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from sojourn.client.memo import message_of
+from sojourn.client.listing import message_of
 from sojourn.client.run import status_name
 from sojourn.client.stuck import Stuck, stuck_of
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated

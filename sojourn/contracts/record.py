@@ -1,7 +1,5 @@
 """The base classes of contracts: `Record`, `Input` and `Declaration`.
 
-The errors of declarations stand here, since records raise them; users find them in `sojourn.errors`.
-
 A policy with a misspelt field would run without the limit that it should set. So the class raises a
 `DefinitionError`, which names the field and the closest one that exists. Only the call of a class does so: what
 pydantic reads, such as the body of an HTTP request, stays a `ValidationError`.
@@ -11,6 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
+from types import CodeType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import (
@@ -23,22 +22,13 @@ from pydantic import (
     model_validator,
 )
 
+from sojourn.contracts import safe_exceptions
+from sojourn.contracts.definition import DefinitionError
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["Declaration", "DefinitionError", "PositiveDuration", "SojournError", "faults_of", "suggestion"]
-
-
-class SojournError(Exception):
-    """Base class of Sojourn's errors; the text says what happened and what to do about it."""
-
-    __module__ = "sojourn.errors"
-
-
-class DefinitionError(SojournError):
-    """A toolset, agent, app or setting is invalid; the text names the place and the correction."""
-
-    __module__ = "sojourn.errors"
+__all__ = ["Declaration", "PositiveDuration", "faults_of", "refused_by", "suggestion"]
 
 
 class Record(BaseModel):
@@ -144,3 +134,20 @@ def suggestion(name: str, names: Sequence[str]) -> str:
     """The closest of the names, as the end of a sentence: `; did you mean 'destructive'?`; else nothing."""
     found = get_close_matches(name.casefold(), names, n=1)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+_CONSTRUCTOR: CodeType = BaseModel.__init__.__code__
+
+
+def refused_by(error: BaseException) -> str | None:
+    """The name of the record whose constructor raised this validation error, such as `PlanResult`.
+
+    None for a record that was read from data (`model_validate`), which may be other data next time, and for other models.
+    """
+    step = safe_exceptions.trace(error) if safe_exceptions.is_a(error, ValidationError) else None
+    while step is not None:
+        if step.tb_frame.f_code is _CONSTRUCTOR:
+            made: Any = step.tb_frame.f_locals.get("self")
+            return type(made).__name__ if safe_exceptions.is_a(made, Record) else None
+        step = step.tb_next
+    return None

@@ -7,12 +7,8 @@ metaclass overrides; texts are copied, since a `str` subclass may override anyth
 import types
 from collections.abc import Iterator
 from pathlib import PurePath
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeGuard, TypeVar
-
-from pydantic import BaseModel, ValidationError
-
-from sojourn.contracts.record import Record
 
 __all__ = [
     "attribute",
@@ -25,7 +21,6 @@ __all__ = [
     "leaves",
     "members",
     "parts",
-    "refused_by",
     "roots",
     "source_location",
     "text",
@@ -174,20 +169,3 @@ def _is_authors(frame: FrameType) -> bool:
     if file.name.startswith("<") or _LIBRARIES.intersection(file.parts) or file.is_relative_to(_STANDARD):
         return False
     return not is_a(module, str) or copied(module).partition(".")[0] not in _OURS
-
-
-_CONSTRUCTOR: CodeType = BaseModel.__init__.__code__
-
-
-def refused_by(error: BaseException) -> str | None:
-    """The name of the record whose constructor raised this validation error, such as `PlanResult`.
-
-    None for a record that was read from data (`model_validate`), which may be other data next time, and for other models.
-    """
-    step = trace(error) if is_a(error, ValidationError) else None
-    while step is not None:
-        if step.tb_frame.f_code is _CONSTRUCTOR:
-            made: Any = step.tb_frame.f_locals.get("self")
-            return type(made).__name__ if is_a(made, Record) else None
-        step = step.tb_next
-    return None

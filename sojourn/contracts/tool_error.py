@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.awaits import AwaitClarification
-from sojourn.contracts.record import Record
-from sojourn.contracts.safe_exceptions import refused_by, source_location
+from sojourn.contracts.record import Record, refused_by
+from sojourn.contracts.safe_exceptions import source_location
 from sojourn.contracts.tool_call import ToolRequest
 
 __all__ = [

@@ -187,7 +187,7 @@ PATCHES: Final = {
     "unknown-stays-unknown": 4,
     "yields-by-activity": 1,
 }
-"""By id, the version of the workflow that has the change without a marker; see `workflows/versions.py`."""
+"""By id, the version of the workflow that has the change without a marker; see `workflows/current_state.py`."""
 
 MARKERS: Final = ("by-hand-", "opening-rules", "transcript-read", "unlisted-", "unread-")
 """The ids, or their beginnings, of patches that record something else: what was refused, or what a namespace lacks."""

@@ -1,4 +1,8 @@
-"""Codec: a wrapper that makes a payload codec safe against bad payloads, and the loading of a codec.
+"""A codec that is safe against bad payloads, and payloads that did not open.
+
+A payload that cannot be opened is replaced by a marked one, so that decoding continues with the next; the
+converter then decides by its caller. Where there is a type hint, Sojourn wrote the payload: it is an error,
+and a workflow task that meets it is attempted again. Where there is none, anybody may have sent the payload.
 
 A codec raises when a payload was not written with its keys, and Temporal fails the whole workflow task for
 it, for ever. `GuardedCodec` replaces such a payload by one that is marked as unreadable. It does so only
@@ -12,11 +16,58 @@ from typing import Any, Self
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
 
-from sojourn.converter.marked import CodecFailedError, clear, unread
 from sojourn.errors import DefinitionError
 from sojourn.target import load_target
 
-__all__ = ["GuardedCodec", "load_codec", "opened_singly"]
+__all__ = [
+    "CodecFailedError",
+    "GuardedCodec",
+    "UnreadableError",
+    "clear",
+    "is_clear",
+    "load_codec",
+    "opened_singly",
+    "reason_of",
+    "unread",
+]
+
+_ENCODING = b"sojourn/unread"
+_REASON = "reason"
+_CLEAR = "sojourn-clear-text"
+
+
+class UnreadableError(ValueError):
+    """A payload that Sojourn wrote cannot be decoded here; the text says why."""
+
+
+class CodecFailedError(UnreadableError):
+    """The codec, or the external storage, does not work now."""
+
+
+def unread(reason: str) -> Payload:
+    """The marked payload in place of one that cannot be opened."""
+    return Payload(metadata={"encoding": _ENCODING, _REASON: reason.encode(errors="replace")})
+
+
+def reason_of(payload: Payload) -> str | None:
+    """Why a payload could not be opened; None for any other payload."""
+    if payload.metadata.get("encoding") != _ENCODING:
+        return None
+    return payload.metadata.get(_REASON, b"").decode(errors="replace")[:300] or "it cannot be read"
+
+
+def clear(payload: Payload) -> Payload:
+    """A copy of a payload, marked as clear text."""
+    marked = Payload()
+    marked.CopyFrom(payload)
+    marked.metadata[_CLEAR] = b"true"
+    return marked
+
+
+def is_clear(payload: Payload) -> bool:
+    """Whether a payload came in clear text where only encrypted ones are accepted."""
+    return _CLEAR in payload.metadata
+
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
 """A payload by which a codec proves that it works."""

@@ -1,7 +1,16 @@
-"""Temporal's failures and `ToolError` chains: how a run closes as failed, and how that failure is read."""
+"""Temporal's failures as `ToolError` chains, short enough for the server to hold.
 
-from typing import Any
+Temporal's server holds the last failure of an activity that it will attempt again in at most 4,096 bytes
+(`limit.mutableStateActivityFailureSize`). Of a larger one it keeps a message of its own, "Failure exceeds size
+limit.", and of the cause the clear text only, which an encrypted failure does not have: its message and its stack
+trace are one payload. So a failure is shortened before it is encrypted: first its stack traces, then its messages.
+"""
 
+from dataclasses import dataclass
+from typing import Any, cast
+
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import FailureConverter, PayloadConverter
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -17,7 +26,20 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.core.run.totals import read_spent
 from sojourn.core.values.json_value import is_object
 
-__all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "is_in_doubt", "spent_of"]
+__all__ = [
+    "FAILURE_BOUNDS",
+    "LARGEST",
+    "TERMINATED",
+    "TIMED_OUT",
+    "FailureBounds",
+    "ShortFailureConverter",
+    "chain_of",
+    "closing",
+    "failure_of",
+    "is_in_doubt",
+    "may_be_held",
+    "spent_of",
+]
 
 TERMINATED = ToolError(message="the run was terminated", outcome_unknown=True)
 """The error of a child run that was terminated, so that it gave no reason itself."""
@@ -75,3 +97,97 @@ def spent_of(error: ChildWorkflowError) -> Spent | None:
     cause = error.cause
     details = cause.details if isinstance(cause, ApplicationError) else ()
     return read_spent(details[0]) if details else None
+
+
+LARGEST = 3_900
+"""Most bytes of an encoded failure; the server adds a little to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureBounds:
+    """How much of a failure is kept."""
+
+    trace: int
+    """Bytes of each stack trace, its last lines."""
+    message: int
+    """Bytes of each message, its beginning."""
+    causes: int
+    """Causes in the chain."""
+
+
+FAILURE_BOUNDS = (
+    FailureBounds(trace=900, message=10_000, causes=8),
+    FailureBounds(trace=300, message=1_500, causes=4),
+    FailureBounds(trace=0, message=900, causes=2),
+    FailureBounds(trace=0, message=500, causes=1),
+    FailureBounds(trace=0, message=250, causes=0),
+)
+"""The bounds to try, one after the other."""
+
+_CUT = "…"
+
+
+def may_be_held(failure: Failure) -> bool:
+    """Whether the server holds a failure for a further attempt, and texts are what makes it large."""
+    about = failure.application_failure_info
+    return not about.non_retryable and about.details.ByteSize() < LARGEST // 2
+
+
+class ShortFailureConverter(FailureConverter):
+    """Makes the failures that another converter makes, and shortens them.
+
+    Args:
+        inner: Makes them.
+        bounds: How much is kept.
+    """
+
+    def __init__(self, inner: FailureConverter, bounds: FailureBounds) -> None:
+        self._inner = inner
+        self._bounds = bounds
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        """Make a failure, with bounded texts."""
+        self._inner.to_failure(exception, payload_converter, failure)
+        link, depth = failure, 0
+        while True:
+            self._shorten(link, payload_converter)
+            if not link.HasField("cause"):
+                return
+            if depth == self._bounds.causes:
+                link.ClearField("cause")
+                return
+            link, depth = link.cause, depth + 1
+
+    def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        """Read a failure as the other converter does."""
+        return self._inner.from_failure(failure, payload_converter)
+
+    def _shorten(self, failure: Failure, payload_converter: PayloadConverter) -> None:
+        failure.message = _beginning(failure.message, self._bounds.message)
+        failure.stack_trace = _end(failure.stack_trace, self._bounds.trace)
+        if not failure.HasField("encoded_attributes"):
+            return
+        (texts,) = payload_converter.from_payloads([failure.encoded_attributes])
+        if isinstance(texts, dict):
+            known = cast("dict[str, Any]", texts)
+            short = {
+                "message": _beginning(str(known.get("message", "")), self._bounds.message),
+                "stack_trace": _end(str(known.get("stack_trace", "")), self._bounds.trace),
+            }
+            failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([short])[0])
+
+
+def _beginning(text: str, most: int) -> str:
+    data = text.encode(errors="replace")
+    return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + _CUT
+
+
+def _end(text: str, most: int) -> str:
+    """The last lines of a text: those of a stack trace are where it was raised."""
+    data = text.encode(errors="replace")
+    if len(data) <= most:
+        return text
+    _, _, lines = data[len(data) - max(most - 4, 0) :].partition(b"\n")
+    return f"{_CUT}\n{lines.decode(errors='ignore')}" if most > 4 and lines else ""

@@ -37,8 +37,8 @@ from sojourn.contracts.wire_names import (
     PLAN,
     TURN_ENDED,
 )
+from sojourn.converter.codec import CodecFailedError, UnreadableError
 from sojourn.converter.failures import TERMINATED, TIMED_OUT, is_in_doubt
-from sojourn.converter.marked import CodecFailedError, UnreadableError
 from sojourn.core.awaits.envelope import message_id_of
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.payload.unknown_outcome import in_doubt

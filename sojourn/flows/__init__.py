@@ -4,9 +4,7 @@ The package decides how a function that calls tools and asks people becomes plan
 declare and the repair of calls, neither Temporal nor a client. Begin with `case.py`, then `flow.py`.
 """
 
-from sojourn.flows.approving import approvals
 from sojourn.flows.case import Begun, Case
-from sojourn.flows.flow import Flow, flow
-from sojourn.flows.reference import ToolReference
+from sojourn.flows.flow import Flow, ToolReference, approvals, flow
 
 __all__ = ["Begun", "Case", "Flow", "ToolReference", "approvals", "flow"]

@@ -20,8 +20,7 @@ from sojourn.core.repair.calls import stem
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.effects import is_settled
 from sojourn.errors import CallFailed
-from sojourn.flows.done import Answer, Done
-from sojourn.flows.steps import ChangedFlowError, Recorded, Step, Steps
+from sojourn.flows.steps import Answer, ChangedFlowError, Done, Recorded, Step, Steps
 
 __all__ = ["Begun", "CallableTool", "Case", "Leave", "is_yes"]
 

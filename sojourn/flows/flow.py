@@ -1,24 +1,108 @@
-"""Flow: a function of a case, as a planner."""
+"""A function of a case, as a planner.
+
+An approval of a flow is a call of `approve` that a person decides on, so that every inbox, page, chat and command shows it as
+it shows any other. The call itself changes nothing: its result is who approved.
+"""
 
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from sojourn.authoring.options import takes_options
+from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.ids import ToolId
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeInput, Turn
+from sojourn.contracts.tool_call import Approval, ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.repair.calls import Defaults, ReadAnswer
-from sojourn.errors import CallFailed, DefinitionError
+from sojourn.errors import CallFailed, DefinitionError, ToolFailed
 from sojourn.flows.case import Case, Leave, is_yes
 from sojourn.flows.steps import differing_fields
 from sojourn.planner import UNFINISHED
 from sojourn.repair import MAX_REPAIRS, MAX_WAIT, RepairingPlanner, check_repair_options
 
-__all__ = ["Flow", "FlowFunction", "flow"]
+__all__ = ["Flow", "FlowFunction", "ToolReference", "approvals", "approve", "flow"]
+
+T = TypeVar("T")
+
+
+class ToolReference(Generic[T]):
+    """A tool that a planner knows by its id alone, as one of an MCP server; `Case.call` and `Turn.last` return its typed result.
+
+    Args:
+        id: The tool's id.
+        result: The type of the result, such as a model with the fields that the planner reads.
+
+    Raises:
+        DefinitionError: `id` is no tool id, or `result` no type.
+    """
+
+    def __init__(self, id: str, result: type[T]) -> None:
+        if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(
+                f"ToolReference takes a tool's id, not {id!r}; a tool itself needs no reference"
+            )
+        try:
+            self.id = ToolId(id)
+        except ValueError as error:
+            raise DefinitionError(f"ToolReference: {error}") from None
+        if isinstance(result, str) or inspect.isroutine(result):
+            raise DefinitionError(f"ToolReference {id}: result is a type, not {result!r}")
+        self.result = result
+        self._adapter = TypeAdapter(result)
+
+    def call(self, **fields: Any) -> ToolRequest:
+        """A call of the tool; a field that is None is left out."""
+        return ToolRequest(
+            name=self.id, payload={name: value for name, value in fields.items() if value is not None}
+        )
+
+    def result_of(self, result: ToolResult) -> T:
+        """The typed value of a successful result.
+
+        Raises:
+            TypeError: The result does not have this type.
+        """
+        try:
+            return self._adapter.validate_json(to_json(result.result))
+        except ValidationError as error:
+            raise TypeError(f"the result of {self.id} does not have the reference's type: {error}") from error
+
+
+approvals = Toolset("sojourn.approvals", description="Decisions of approvers that a flow asks for")
+"""The toolset of `case.approve`, for the `uses` of an agent whose planner is a flow."""
+
+
+class ApprovalQuestion(BaseModel):
+    """What an approver decides."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    question: str
+    """What is approved."""
+    details: dict[str, Any] = {}
+    """What the approver has to know, by name."""
+    approvers: list[str] = []
+    """The roles of which whoever decides needs one; empty means `approver`."""
+    four_eyes: bool = False
+    """Whether whoever asked may not approve."""
+
+
+@approvals.tool(read_only=True, local=True, title="Approval", confirmation="{question}")
+async def approve(_asked: ApprovalQuestion, meta: ToolCallMeta) -> Approval:
+    """Have an approver decide. A person is always asked, whatever the policy says."""
+    if meta.approval is None:  # a worker of a version that asks nobody about this tool
+        raise ToolFailed("nobody was asked", code="denied")
+    return meta.approval
+
 
 AnyTurn = TypeVar("AnyTurn", bound=PlanInput)
 

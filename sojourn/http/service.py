@@ -19,12 +19,11 @@ from sojourn.client.client import Client
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
 from sojourn.client.listing import Selection
-from sojourn.client.opening import as_messages
-from sojourn.client.opening import opened as opened_run
-from sojourn.client.repeated import is_start_of
 from sojourn.client.run import Run
 from sojourn.client.sending import hidden
 from sojourn.client.session import Session
+from sojourn.client.start import as_messages, is_start_of
+from sojourn.client.start import checked_input as opened_run
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent

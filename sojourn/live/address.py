@@ -1,13 +1,55 @@
-"""The live transport of an app or a client: an object, the one at an address, or what needs no setting."""
+"""The live transport of an app or a client, by object, address or default."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import cache
 
 from sojourn.errors import DefinitionError
 from sojourn.live.local import LocalTransport
-from sojourn.live.place import SCHEME, socket_at, socket_of
-from sojourn.live.transport import LiveTransport
+from sojourn.live.transport import Delta, LiveTransport
+from sojourn.live.unix import SCHEME, socket_at, socket_of
 
-__all__ = ["as_transport"]
+__all__ = ["NearbyTransport", "as_transport"]
+
+
+class NearbyTransport:
+    """Publishes within the process, and subscribes there and at a hub too; a delta that comes from both comes twice."""
+
+    def __init__(self, local: LiveTransport, hub: LiveTransport) -> None:
+        self._local = local
+        self._hub = hub
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether the run's deltas have a subscriber in this process."""
+        return self._local.is_wanted(topic)
+
+    async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
+        """Publish deltas within this process."""
+        return await self._local.publish(topic, deltas)
+
+    async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
+        """Yield the current answer from each of the two, then further deltas, as they come."""
+        news = asyncio.Queue[Sequence[Delta]](1)
+        reading = [asyncio.create_task(_forward(each, topic, news)) for each in (self._local, self._hub)]
+        try:
+            while True:
+                yield await news.get()
+        finally:
+            for task in reading:
+                task.cancel()
+            await asyncio.wait(reading)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._local.close()
+        await self._hub.close()
+
+
+async def _forward(source: LiveTransport, topic: str, news: asyncio.Queue[Sequence[Delta]]) -> None:
+    async with aclosing(source.subscribe(topic)) as deltas:
+        async for new in deltas:
+            await news.put(new)
 
 
 def as_transport(setting: LiveTransport | str | None, *, server: str | None = None) -> LiveTransport:
@@ -48,7 +90,7 @@ def _without_setting(server: str | None) -> LiveTransport:
     path = socket_of(server) if server else None
     if path is None:
         return _shared()
-    from sojourn.live.nearby import NearbyTransport  # noqa: PLC0415 - only clients need them
+
     from sojourn.live.unix import UnixTransport  # noqa: PLC0415
 
     return NearbyTransport(_shared(), UnixTransport(path, is_expected=False))

@@ -20,7 +20,7 @@ import structlog
 
 from sojourn.live.transport import Delta, DeltaKind, LiveTransport
 
-__all__ = ["Attempt", "Deltas", "current_deltas", "telling"]
+__all__ = ["Deltas", "PlanAttempt", "current_deltas", "telling"]
 
 INTERVAL = 0.03
 """Seconds in which pieces are gathered into one delta; the first piece is sent at once."""
@@ -42,7 +42,7 @@ _log = structlog.get_logger("sojourn.live")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PlanAttempt:
     """One attempt at one plan, to which deltas belong."""
 
     topic: str
@@ -60,7 +60,7 @@ class Attempt:
 class Deltas:
     """Takes the pieces of one attempt and sends them in a task of its own: the planner never waits for a subscriber."""
 
-    def __init__(self, transport: LiveTransport, attempt: Attempt) -> None:
+    def __init__(self, transport: LiveTransport, attempt: PlanAttempt) -> None:
         self.attempt = attempt
         self._transport = transport
         self._waiting: list[tuple[DeltaKind, str, int, list[str]]] = []
@@ -172,7 +172,7 @@ def current_deltas() -> Deltas | None:
 
 
 @asynccontextmanager
-async def telling(transport: LiveTransport, attempt: Attempt) -> AsyncGenerator[None]:
+async def telling(transport: LiveTransport, attempt: PlanAttempt) -> AsyncGenerator[None]:
     """Make `current_deltas` return the writer of an attempt to the planner that the body calls."""
     deltas = Deltas(transport, attempt)
     token = _current.set(deltas)

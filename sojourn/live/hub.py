@@ -1,4 +1,4 @@
-"""Hub: carries live text between the processes of one user on one machine, over a Unix socket.
+"""The hub of live text between the processes of one user on one machine.
 
 `sojourn dev` holds it, so that it outlives the workers that are reloaded. A worker connects and writes a line for each
 delta; a subscriber connects, writes one line with its run, and reads the run's current answer and what follows. A
@@ -10,16 +10,90 @@ import contextlib
 import fcntl
 import socket
 import stat
+import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from sojourn.live.answers import Answer, Answers
-from sojourn.live.frame import MAX_FRAME, Frame
-from sojourn.live.place import SCHEME, peer_is_us, socket_at
+from sojourn.live.transport import Delta
+from sojourn.live.unix import MAX_FRAME, SCHEME, Frame, peer_is_us, socket_at
 from sojourn.private import is_private, private_folder, private_opener
 
-__all__ = ["Hub", "serving"]
+__all__ = ["CurrentAnswer", "CurrentAnswers", "Hub", "serving"]
+
+MAX_DELTAS = 20_000
+"""Most deltas of one answer."""
+
+MAX_BYTES = 8_000_000
+"""Most bytes of one answer, as it is sent."""
+
+MAX_TOTAL = 64_000_000
+"""Most bytes of all answers; the one that has not grown for longest is forgotten first."""
+
+KEPT = 900.0
+"""Seconds that an answer is kept after its last delta."""
+
+_OVERHEAD = 200
+"""Bytes that a delta takes beside its own, about."""
+
+
+@dataclass(slots=True, eq=False)
+class CurrentAnswer:
+    """The deltas of one attempt at a plan."""
+
+    started: datetime
+    """When the attempt started."""
+    lines: list[bytes] = field(default_factory=list[bytes])
+    """The frames of its deltas."""
+    size: int = 0
+    """The bytes that it takes."""
+    grown: float = 0.0
+    """When its last delta came, by the monotonic clock."""
+
+
+class CurrentAnswers:
+    """Keeps the current answer of each run, by its topic."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, CurrentAnswer] = OrderedDict()
+        self._size = 0
+
+    def get(self, topic: str) -> CurrentAnswer | None:
+        """Return the current answer of a run."""
+        return self._answers.get(topic)
+
+    def add(self, topic: str, delta: Delta, line: bytes) -> None:
+        """Add a delta to the run's answer; those of a replaced attempt, or above the bounds, are dropped."""
+        answer = self._answers.get(topic)
+        if answer and delta.started < answer.started:
+            return
+        if answer is None or delta.seq == 0:
+            self._forget(topic)
+            answer = self._answers[topic] = CurrentAnswer(delta.started)
+        cost = len(line) + len(topic) + _OVERHEAD
+        if len(answer.lines) >= MAX_DELTAS or answer.size + cost > MAX_BYTES:
+            return
+        answer.started, answer.grown = delta.started, time.monotonic()
+        answer.lines.append(line)
+        answer.size += cost
+        self._size += cost
+        self._answers.move_to_end(topic)
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        while True:
+            topic, oldest = next(iter(self._answers.items()))
+            if self._size <= MAX_TOTAL and oldest.grown >= time.monotonic() - KEPT:
+                return
+            self._forget(topic)
+
+    def _forget(self, topic: str) -> None:
+        if answer := self._answers.pop(topic, None):
+            self._size -= answer.size
+
 
 MAX_CONNECTIONS = 256
 """Most connections; further ones are closed at once."""
@@ -68,7 +142,7 @@ class Hub:
     """Takes deltas from publishers, and sends each run's current answer to its subscribers."""
 
     def __init__(self) -> None:
-        self._answers = Answers()
+        self._answers = CurrentAnswers()
         self._news: dict[str, set[asyncio.Event]] = {}
         """What wakes the subscribers of each topic."""
         self._connections: set[asyncio.StreamWriter] = set()
@@ -154,7 +228,7 @@ class Hub:
             writer.transport.abort()
 
 
-def _batch(answer: Answer | None, place: int) -> list[bytes]:
+def _batch(answer: CurrentAnswer | None, place: int) -> list[bytes]:
     """Return the next lines of an answer, up to about `BATCH` bytes."""
     batch, size = list[bytes](), 0
     while answer and place + len(batch) < len(answer.lines) and size < BATCH:

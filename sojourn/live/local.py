@@ -15,7 +15,7 @@ __all__ = ["LocalTransport"]
 
 
 @dataclass(slots=True, eq=False)
-class _Reader:
+class _LocalReader:
     """One subscriber, with the event loop that it runs in."""
 
     loop: asyncio.AbstractEventLoop
@@ -29,7 +29,7 @@ class _Reader:
 @dataclass(slots=True)
 class _Log:
     answer: list[Delta] = field(default_factory=list[Delta])
-    readers: list[_Reader] = field(default_factory=list[_Reader])
+    readers: list[_LocalReader] = field(default_factory=list[_LocalReader])
 
 
 class LocalTransport:
@@ -64,7 +64,7 @@ class LocalTransport:
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
         """Yield the current answer, then further deltas; the subscription begins at the first read."""
-        reader = _Reader(asyncio.get_running_loop(), asyncio.Event())
+        reader = _LocalReader(asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             log = self._logs.setdefault(topic, _Log())
             log.readers.append(reader)
@@ -81,7 +81,7 @@ class LocalTransport:
     async def close(self) -> None:
         """Do nothing: no connection is open."""
 
-    def _new(self, log: _Log, reader: _Reader) -> Sequence[Delta]:
+    def _new(self, log: _Log, reader: _LocalReader) -> Sequence[Delta]:
         with self._lock:
             if reader.answer is not log.answer:
                 reader.answer, reader.place = log.answer, 0
@@ -89,7 +89,7 @@ class LocalTransport:
             reader.place += len(new)
             return new
 
-    def _leave(self, topic: str, reader: _Reader) -> None:
+    def _leave(self, topic: str, reader: _LocalReader) -> None:
         with self._lock:
             log = self._logs.get(topic)
             if log is None or reader not in log.readers:

@@ -17,8 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from sojourn.errors import DefinitionError
-from sojourn.live.outage import Outage
-from sojourn.live.transport import Delta
+from sojourn.live.transport import Delta, Outage
 
 __all__ = ["RedisTransport"]
 

@@ -1,9 +1,15 @@
-"""UnixTransport: deltas between processes of one user on one machine, by way of a hub at a Unix socket.
+"""Live text between the processes of one user, by a hub at a Unix socket.
+
+Every program of a user that knows the address of a server on this machine finds the same path, in a folder that only
+this user can enter.
 
 When no hub listens, nothing is sent for a second, and runs continue.
 """
 
 import asyncio
+import os
+import socket
+import struct
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +18,68 @@ from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
-from sojourn.live.frame import MAX_FRAME, Frame
-from sojourn.live.outage import Outage
-from sojourn.live.place import peer_is_us
-from sojourn.live.transport import Delta
-from sojourn.private import is_private
+from sojourn.contracts.record import Record
+from sojourn.errors import DefinitionError
+from sojourn.live.transport import Delta, Outage
+from sojourn.private import MAX_PATH, is_private, runtime_path
 
-__all__ = ["UnixTransport"]
+__all__ = ["MAX_FRAME", "SCHEME", "Frame", "UnixTransport", "peer_is_us", "socket_at", "socket_of"]
+
+SCHEME = "unix://"
+"""Begins the address of a socket; its absolute path follows."""
+
+
+def socket_of(server: str) -> Path | None:
+    """Return the path of the socket that belongs to a Temporal server on this machine; None for any other server.
+
+    Args:
+        server: `host:port` of the frontend.
+    """
+    return runtime_path(server, "live-{port}.sock")
+
+
+def socket_at(url: str) -> Path:
+    """Return the path in an address `unix:///PATH`.
+
+    Raises:
+        DefinitionError: The path is not absolute, or too long for a socket.
+    """
+    path = url.removeprefix(SCHEME)
+    if not path.startswith("/") or "\0" in path:
+        raise DefinitionError("SOJOURN_LIVE=unix:///PATH needs an absolute path, so with three slashes")
+    if (length := len(os.fsencode(path))) > MAX_PATH:
+        raise DefinitionError(
+            f"the path of SOJOURN_LIVE=unix:///PATH has {length} bytes, and a socket's path may have "
+            f"{MAX_PATH}; choose a shorter one"
+        )
+    return Path(path)
+
+
+def peer_is_us(connection: socket.socket) -> bool:
+    """Whether the process at the other end of a Unix socket runs as this user; True where the system cannot tell."""
+    option = getattr(socket, "SO_PEERCRED", None)  # Linux
+    if option is None:
+        return True
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
+    return user == os.getuid()
+
+
+MAX_FRAME = 256_000
+"""Most bytes of a line; a longer one ends the connection."""
+
+
+class Frame(Record):
+    """A delta of a run; without a delta, a subscriber's wish for those of the run."""
+
+    topic: str
+    """The run, as `topic_of` names it."""
+    delta: Delta | None = None
+    """The delta."""
+
+    def line(self) -> bytes:
+        """Return the frame as a line of JSON."""
+        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
+
 
 PATIENCE = 1.0
 """Seconds for connecting to the hub, and for publishing deltas."""

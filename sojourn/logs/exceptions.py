@@ -13,8 +13,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
-from sojourn.logs.context import current_mask
-from sojourn.logs.values import printable
+from sojourn.logs.values import current_mask, printable
 
 __all__ = ["WITHOUT_MESSAGES", "described", "described_exception", "in_short", "is_described"]
 

@@ -1,23 +1,53 @@
-"""Values: the values of a line as JSON: masked, printable and bounded.
+"""The values of a log line: masked, printable, bounded, with the ids of the call.
+
+Both are context variables: each call has its own, the thread of a sync tool and the tasks that a
+tool starts inherit a copy, and both are reset when the call has ended.
 
 Models, tools and servers write part of what is logged. So a line has no control, escape or direction
 characters, and a secret is masked before a text is cut: half a secret reveals much.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import date, timedelta
 from pathlib import PurePath
 from typing import Any, cast
 from uuid import UUID
 
+import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.contracts.tool_error import ToolError
+from sojourn.core.payload.masking import Mask
 from sojourn.core.values.text import clip, readable
-from sojourn.logs.context import current_mask
 
-__all__ = ["masked", "printable"]
+__all__ = ["call_context", "current_mask", "hide", "masked", "printable"]
+
+_MASK: ContextVar[Mask | None] = ContextVar("sojourn_log_mask", default=None)
+
+
+@contextmanager
+def call_context(**ids: str) -> Generator[None]:
+    """Bind the ids of a call, except empty ones, to every line written in the body, which begins without a mask."""
+    token = _MASK.set(None)
+    try:
+        with structlog.contextvars.bound_contextvars(**{name: id for name, id in ids.items() if id}):
+            yield
+    finally:
+        _MASK.reset(token)
+
+
+def hide(mask: Mask) -> None:
+    """Mask every text of the further lines of this call, until its `call_context` ends."""
+    _MASK.set(mask)
+
+
+def current_mask() -> Mask | None:
+    """Return the mask of the current call's secrets; None when it has none, and outside a call."""
+    return _MASK.get()
+
 
 MAX_TEXT = 4_000
 """Most characters of a text."""

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from sojourn.authoring.remote import LISTING
+from sojourn.authoring.runnable import LISTING
 from sojourn.core.values.text import plain
 from sojourn.errors import SojournError, ToolUnavailable
-from sojourn.mcp.connection import Connection
+from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.errors import ErrorResponse, ServerUnusable
-from sojourn.mcp.limits import LIST_TIMEOUT, MAX_INSTRUCTIONS, MAX_PAGES, MAX_TOOLS, READ_RESOURCE
+from sojourn.mcp.limits import (
+    LIST_TIMEOUT,
+    MAX_INSTRUCTIONS,
+    MAX_PAGES,
+    MAX_TOOLS,
+    READ_RESOURCE,
+    cleaned,
+    masked,
+)
 from sojourn.mcp.spec_from_listing import (
     READ_RESOURCE_TOOL,
     Terms,
@@ -21,14 +29,13 @@ from sojourn.mcp.spec_from_listing import (
     resource_spec,
     spec_from_listing,
 )
-from sojourn.mcp.text import cleaned, masked
 from sojourn.mcp.tool import McpTool
-from sojourn.serving.off_loop import run_in_thread
+from sojourn.serving.pace import run_in_thread
 
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-    from sojourn.mcp.session import Session
+    from sojourn.mcp.session import ServerSession
 
 __all__ = ["Catalogue"]
 
@@ -56,7 +63,7 @@ class Catalogue:
         self,
         toolset_id: str,
         terms: Terms,
-        connection: Connection,
+        connection: ServerConnection,
         *,
         include: Sequence[str] | None,
         exclude: Sequence[str],
@@ -76,7 +83,7 @@ class Catalogue:
         self._leaving_out: dict[str, str] = {}
         self._warned: set[tuple[str, str, str]] = set()
 
-    async def refresh(self, session: "Session") -> None:
+    async def refresh(self, session: "ServerSession") -> None:
         """List the server's tools, and replace the old list; if listing fails, the old list stays.
 
         Raises:
@@ -144,7 +151,7 @@ class Catalogue:
             )
         return found
 
-    async def _has_resources(self, session: "Session") -> bool:
+    async def _has_resources(self, session: "ServerSession") -> bool:
         """Whether the server has resources; as before, where it does not say."""
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
@@ -181,7 +188,7 @@ class Catalogue:
         return why
 
 
-async def _list_tools(session: "Session") -> "tuple[list[Tool], list[str], bool]":
+async def _list_tools(session: "ServerSession") -> "tuple[list[Tool], list[str], bool]":
     """Return the tools that a server lists, each name once; the names that a page has again; whether the list was cut at `MAX_TOOLS` or `MAX_PAGES`.
 
     An empty cursor ends a list by the protocols before 2026-07-28. Since then a page may be behind it, and if the server refuses

@@ -21,14 +21,13 @@ import structlog
 from sojourn.contracts.tool_call import ToolInput
 from sojourn.errors import ToolUnavailable
 from sojourn.mcp.limits import MAX_SESSIONS, SESSION_IDLE
-from sojourn.mcp.line import Line
-from sojourn.mcp.own_sessions import OwnSessions, Sharing
+from sojourn.mcp.own_sessions import OwnSessions, SharedSession, Sharing
 from sojourn.mcp.transports import Transport
 
 if TYPE_CHECKING:
-    from sojourn.mcp.session import OnProgress, Session
+    from sojourn.mcp.session import OnProgress, ServerSession
 
-__all__ = ["Connection"]
+__all__ = ["ServerConnection"]
 
 _log = structlog.get_logger("sojourn.mcp")
 
@@ -41,7 +40,7 @@ _CALM = 1.0
 """Least seconds between two listings, however often a server says that its tools changed."""
 
 
-class Connection(Line):
+class ServerConnection(SharedSession):
     """Keeps a session open and the list of tools fresh, from `start` to `close`; calls for an owner have a session of its own.
 
     Args:
@@ -62,7 +61,7 @@ class Connection(Line):
         *,
         ttl: timedelta,
         connect_timeout: timedelta,
-        take_list: "Callable[[Session], Awaitable[int]]",
+        take_list: "Callable[[ServerSession], Awaitable[int]]",
         on_drop: Callable[[str, str], None],
         others: OwnSessions | None = None,
         sharing: Sharing = "tenant",
@@ -122,7 +121,7 @@ class Connection(Line):
         """Have the tools listed again in the background, at least 1 s after the last listing."""
         self._stale.set()
 
-    async def session(self) -> "Session":
+    async def session(self) -> "ServerSession":
         """Return the session that lists the tools; open one if there is none. Raises as `Line.session`."""
         self.start()
         return await super().session()
@@ -142,7 +141,7 @@ class Connection(Line):
         async with self._others.line(owner) as line:
             return await line.send(name, arguments, on_progress, tool_input)
 
-    async def _open_session(self) -> "Session":
+    async def _open_session(self) -> "ServerSession":
         session = await self._new_session()
         try:
             await self._list(session)
@@ -151,7 +150,7 @@ class Connection(Line):
             raise
         return session
 
-    async def _new_session(self) -> "Session":
+    async def _new_session(self) -> "ServerSession":
         # In a thread: loading the SDK takes about a second.
         try:
             module = await asyncio.to_thread(importlib.import_module, "sojourn.mcp.session")
@@ -159,7 +158,7 @@ class Connection(Line):
             raise ToolUnavailable(
                 f"the MCP SDK is not installed here (no module {error.name!r}): pip install 'sojourn[mcp]'"
             ) from error
-        session: Session = module.Session(
+        session: ServerSession = module.ServerSession(
             self._toolset_id,
             self.transport,
             on_change=self.refresh,
@@ -173,7 +172,7 @@ class Connection(Line):
             raise
         return session
 
-    async def _list(self, session: "Session") -> None:
+    async def _list(self, session: "ServerSession") -> None:
         self._stale.clear()
         try:
             count = await self._take_list(session)
@@ -215,7 +214,7 @@ class Connection(Line):
             await asyncio.sleep(delay * jitter)
             delay = min(delay * 2, _LONGEST_DELAY)
 
-    async def _until_due(self, session: "Session") -> bool:
+    async def _until_due(self, session: "ServerSession") -> bool:
         """Wait until a listing is due or the session is lost; False if it was lost within `_BRIEF` seconds."""
         self._tried.set()
         since = time.monotonic()

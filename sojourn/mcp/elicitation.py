@@ -19,8 +19,7 @@ from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.text import plain
 from sojourn.forms import sanitize_form
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
-from sojourn.mcp.limits import MAX_INPUT_REQUESTS, MAX_INPUT_ROUNDS
-from sojourn.mcp.text import cleaned, masked
+from sojourn.mcp.limits import MAX_INPUT_REQUESTS, MAX_INPUT_ROUNDS, cleaned, masked
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, InputRequiredResult

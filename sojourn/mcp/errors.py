@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.core.values.text import plain
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
-from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.text import masked
+from sojourn.mcp.limits import MAX_MESSAGE_BYTES, masked
 from sojourn.network.network_errors import is_undecided
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ INVALID_PARAMS = -32_602
 """JSON-RPC error code for refused arguments, and for a refused `requestState`."""
 
 OVERSIZED = -32_091
-"""JSON-RPC error code of the error that `sojourn.mcp.message_as_sent` puts in place of an answer that is too large."""
+"""JSON-RPC error code of the error that `sojourn.mcp.lenient_messages` puts in place of an answer that is too large."""
 
 MALFORMED = -32_092
-"""JSON-RPC error code of the error that `sojourn.mcp.message_as_sent` puts in place of an answer that cannot be read."""
+"""JSON-RPC error code of the error that `sojourn.mcp.lenient_messages` puts in place of an answer that cannot be read."""
 
 UNAUTHORIZED = 401
 """HTTP status of a request without valid credentials."""
@@ -212,7 +211,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
     match error.code:
         case code if code == OVERSIZED:
-            # From `sojourn.mcp.message_as_sent`, or from a server that uses the same code with any data.
+            # From `sojourn.mcp.lenient_messages`, or from a server that uses the same code with any data.
             size = error.data if isinstance(error.data, int) else 0
             return OversizedResponse(max(size, MAX_MESSAGE_BYTES))
         case code if code == CONNECTION_CLOSED and _is_of_the_sdk(error, exchange):

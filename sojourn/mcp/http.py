@@ -18,8 +18,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from sojourn.core.values.json_value import is_object
 from sojourn.mcp.errors import EXCHANGE, Exchange
+from sojourn.mcp.lenient_messages import for_request, mended_event
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.message_as_sent import for_request, mended_event
 from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.network import http_client, http_transport, retry_after_of
 
@@ -149,13 +149,13 @@ class _Guard(httpx2.AsyncBaseTransport):
         encoding = response.headers.get("content-encoding", "identity").lower()
         stream = cast("httpx2.AsyncByteStream", response.stream)
         if kind.startswith("text/event-stream"):
-            body: _Body = _Events(exchange)
+            body: _BoundedBody = _Events(exchange)
         elif request.method == "POST" and response.status_code in (400, 404):
             body = _Refusal(exchange, request.content)
         elif request.method == "POST" and exchange.is_json and response.status_code < 300:
-            body = _Answer(exchange, request.content)
+            body = _BoundedAnswer(exchange, request.content)
         else:
-            body = _Body(exchange)
+            body = _BoundedBody(exchange)
         response.stream = _Bounded(stream, exchange, body, is_plain=encoding == "identity")
         return response
 
@@ -163,7 +163,7 @@ class _Guard(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-class _Body:
+class _BoundedBody:
     """The body of an answer, as far as its `Exchange` must know it."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -187,7 +187,7 @@ class _Body:
         return b""
 
 
-class _Events(_Body):
+class _Events(_BoundedBody):
     """A stream of events, endless in all; hands on whole events, and one with a message as the SDK reads it.
 
     An event that is too large is noted and handed on in parts: the SDK ends the stream at it.
@@ -231,7 +231,7 @@ class _Events(_Body):
             self._exchange.oversize = self._size + pending
 
 
-class _Answer(_Body):
+class _BoundedAnswer(_BoundedBody):
     """The body of an answer in JSON to one request, handed on as the SDK reads it."""
 
     def __init__(self, exchange: Exchange, request: bytes) -> None:
@@ -252,7 +252,7 @@ class _Answer(_Body):
         return text if request_id is None else for_request(text, request_id)
 
 
-class _Refusal(_Body):
+class _Refusal(_BoundedBody):
     """The body of an answer to a request that was refused; notes whether it is about the request.
 
     Servers that do not know a session answer before they read the request, with an id of null, or with the request's
@@ -286,7 +286,7 @@ class _Bounded(httpx2.AsyncByteStream):
     """The stream of an answer; one that is too large, compressed or cut off fails its request, not the session."""
 
     def __init__(
-        self, inner: httpx2.AsyncByteStream, exchange: Exchange, body: "_Body", *, is_plain: bool
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange, body: "_BoundedBody", *, is_plain: bool
     ) -> None:
         self._inner = inner
         self._exchange = exchange

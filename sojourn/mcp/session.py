@@ -36,7 +36,7 @@ from sojourn.mcp.limits import MAX_TEXT_BESIDE, READ_RESOURCE
 from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
 from sojourn.mcp.transports import Transport
 
-__all__ = ["OnProgress", "Session"]
+__all__ = ["OnProgress", "ServerSession"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ _SDK_LOGGERS = (
 )
 
 
-class Session:
+class ServerSession:
     """An MCP session; `lost` is set when it can no longer be used.
 
     Args:

@@ -9,8 +9,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from sojourn.authoring.approvers import ROLES
-from sojourn.authoring.options import check_kinds
+from sojourn.authoring.options import ROLES, check_kinds
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.boundary import can_state_bounds
@@ -21,9 +20,8 @@ from sojourn.core.schema.foreign import mended
 from sojourn.core.values.json_value import Schema, is_array, is_object
 from sojourn.core.values.text import plain
 from sojourn.errors import DefinitionError
-from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES
-from sojourn.mcp.listed_tool import as_sent
-from sojourn.mcp.text import cleaned
+from sojourn.mcp.lenient_answers import as_sent
+from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES, cleaned
 
 if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations

@@ -20,10 +20,9 @@ import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.message_as_sent import read_line
+from sojourn.mcp.lenient_messages import read_line
+from sojourn.mcp.limits import MAX_MESSAGE_BYTES, cleaned, longest_form, masked, masked_start
 from sojourn.mcp.streams import Lines, Link, Overlong
-from sojourn.mcp.text import cleaned, longest_form, masked, masked_start
 
 __all__ = ["stdio_streams"]
 

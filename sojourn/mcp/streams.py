@@ -16,8 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.mcp.answer_as_sent import drop_odd_meta, is_answer, mend_answer
-from sojourn.mcp.listed_tool import readable
+from sojourn.mcp.lenient_answers import drop_odd_meta, is_answer, mend_answer, readable
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
 
@@ -39,7 +38,7 @@ class Link:
     """Called when the connection can no longer be used."""
 
 
-class _Stream:
+class _BoundedStream:
     """A stream for the SDK that wraps a transport's stream."""
 
     def __init__(self, inner: Any) -> None:
@@ -61,7 +60,7 @@ class _Stream:
         await self._inner.__aexit__(kind, error, trace)
 
 
-class ToolListFilter(_Stream):
+class ToolListFilter(_BoundedStream):
     """A read stream that mends answers and listings that break the protocol, and removes tools that cannot be mended.
 
     The SDK would refuse the whole answer, or the whole listing.
@@ -141,7 +140,7 @@ class ToolListFilter(_Stream):
             raise StopAsyncIteration from None
 
 
-class CapabilityWriter(_Stream):
+class CapabilityWriter(_BoundedStream):
     """A write stream that declares in each request the client's only capability: elicitation by form.
 
     Since protocol 2026-07-28 every request states the client's capabilities. The SDK can declare elicitation only

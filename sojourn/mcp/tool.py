@@ -22,13 +22,13 @@ from sojourn.core.payload.reading import is_settled
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
-from sojourn.mcp.connection import Connection
+from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.content import ABSENT, error_code, error_text, to_parts, to_result
 from sojourn.mcp.elicitation import Rounds
+from sojourn.mcp.limits import masked, progress_line
 from sojourn.mcp.own_sessions import owner_of
 from sojourn.mcp.spec_from_listing import Terms
-from sojourn.mcp.text import masked, progress_line
-from sojourn.serving.off_loop import fits, run_in_thread
+from sojourn.serving.pace import fits, run_in_thread
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
@@ -57,7 +57,7 @@ class McpTool:
         spec: ToolSpec,
         name: str,
         terms: Terms,
-        connection: Connection,
+        connection: ServerConnection,
         *,
         known: "Callable[[], Mapping[str, McpTool]] | None" = None,
     ) -> None:

@@ -14,7 +14,7 @@ from sojourn.core.payload.template import unknown_fields
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
-from sojourn.mcp.connection import Connection
+from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.limits import CONNECT_TIMEOUT, MAX_SESSIONS, SESSION_IDLE, TTL
 from sojourn.mcp.own_sessions import OwnSessions, Sharing
 from sojourn.mcp.spec_from_listing import (
@@ -31,7 +31,7 @@ from sojourn.mcp.tool import McpTool
 from sojourn.mcp.transports import Http, Sse, Stdio, Transport
 
 if TYPE_CHECKING:
-    from sojourn.mcp.session import Session
+    from sojourn.mcp.session import ServerSession
 
 __all__ = ["McpToolset"]
 
@@ -170,7 +170,7 @@ class McpToolset:
             results=results,
             pictures=pictures,
         )
-        self._connection = Connection(
+        self._connection = ServerConnection(
             id,
             transport,
             ttl=ttl,
@@ -257,7 +257,7 @@ class McpToolset:
         """Have the tools listed again in the background, at least 1 s after the last listing."""
         self._connection.refresh()
 
-    async def _take_list(self, session: "Session") -> int:
+    async def _take_list(self, session: "ServerSession") -> int:
         await self._catalogue.refresh(session)
         bounded = [name for name, tool in self.tools.items() if tool.spec.bounded]
         self._warn_unused("mcp_confirmation_unused", unmatched(self._terms.confirmation, self.tools))

@@ -18,9 +18,8 @@ from pydantic_ai.models.fallback import FallbackModel
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.core.values.text import counted
-from sojourn.models.compacted import SHORTEST
-from sojourn.models.compaction import Compaction
-from sojourn.models.conversation import Conversation
+from sojourn.models.compaction import SHORTEST, Compaction
+from sojourn.models.conversation import ModelConversation
 from sojourn.models.guarded import CHARACTERS_A_TOKEN, estimate
 from sojourn.models.provider_metadata import tokens_of
 from sojourn.models.summary import MAX_SUMMARY, summary_of, text_of
@@ -85,7 +84,10 @@ class Compactor:
         )
 
     async def fit(
-        self, conversation: Conversation, transcript: Sequence[Message], parameters: ModelRequestParameters
+        self,
+        conversation: ModelConversation,
+        transcript: Sequence[Message],
+        parameters: ModelRequestParameters,
     ) -> str | None:
         """Compact the transcript where the next request is near the window.
 
@@ -106,7 +108,10 @@ class Compactor:
         return await self._summarise(conversation, transcript, window, least=limit * LEAST)
 
     async def shrink(
-        self, conversation: Conversation, transcript: Sequence[Message], parameters: ModelRequestParameters
+        self,
+        conversation: ModelConversation,
+        transcript: Sequence[Message],
+        parameters: ModelRequestParameters,
     ) -> str | None:
         """Compact the transcript of a request that was refused as too long; as `fit`."""
         sent = _tokens(conversation, parameters)
@@ -114,7 +119,7 @@ class Compactor:
         return await self._summarise(conversation, transcript, window, least=0)
 
     def _clear(
-        self, conversation: Conversation, transcript: Sequence[Message], tokens: int, limit: float
+        self, conversation: ModelConversation, transcript: Sequence[Message], tokens: int, limit: float
     ) -> str | None:
         """Clear all results but the newest, if that gives enough room."""
         last, kept = _last(conversation), self.compaction.keep_results
@@ -138,7 +143,7 @@ class Compactor:
         return f"compacted: {counted(len(lengths), 'old tool result')} cleared"
 
     async def _summarise(
-        self, conversation: Conversation, transcript: Sequence[Message], window: int, *, least: float
+        self, conversation: ModelConversation, transcript: Sequence[Message], window: int, *, least: float
     ) -> str | None:
         """Replace all but the newest messages by a summary."""
         last, read = _last(conversation), _read(conversation, transcript)
@@ -192,18 +197,18 @@ class Compactor:
         return f"compacted: {', and '.join(what)}"
 
 
-def _last(conversation: Conversation) -> CompactionPart:
+def _last(conversation: ModelConversation) -> CompactionPart:
     return conversation.compaction or CompactionPart(type="compaction")
 
 
-def _read(conversation: Conversation, transcript: Sequence[Message]) -> list[Message]:
+def _read(conversation: ModelConversation, transcript: Sequence[Message]) -> list[Message]:
     """The transcript, with the messages after its summary as the model reads them."""
     until = _last(conversation).until
     view = conversation.messages
     return [*transcript[:until], *view[len(view) - (len(transcript) - until) :]]
 
 
-def _tokens(conversation: Conversation, parameters: ModelRequestParameters) -> int:
+def _tokens(conversation: ModelConversation, parameters: ModelRequestParameters) -> int:
     """Tokens of the next request: those that the provider told of the last one, and an estimate of what is new; else an estimate."""
     view, messages = conversation.messages, conversation.request()
     last = next((message for message in reversed(view) if message.role == "assistant"), None)

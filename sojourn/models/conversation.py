@@ -9,14 +9,14 @@ from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.wire import size_of
-from sojourn.models.compacted import ResultRead, compacted, compaction_of
+from sojourn.models.compaction import ResultRead, compacted, compaction_of
+from sojourn.models.files import load_pictures, picture_refs, with_pictures
 from sojourn.models.messages import Converter, is_prefix
 from sojourn.models.names import NO_KEYS, Names
-from sojourn.models.pictures import load_pictures, picture_refs, with_pictures
 from sojourn.models.projection import Keys
-from sojourn.serving.kept import Kept
+from sojourn.serving.run_cache import RunCache
 
-__all__ = ["Conversation", "Conversations", "ResultText"]
+__all__ = ["ModelConversation", "ModelConversations", "ResultText"]
 
 ResultText = Callable[[ToolResult, Names], Any]
 """Makes the content of a result: a text, or JSON."""
@@ -28,7 +28,7 @@ MAX_BYTES = 25_000_000
 """Most bytes kept, of one planner, as they are on the wire."""
 
 
-class Conversation:
+class ModelConversation:
     """A run as its model reads it. All is derived from the transcript, and derived anew where another one is given.
 
     Only a compaction that no plan has recorded yet is known here alone: a repeated attempt need not ask for its summary again.
@@ -155,12 +155,12 @@ class Conversation:
         self._converter = Converter(self.names, self.content_of)
 
 
-class Conversations:
+class ModelConversations:
     """A bounded cache of conversations, by run, which go with the run."""
 
     def __init__(self, text: ResultText) -> None:
         self._text = text
-        self._kept: Kept[Conversation] = Kept(MAX_RUNS, MAX_BYTES)
+        self._kept: RunCache[ModelConversation] = RunCache(MAX_RUNS, MAX_BYTES)
 
     def read(
         self,
@@ -169,14 +169,14 @@ class Conversations:
         tools: Iterable[str],
         keys: Mapping[str, Keys] = NO_KEYS,
         deferred: Collection[str] = (),
-    ) -> Conversation:
-        """The conversation of a run with this transcript and these tools; see `Conversation.update`."""
-        conversation = self._kept.get(run_id) or Conversation(self._text)
+    ) -> ModelConversation:
+        """The conversation of a run with this transcript and these tools; see `ModelConversation.update`."""
+        conversation = self._kept.get(run_id) or ModelConversation(self._text)
         conversation.update(transcript, tools, keys, deferred)
         self.keep(run_id, conversation)
         return conversation
 
-    def keep(self, run_id: str, conversation: Conversation) -> None:
+    def keep(self, run_id: str, conversation: ModelConversation) -> None:
         """Keep a run's conversation, with its pictures."""
         self._kept.keep(run_id, conversation, conversation.size + conversation.picture_bytes)
 

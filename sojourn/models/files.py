@@ -1,21 +1,42 @@
-"""Images and documents as pydantic-ai's content; the file of a URL is never downloaded in this process.
+"""Images, documents and tools' pictures as pydantic-ai's content.
 
 A provider that accepts URLs gets the URL unchanged. For a provider that does not, its adapter in pydantic-ai
 would download the file in this process: an image for Google or Bedrock, a document for OpenAI's chat API, a
 text for Anthropic. Which adapters do so changes with their versions, so there is no list of them: each URL
 object raises `UrlNotFetched` when it is about to be downloaded.
+
+A model gets a picture with the result that it belongs to; pydantic-ai puts it where the provider takes one, and a note in its place
+for a model that sees nothing. Providers limit the pictures of a request, so only the newest are sent. They are dropped in blocks, so that
+the beginning of the request changes rarely (prompt cache).
 """
 
 import base64
+from collections.abc import Mapping, Sequence
 from typing import Any, Never
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import BinaryContent, BinaryImage, DocumentUrl, ImageUrl
 
-from sojourn.contracts.message import DocumentPart, ImagePart
+from sojourn.contracts.message import DocumentPart, ImagePart, Message
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.text import counted
+from sojourn.models.compaction import ResultRead
+from sojourn.models.result_text import is_seen
+from sojourn.serving.artifact_reader import current_artifact_reader
 
-__all__ = ["UrlNotFetched", "file_of", "image_of", "user_file"]
-
+__all__ = [
+    "MAX_PICTURES",
+    "UrlNotFetched",
+    "file_of",
+    "image_of",
+    "load_pictures",
+    "picture_refs",
+    "refs_of",
+    "shown_refs",
+    "user_file",
+    "with_pictures",
+]
 
 _BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 """The media types of images that all providers take, by the bytes that they begin with."""
@@ -93,3 +114,82 @@ def _actual_type(data: bytes) -> str | None:
 
 def _title(part: ImagePart | DocumentPart) -> str | None:
     return part.title if isinstance(part, DocumentPart) else None
+
+
+MAX_PICTURES = 20
+"""Most pictures of one request: from 21 on, Anthropic takes smaller ones only."""
+
+BLOCK = 10
+"""Pictures that are dropped together."""
+
+MAX_BYTES = 3_700_000
+"""Bytes of the largest picture that is sent: providers take 5 MB of base64."""
+
+_BEGINS = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+}
+
+
+def refs_of(result: ToolResult) -> list[str]:
+    """Return the references of the pictures of a result; none of one that was cleared."""
+    if isinstance(result, ResultRead):
+        return []
+    return [artifact.ref for artifact in result.artifacts if is_seen(artifact) and artifact.ref]
+
+
+def picture_refs(messages: Sequence[Message]) -> list[str]:
+    """Return the references of the pictures of messages, as the model reads them."""
+    return [ref for message in messages for result in message.tool_results for ref in refs_of(result)]
+
+
+def shown_refs(refs: Sequence[str]) -> Sequence[str]:
+    """Return the references of the pictures that a model sees of those of a transcript: the newest, at most `MAX_PICTURES`."""
+    over = max(len(refs) - MAX_PICTURES, 0)
+    return refs[-(-over // BLOCK) * BLOCK :]
+
+
+async def load_pictures(
+    refs: Sequence[str], known: Mapping[str, BinaryImage | None]
+) -> dict[str, BinaryImage | None]:
+    """Return the pictures that a model sees of a transcript, by reference; None for one that cannot be sent.
+
+    Args:
+        refs: The references of all pictures of the transcript, as the model reads it.
+        known: Pictures that were loaded before.
+    """
+    read = current_artifact_reader()
+    shown: dict[str, BinaryImage | None] = {}
+    for ref in shown_refs(refs):
+        shown[ref] = known[ref] if ref in known else (_picture(await read(ref)) if read else None)
+    return shown
+
+
+def with_pictures(text: Any, result: ToolResult, pictures: Mapping[str, BinaryImage | None]) -> Any:
+    """Return the content of a result: its text, and the pictures that are sent."""
+    refs = refs_of(result)
+    images = [image for ref in refs if (image := pictures.get(ref)) is not None]
+    if len(images) < len(refs) and isinstance(text, str):
+        text += f"\n[not shown to you: {counted(len(refs) - len(images), 'picture')}]"
+    return [text, *images] if images else text
+
+
+def _picture(data: Any) -> BinaryImage | None:
+    """Return a picture from an artifact's data; None if it is too large, or not what it says, which providers refuse."""
+    text: Any = data.get("base64") if is_object(data) else None
+    if not isinstance(text, str) or len(text) > MAX_BYTES * 4 // 3 + 4:
+        return None
+    try:
+        content = base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        return None
+    media_type = media_type_of(content)
+    return BinaryImage(content, media_type=media_type) if media_type else None
+
+
+def media_type_of(content: bytes) -> str | None:
+    """Return the media type of a picture by how it begins: providers refuse a request with another one."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for kind, begins in _BEGINS.items() if content.startswith(begins)), None)

@@ -1,26 +1,129 @@
-"""GuardedModel: a model whose requests obey its provider's time-outs and limits, and are sent once (ME-12, ME-16)."""
+"""A model whose requests obey time-outs and limits, and have spans (ME-12, ME-16).
+
+Time-outs are counted for each run. A request without an answer has cost its whole computation: a small model that rambles without an end, or a machine that is too slow
+for the conversation, does so again each time. The count is of one worker, since a plan is seldom repeated by another.
+"""
 
 import copy
-from collections.abc import AsyncGenerator, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind
 from pydantic_ai import RunContext
+from pydantic_ai import exceptions as raised
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
+from temporalio.exceptions import ApplicationError
 
 from sojourn.models.lenient_chat import lenient
 from sojourn.models.portable import one_system, portable
 from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
-from sojourn.models.span import record_response, request_span
 from sojourn.network import timeouts_for
 from sojourn.network.client import is_local_url
-from sojourn.serving.still_wanted import still_wanted
+from sojourn.serving.hardening.attempt import still_wanted
+from sojourn.telemetry.names import OPERATION, short
+from sojourn.telemetry.recorder import fail
 
-__all__ = ["CHARACTERS_A_TOKEN", "GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
+__all__ = [
+    "CHARACTERS_A_TOKEN",
+    "GuardedModel",
+    "ReadTimeOuts",
+    "estimate",
+    "guarded",
+    "record_response",
+    "request_span",
+    "settings_for",
+    "timeouts_name",
+]
+
+
+@contextmanager
+def request_span(model: Model, *, streams: bool) -> Generator[Span]:
+    """Make `chat <model>` the current span of the block, by OpenTelemetry's conventions for generative AI.
+
+    Args:
+        model: The model.
+        streams: Whether the answer is streamed.
+    """
+    name = short(model.model_name)
+    with trace.get_tracer("sojourn").start_as_current_span(
+        f"chat {name}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            OPERATION: "chat",
+            "gen_ai.provider.name": short(model.system),
+            "gen_ai.request.model": name,
+            "gen_ai.request.stream": streams,
+        },
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:
+            fail(span, type(error).__name__)
+            raise
+
+
+def record_response(span: Span, response: ModelResponse) -> None:
+    """Set the attributes of a response on its span: tokens, model and finish reason, without its text."""
+    if not span.is_recording():
+        return
+    used = response.usage
+    span.set_attribute("gen_ai.usage.input_tokens", used.input_tokens)
+    span.set_attribute("gen_ai.usage.output_tokens", used.output_tokens)
+    if response.model_name:
+        span.set_attribute("gen_ai.response.model", short(response.model_name))
+    if response.finish_reason:
+        span.set_attribute("gen_ai.response.finish_reasons", [response.finish_reason])
+
+
+MOST = 3
+"""Times that the same request is made when no answer comes in time."""
+
+MAX_RUNS = 1_000
+
+
+class ReadTimeOuts:
+    """The time-outs in a row of each run, of one planner."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def passed(self, run_id: str) -> None:
+        """Forget the time-outs of a run, whose model has answered."""
+        self._counts.pop(run_id, None)
+
+    def judged(self, run_id: str, error: ApplicationError) -> ApplicationError:
+        """Return the error of a run's request; after the third read time-out in a row one that ends the run."""
+        if error.type != "ModelTimeout" or not _is_read(error.__context__):
+            return error
+        count = self._counts.pop(run_id, 0) + 1
+        if count >= MOST:
+            return ApplicationError(
+                f"{error.message} It was asked {count} times. Allow it more time, by SOJOURN_TIMEOUT_LOCAL or the variable of its "
+                "provider, or less to write, by settings={'max_tokens': ...}.",
+                type=error.type,
+                non_retryable=True,
+            )
+        self._counts[run_id] = count
+        while len(self._counts) > MAX_RUNS:
+            self._counts.popitem(last=False)
+        return error
+
+
+def _is_read(error: BaseException | None) -> bool:
+    """Whether a request had been sent when it timed out; connecting is tried for as long as an outage may last."""
+    return isinstance(error, raised.ModelRequestTimeout) or (
+        isinstance(error, raised.ModelTimeoutError) and error.phase in (None, "read")
+    )
+
 
 _OVERHEAD = 500
 """Tokens added to every estimate."""

@@ -40,9 +40,8 @@ from sojourn.core.payload.parse import ParseFault, parse_arguments
 from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import counted
-from sojourn.models.expected import Expected
 from sojourn.models.names import CALL_TOOL, Names, one_object
-from sojourn.models.offered import ASK_USER, FINAL_RESULT
+from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected
 from sojourn.models.result_text import result_text
 
 __all__ = ["Correction", "Reply", "is_call_as_text", "plan_of"]

@@ -21,20 +21,17 @@ from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
 from sojourn.models.compaction import Compaction
 from sojourn.models.compactor import Compactor
-from sojourn.models.conversation import Conversations
-from sojourn.models.expected import Expected
-from sojourn.models.given_up import given_up
-from sojourn.models.guarded import guarded
+from sojourn.models.conversation import ModelConversations
+from sojourn.models.guarded import ReadTimeOuts, guarded
 from sojourn.models.messages import from_response
 from sojourn.models.model_name import model_name_fault
 from sojourn.models.names import Names
-from sojourn.models.offered import ASK_USER, FINAL_RESULT, Offer, answer_tool
+from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected, Offer, answer_tool
 from sojourn.models.outcome import Correction, Reply, plan_of
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RateLimits
-from sojourn.models.read_time_outs import ReadTimeOuts
-from sojourn.models.reading import Reading, server_notes
-from sojourn.models.requests import Requests
+from sojourn.models.reading import ModelInput, server_notes
+from sojourn.models.requests import Requests, given_up
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
 from sojourn.models.tool_offers import RefusedTools, ToolOffers
@@ -137,7 +134,7 @@ class ModelPlanner:
         self._expected = Expected.of(result) if result is not None else None
         self._settings = settings
         self._asks = asks
-        self._conversations = Conversations(
+        self._conversations = ModelConversations(
             (lambda result, _: result_text(result)) if result_text else text_for_model
         )
         self._compaction = Compaction.of(compaction)
@@ -191,7 +188,7 @@ class ModelPlanner:
         offer = self._offer(turn, expected)
         parameters = await self._parameters(turn, expected, offer)
         settings = self._settings_of(turn)
-        reading = Reading(self._conversations, turn, self._compactor(), offer)
+        reading = ModelInput(self._conversations, turn, self._compactor(), offer)
         await reading.look()
         await reading.fit(parameters)
         search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers)

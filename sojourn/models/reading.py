@@ -10,21 +10,21 @@ from temporalio.exceptions import ApplicationError
 from sojourn.contracts.plan import PlanInput, PlanResult, Usage
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.totals import add_usage
-from sojourn.models.compacted import with_part
+from sojourn.models.compaction import with_part
 from sojourn.models.compactor import Compactor
-from sojourn.models.conversation import Conversations
+from sojourn.models.conversation import ModelConversations
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import Offer
 from sojourn.models.result_text import reminders
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 
-__all__ = ["Reading", "server_notes"]
+__all__ = ["ModelInput", "server_notes"]
 
 MAX_NOTES = 8_000
 """Most characters of what servers say of their tools, in one request."""
 
 
-class Reading:
+class ModelInput:
     """One turn's reading of a run.
 
     Args:
@@ -36,7 +36,7 @@ class Reading:
 
     def __init__(
         self,
-        conversations: Conversations,
+        conversations: ModelConversations,
         turn: PlanInput,
         compactor: Compactor | None,
         offer: Offer | None = None,

@@ -16,7 +16,7 @@ from sojourn.errors import DefinitionError
 from sojourn.models.error_excerpt import error_excerpt, error_message
 from sojourn.models.offered import OWN_TOOLS, Offer, definition, last_offer, offer
 from sojourn.models.projection import limits_of
-from sojourn.serving.kept import Kept
+from sojourn.serving.run_cache import RunCache
 
 __all__ = ["MAX_REFUSED", "RefusedTools", "ToolOffers"]
 
@@ -81,13 +81,13 @@ class ToolOffers:
             )
         limits = limits_of(provider for source in sources for provider in _providers(source))
         self._limits = limits if max_tools is None else replace(limits, tools=max_tools)
-        self._offers: Kept[Offer] = Kept(_MAX_RUNS, _MAX_RUNS)
+        self._offers: RunCache[Offer] = RunCache(_MAX_RUNS, _MAX_RUNS)
         self._refused: dict[str, dict[str, Any]] = {}
         self._reasons: dict[str, str] = {}
         """The words with which a provider refused a tool, by its name."""
         self._most: int | None = None
         """How many tools a provider has said that it takes."""
-        self._noted: Kept[frozenset[str]] = Kept(_MAX_RUNS, _MAX_RUNS)
+        self._noted: RunCache[frozenset[str]] = RunCache(_MAX_RUNS, _MAX_RUNS)
 
     def offer(self, turn: PlanInput, *, asks: bool, is_typed: bool = False) -> Offer:
         """Return the tools of a request: in the last turn those of the turn before."""

@@ -10,11 +10,12 @@ from sojourn.network.client import Timeouts, check_timeouts, http_client, http_t
 from sojourn.network.network_errors import (
     RETRIED_STATUSES,
     NetworkFailure,
+    format_network_error,
+    format_network_failure,
     network_failure_of,
     retry_after_of,
 )
 from sojourn.network.retry import MAX_RETRIES, network_faults, with_network_retry
-from sojourn.network.wording import format_network_error, format_network_failure
 
 __all__ = [
     "MAX_RETRIES",

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 import structlog
 
 from sojourn.errors import NetworkRetriesExhausted, RateLimited, ToolUnavailable
-from sojourn.network.network_errors import RETRIED_STATUSES, network_failure_of
-from sojourn.network.wording import format_network_error
+from sojourn.network.network_errors import RETRIED_STATUSES, format_network_error, network_failure_of
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import ToolUnavailable
-from sojourn.process.group import is_running, signal_group, start_group
+from sojourn.process.program import is_running, signal_group, start_group
 
 __all__ = ["Completed", "run_process"]
 

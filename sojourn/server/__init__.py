@@ -10,7 +10,7 @@ on a SQLite file; in production, set `TEMPORAL_ADDRESS` to a Temporal service in
 """
 
 from sojourn.server.dev_server import USUAL_PORT, USUAL_UI_PORT, Server
-from sojourn.server.health import is_serving
+from sojourn.server.ports import is_serving
 from sojourn.server.start_dev import DYNAMIC_CONFIG
 from sojourn.server.temporal_cli import CliSource, Progress, TemporalCli, find_cli
 

@@ -9,13 +9,10 @@ from typing import Self
 
 from sojourn.errors import DefinitionError, ServerUnavailable
 from sojourn.process import Program
-from sojourn.server.files import ServerFiles
-from sojourn.server.health import is_serving
-from sojourn.server.ports import HOST, LAST_PORT, is_free, pick, port_in_use, ui_port_of
+from sojourn.server.files import ServerFiles, StorageLink
+from sojourn.server.ports import HOST, LAST_PORT, find_ui, is_free, is_serving, pick, port_in_use, ui_port_of
 from sojourn.server.start_dev import StartDev
-from sojourn.server.storage_link import StorageLink
 from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
-from sojourn.server.web_ui import find_ui
 
 __all__ = ["USUAL_PORT", "USUAL_UI_PORT", "Server"]
 

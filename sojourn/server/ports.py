@@ -1,10 +1,18 @@
-"""Ports: choose the ports of a server, the usual one if it is free, else any free one."""
+"""The ports of a development server, its health, and its web UI."""
 
+import asyncio
+import json
 import random
 import re
 import socket
+from datetime import timedelta
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import cast
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
 
-__all__ = ["HOST", "LAST_PORT", "is_free", "pick", "port_in_use", "ui_port_of"]
+__all__ = ["HOST", "LAST_PORT", "find_ui", "is_free", "is_serving", "pick", "port_in_use", "ui_port_of"]
 
 LAST_PORT = 65_535
 
@@ -56,3 +64,84 @@ def port_in_use(log: str) -> int | None:
     """Return the port that was already in use, by a server's log; None if the log names none."""
     match = _IN_USE.search(log)
     return int(match[1]) if match else None
+
+
+async def is_serving(
+    address: str, *, namespace: str = "default", within: timedelta = timedelta(seconds=1)
+) -> bool:
+    """Whether a Temporal server answers at the address, is healthy, and has the namespace.
+
+    Args:
+        address: `host:port` of the frontend, without TLS.
+        namespace: The namespace that the server must have.
+        within: Time limit of the check; a server of another kind may never answer.
+    """
+    # Imported here, since it is slow, and a command that only searches a binary does not need it.
+    from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest  # noqa: PLC0415
+    from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415
+
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            service = await ServiceClient.connect(ConnectConfig(target_host=address))
+            if not await service.check_health():
+                return False
+            await service.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    # The SDK raises RuntimeError when it cannot connect.
+    except (RPCError, RuntimeError, TimeoutError):
+        return False
+    return True
+
+
+_WITHIN = 5.0
+"""Seconds to wait for an answer."""
+
+_PAUSE = 0.1
+"""Seconds between two questions."""
+
+_MOST = 1_000_000
+"""Most bytes to read of one."""
+
+
+async def find_ui(address: str, ui_port: int) -> str | None:
+    """Return the URL of a server's UI at a port of this machine; None if there is none, or that of another server.
+
+    Args:
+        address: `host:port` of the server's frontend.
+        ui_port: The port where its UI may be.
+    """
+    from temporalio.api.workflowservice.v1 import GetClusterInfoRequest  # noqa: PLC0415
+    from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415
+
+    url = f"http://{HOST}:{ui_port}"
+    try:
+        async with asyncio.timeout(2 * _WITHIN):
+            while (told := await asyncio.to_thread(_cluster_of, url)) is None:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(_PAUSE)
+            service = await ServiceClient.connect(ConnectConfig(target_host=address))
+            cluster = await service.workflow_service.get_cluster_info(GetClusterInfoRequest())
+    # The SDK raises RuntimeError when it cannot connect.
+    except (OSError, ValueError, HTTPException, RPCError, RuntimeError, TimeoutError):
+        return None
+    return url if told and told == cluster.cluster_id else None
+
+
+def _cluster_of(url: str) -> str | None:
+    """Return the id of the cluster that a UI shows; empty if the answer is not that of a UI.
+
+    None while the UI has no connection to its server: it connects anew a second after both have started.
+
+    Raises:
+        OSError: Nothing answers.
+        HTTPException: What answers does not speak HTTP.
+        ValueError: The answer is not JSON.
+    """
+    direct = build_opener(ProxyHandler({}))
+    try:
+        with direct.open(f"{url}/api/v1/cluster-info", timeout=_WITHIN) as answer:
+            told = cast("object", json.loads(answer.read(_MOST)))
+    except HTTPError as error:
+        with error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+                return None
+            raise
+    return str(cast("dict[str, object]", told).get("clusterId", "")) if isinstance(told, dict) else ""

@@ -1,17 +1,26 @@
-"""Pace: work that takes long on an event loop goes on in slices, and only one such slice is taken in each round of the loop.
+"""Work that keeps a processor busy: in slices on the event loop, or in a thread.
 
 A history of megabytes is read in hundreds of milliseconds, and a request of somebody else needs a dozen rounds of the loop. If each long work took a
 slice in each round, that request would wait for all of them a dozen times.
+
+Hundreds of calls share one loop; validating a large value would delay all of them, and their
+heartbeats. There are only two threads, so that such work does not take the whole machine.
 """
 
 import asyncio
+import contextvars
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["SLICE", "Pace", "fetching"]
+from sojourn.core.schema.budget import volume
+from sojourn.core.schema.validate import Validator
+
+__all__ = ["SLICE", "Pace", "fetching", "fits", "run_in_thread"]
 
 SLICE = 0.001
 """Seconds for which one long work has the loop."""
@@ -98,3 +107,29 @@ async def fetching() -> AsyncGenerator[None]:
             yield
         finally:
             timer.cancel()
+
+
+LITTLE = 4_000
+"""Size in bytes up to which work on a value is done in the loop itself."""
+
+_T = TypeVar("_T")
+
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="sojourn-check")
+
+
+async def run_in_thread(work: Callable[[], _T], *, on: object = None) -> _T:
+    """The result of a function, or its error, from a thread with this context.
+
+    Args:
+        work: The function; it must not touch the event loop.
+        on: The value that it works on; for a small value no thread is used.
+    """
+    if on is not None and volume(on) <= LITTLE:
+        return work()
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, context.run, work)
+
+
+async def fits(validator: Validator, value: object) -> bool:
+    """Whether a value fits; checked in the loop where that takes only a moment."""
+    return validator.fits_at_once(value) or await run_in_thread(lambda: validator.is_valid(value))

@@ -26,7 +26,7 @@ from sojourn.telemetry import requested
 
 if TYPE_CHECKING:
     from sojourn.telemetry.interceptor import TelemetryInterceptor
-    from sojourn.telemetry.recorder import Recorder
+    from sojourn.telemetry.recorder import TelemetryRecorder
 
 __all__ = ["flush", "interceptors", "leave_out", "missing_interceptors"]
 
@@ -37,7 +37,7 @@ FLUSH = 3.0
 class _Process:
     """The recorder of this process, once telemetry is requested."""
 
-    recorder: "Recorder | None" = None
+    recorder: "TelemetryRecorder | None" = None
     is_left_out = False
     lock = threading.Lock()
 
@@ -76,7 +76,7 @@ def leave_out() -> None:
     _Process.is_left_out = True
 
 
-def _recorder() -> "Recorder | None":
+def _recorder() -> "TelemetryRecorder | None":
     with _Process.lock:
         if _Process.recorder is None and not _Process.is_left_out and requested.is_requested():
             from sojourn.telemetry import providers  # noqa: PLC0415 - it loads OpenTelemetry

@@ -21,7 +21,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
 from sojourn.telemetry.names import AGENT, ATTEMPT, ERROR, OPERATION, OTHER, OUTCOME, TOOL, Attributes
-from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.recorder import TelemetryRecorder, fail
 from sojourn.telemetry.trace_context import context_in
 
 __all__ = ["ActivityTelemetry"]
@@ -30,7 +30,7 @@ __all__ = ["ActivityTelemetry"]
 class ActivityTelemetry(ActivityInboundInterceptor):
     """Records plans and executions of tools; other activities only get the context of the trace."""
 
-    def __init__(self, next: ActivityInboundInterceptor, recorder: Recorder) -> None:
+    def __init__(self, next: ActivityInboundInterceptor, recorder: TelemetryRecorder) -> None:
         super().__init__(next)
         self._recorder = recorder
 

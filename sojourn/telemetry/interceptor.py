@@ -34,7 +34,7 @@ from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.telemetry import names
 from sojourn.telemetry.activities import ActivityTelemetry
 from sojourn.telemetry.observation import Observation
-from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.recorder import TelemetryRecorder, fail
 from sojourn.telemetry.trace_context import context_in, with_context
 
 __all__ = ["TelemetryInterceptor"]
@@ -43,7 +43,7 @@ __all__ = ["TelemetryInterceptor"]
 class TelemetryInterceptor(Interceptor, WorkerInterceptor):
     """Traces and metrics of runs, for a Temporal client and the workers made with it."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: TelemetryRecorder) -> None:
         self._recorder = recorder
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
@@ -69,7 +69,7 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
 class _ClientTelemetry(OutboundInterceptor):
     """Records a span for the start of a run, which is the root of a trace, or a child of the caller's span."""
 
-    def __init__(self, next: OutboundInterceptor, recorder: Recorder) -> None:
+    def __init__(self, next: OutboundInterceptor, recorder: TelemetryRecorder) -> None:
         super().__init__(next)
         self._recorder = recorder
 
@@ -116,7 +116,7 @@ class _ClientTelemetry(OutboundInterceptor):
 class _WorkflowTelemetry(WorkflowInboundInterceptor):
     """Observes a run, and passes the trace context on to its activities, child runs and next execution."""
 
-    _recorder: Recorder
+    _recorder: TelemetryRecorder
 
     def __init__(self, next: WorkflowInboundInterceptor) -> None:
         super().__init__(next)

@@ -25,7 +25,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
 from sojourn.telemetry.names import AGENT, ERROR, KIND, OTHER, OUTCOME, TOOL, Attributes
 from sojourn.telemetry.observer import Observer
-from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.recorder import TelemetryRecorder, fail
 from sojourn.telemetry.trace_context import span_id_of
 
 __all__ = ["Observation"]
@@ -63,7 +63,7 @@ class Observation(Observer):
         context: The trace context in which the run was started.
     """
 
-    def __init__(self, recorder: Recorder, context: Context) -> None:
+    def __init__(self, recorder: TelemetryRecorder, context: Context) -> None:
         info = workflow.info()
         self._recorder = recorder
         self._instruments = recorder.instruments

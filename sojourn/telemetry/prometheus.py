@@ -3,7 +3,7 @@
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
 from sojourn.errors import DefinitionError
-from sojourn.logs.core import core_logging
+from sojourn.logs.temporal import core_logging
 
 __all__ = ["runtime_with_metrics"]
 

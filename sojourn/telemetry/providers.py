@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from sojourn.telemetry import requested
-from sojourn.telemetry.recorder import Recorder
+from sojourn.telemetry.recorder import TelemetryRecorder
 from sojourn.telemetry.requested import Signal
 
 __all__ = ["recorder"]
@@ -28,10 +28,10 @@ _BY_PROTOCOL = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 _log = structlog.get_logger("sojourn.telemetry")
 
 
-def recorder() -> Recorder | None:
+def recorder() -> TelemetryRecorder | None:
     """Return the recorder of this process; None when no provider is set or can be made."""
     tracers, meters = _tracer_provider(), _meter_provider()
-    return Recorder(tracers, meters) if tracers or meters else None
+    return TelemetryRecorder(tracers, meters) if tracers or meters else None
 
 
 def _tracer_provider() -> trace.TracerProvider | None:

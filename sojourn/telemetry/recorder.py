@@ -16,7 +16,7 @@ import sojourn
 from sojourn.telemetry.names import ERROR, Attributes
 from sojourn.telemetry.trace_context import DerivedIds, derived
 
-__all__ = ["METRICS", "Instruments", "Recorder", "fail"]
+__all__ = ["METRICS", "Instruments", "TelemetryRecorder", "fail"]
 
 METRICS: Final = {
     "sojourn.runs.started": ("{run}", "Runs begun"),
@@ -88,7 +88,7 @@ class Instruments:
         )
 
 
-class Recorder:
+class TelemetryRecorder:
     """Begins spans, and holds the instruments.
 
     Args:

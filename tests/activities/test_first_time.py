@@ -15,10 +15,10 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.first_time import FirstTime
 from sojourn import ToolRequest
 from sojourn.contracts.dispatch import REPEATED, Dispatch
 from sojourn.contracts.tasks import PlanOutcome
+from sojourn.serving.hardening.lost_workers import FirstTime
 
 TIMED_OUT = EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT
 SCHEDULED = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.injection import Injection
+from activities.interception import Injection
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 
 META = ToolCallMeta(run_id="run-1", tool_call_id="c1")

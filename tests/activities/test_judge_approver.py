@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.judge_approver import JudgeApproverActivity
+from activities.approvals import JudgeApproverActivity
 from sojourn import Agent, App, AwaitConfirmation, PlanResult, Principal, RunPolicy, Toolset
 from sojourn.contracts.tasks import ApproverTask
 

@@ -9,10 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 from temporalio.testing import ActivityEnvironment
 
-from activities import heartbeat, loop_watch
+from activities import heartbeat
 from activities.heartbeat import beating
 from sojourn.authoring.progress import progress
-from sojourn.serving.loop_guard import new_event_loop
+from sojourn.serving.hardening import loop_watch
+from sojourn.serving.hardening.loop_guard import new_event_loop
 
 PATIENCE = 20
 

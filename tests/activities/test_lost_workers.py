@@ -12,8 +12,8 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities.lost_workers import Earlier, _may_have_acted, earlier_attempts
-from activities.wrong_worker import WRONG_WORKER
+from activities.heartbeat import WRONG_WORKER
+from sojourn.serving.hardening.lost_workers import Earlier, _may_have_acted, earlier_attempts
 
 
 class Server:

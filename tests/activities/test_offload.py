@@ -7,7 +7,7 @@ import pytest
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
-from activities.offload import offloaded
+from activities.results import offloaded
 from sojourn import Artifact, FolderStorage, ToolRequest, ToolResult, Toolset
 from sojourn.core.payload.result_check import Oversized
 from sojourn.core.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities import overtime
-from activities.overtime import await_with_grace, is_cancellation
+from sojourn.serving.hardening import overtime
+from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 
 
 async def test_a_value_is_returned_and_an_exception_raised():

@@ -1,6 +1,6 @@
 """Pictures: a worker keeps those of the calls that it executed, and reads none of another run."""
 
-from activities.pictures import Pictures
+from activities.transcripts import Pictures
 from sojourn import Artifact, ToolResult
 
 

@@ -12,14 +12,13 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities import start_check
 from activities.heartbeat import beating
-from activities.lost_workers import Earlier
-from activities.start_check import NotWantedError
-from activities.threads import SyncThreads
 from sojourn.contracts.dispatch import WRONG_WORKER
-from sojourn.serving.stalls import now, stalls_of
-from sojourn.serving.still_wanted import begun, begun_in_thread, still_wanted
+from sojourn.serving.hardening import attempt as start_check
+from sojourn.serving.hardening.attempt import NotWantedError, begun, begun_in_thread, still_wanted
+from sojourn.serving.hardening.loop_watch import now, stalls_of
+from sojourn.serving.hardening.lost_workers import Earlier
+from sojourn.serving.hardening.threads import SyncThreads
 
 WANTED = RecordActivityTaskHeartbeatResponse()
 GONE = RPCError("no such task", RPCStatusCode.NOT_FOUND, b"")

@@ -7,7 +7,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.transcripts import ask
+from activities.transcripts import fetch_messages
 from sojourn import Client
 
 
@@ -19,7 +19,7 @@ async def test_a_stopping_worker_does_not_wait_for_a_run_that_no_worker_serves(t
     )
     environment = ActivityEnvironment(client=client.temporal)
     asked = asyncio.ensure_future(
-        environment.run(ask, (handle.id, handle.first_execution_run_id or ""), 0, 1)
+        environment.run(fetch_messages, (handle.id, handle.first_execution_run_id or ""), 0, 1)
     )
     await asyncio.sleep(0.2)
     assert not asked.done()

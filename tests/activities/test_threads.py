@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from activities.threads import SyncThreads
 from sojourn.errors import ToolUnavailable
+from sojourn.serving.hardening.threads import SyncThreads
 
 ROOT = Path(__file__).parents[2]
 SOON = 0.5
@@ -311,7 +311,7 @@ async def test_idle_threads_keep_nothing_and_end_with_their_owner(until, count_t
 EXIT = """
 import asyncio, sys, threading, time
 sys.path.insert(0, {root!r})
-from activities.threads import SyncThreads
+from sojourn.serving.hardening.threads import SyncThreads
 
 async def main():
     threads = SyncThreads(2)

@@ -27,8 +27,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
 from sojourn import DefinitionError
-from sojourn.authoring.shape import Shape
-from sojourn.authoring.transform import Transform
+from sojourn.authoring.shape import Shape, Transform
 from sojourn.core.schema.compatibility import mismatches
 
 

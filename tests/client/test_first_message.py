@@ -31,7 +31,7 @@ from sojourn import (
     Worker,
 )
 from sojourn.client import sending
-from sojourn.client.begin import begin
+from sojourn.client.start import start_workflow
 from sojourn.contracts.run import RunInput
 from sojourn.search_attributes import AGENT
 
@@ -199,7 +199,7 @@ async def test_a_conversation_that_has_ended_is_not_started_again(client):
     run = RunInput(agent_id="test.agent", messages=[], conversation=True)
 
     async def begun(fields):
-        return await begin(
+        return await start_workflow(
             client.temporal,
             session.run.id,
             run,

@@ -13,7 +13,7 @@ from sojourn import Message, PlanResult, RunFailed, RunPolicy, Toolset, Turn
 from sojourn.contracts.message import ImagePart, TextPart
 from sojourn.core.values.wire import MAX_INLINE_BYTES
 from tests.encrypted.keys import FernetCodec
-from workflows import room
+from workflows import history_budget
 
 CASES = int(os.environ.get("SOJOURN_CASES", "4"))
 
@@ -61,7 +61,7 @@ def message_of(dice: random.Random, size: int) -> Message:
 async def test_everybody_reads_what_the_planner_was_given(serve, traces, until, monkeypatch, is_short):
     """Whatever the sizes, kinds and failures: history, query, planner and fork have the same messages."""
     if is_short:
-        monkeypatch.setattr(room, "CONTINUE_EVENTS", 20)
+        monkeypatch.setattr(history_budget, "CONTINUE_EVENTS", 20)
     went_on = 0
     for case in range(CASES):
         dice, planner = random.Random(case), Listener()

@@ -33,12 +33,11 @@ from sojourn import (
     Worker,
     search_attributes,
 )
-from sojourn.client.conversation_id import conversation_id, is_conversation
-from sojourn.client.tenant_of import tenant_of
+from sojourn.client.conversation_id import conversation_id, is_conversation, tenant_of
 from sojourn.contracts.ids import RUN_ID
 from tests.encrypted.keys import FernetCodec
 
-room = importlib.import_module("workflows.room")
+room = importlib.import_module("workflows.history_budget")
 
 ANA = Principal(subject="ana", tenant="acme", roles=["user", "buyer"])
 BO = Principal(subject="bo", tenant="globex")

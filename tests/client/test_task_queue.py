@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sojourn import Agent, App, Client, InvalidInput, NoWorker, PlanResult, Worker
-from sojourn.client.task_queue import queues_serving
+from sojourn.client.access import queues_serving
 from sojourn.testing.scripted import ScriptedPlanner
 
 

@@ -15,7 +15,7 @@ from sojourn.console import watched_talk
 from sojourn.console.conversing import read_part
 from sojourn.console.page import Visit
 from tests.console.office import office
-from workflows import room
+from workflows import history_budget
 
 __all__ = ["office"]
 
@@ -549,7 +549,7 @@ async def test_only_a_page_takes_files(console):
 
 async def test_a_long_conversation_opens_with_its_last_turns(console, visit, talk, monkeypatch):
     """Turns of executions before are behind a link, in their order, each once; live turns come to the same page."""
-    monkeypatch.setattr(room, "CONTINUE_EVENTS", 120)
+    monkeypatch.setattr(history_budget, "CONTINUE_EVENTS", 120)
     texts = [f"say {n}" for n in range(50)]
     session = await talk(*texts)
     page = await visit(talk.url)

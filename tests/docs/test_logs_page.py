@@ -90,7 +90,7 @@ def test_an_own_structlog_configuration_gets_ids_and_masks(start):
     """With the page's processor, lines of an own structlog configuration have the run's ids, and the token is masked."""
     code = f"""
 import depot_log
-from sojourn.logs.context import call_context, hide
+from sojourn.logs.values import call_context, hide
 depot_log.configure_my_logs()
 with call_context(run_id="r-1"):
     hide(lambda text: text.replace({TOKEN!r}, "[token]"))

@@ -4,10 +4,10 @@ import time
 
 from durable_app import record
 
-import activities.loop_watch
+import sojourn.serving.hardening.loop_watch
 from sojourn import Agent, App, PlanResult, Toolset, Turn
 
-activities.loop_watch.GIVEN_UP = 3.0
+sojourn.serving.hardening.loop_watch.GIVEN_UP = 3.0
 
 endless = Toolset("durable.endless")
 

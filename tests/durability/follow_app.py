@@ -8,10 +8,10 @@ import random
 
 from pydantic import BaseModel
 
-import workflows.room
+import workflows.history_budget
 from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
 
-workflows.room.CONTINUE_EVENTS = 60
+workflows.history_budget.CONTINUE_EVENTS = 60
 
 ASKS = RunPolicy(interrupts_allowed=True, max_tool_rounds=100)
 

@@ -14,7 +14,7 @@ from typing import Any
 from durable_app import of, record
 from pydantic import BaseModel
 
-import workflows.room
+import workflows.history_budget
 from sojourn import (
     Agent,
     AgentTool,
@@ -28,7 +28,7 @@ from sojourn import (
     Turn,
 )
 
-workflows.room.CONTINUE_EVENTS = 300
+workflows.history_budget.CONTINUE_EVENTS = 300
 
 tools = Toolset("interrupt.tools")
 outside = Toolset("interrupt.outside", external=True)

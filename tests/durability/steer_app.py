@@ -11,10 +11,10 @@ import zlib
 from durable_app import record
 from temporalio import activity
 
-import workflows.room
+import workflows.history_budget
 from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
 
-workflows.room.CONTINUE_EVENTS = 150
+workflows.history_budget.CONTINUE_EVENTS = 150
 
 tools = Toolset("steer.tools")
 

@@ -3,10 +3,10 @@
 from durable_app import STAGE, recorded
 from temporalio import activity
 
-import workflows.room
+import workflows.history_budget
 from sojourn import Agent, App, FolderStorage, PlanResult, Turn
 
-workflows.room.CONTINUE_EVENTS = 20
+workflows.history_budget.CONTINUE_EVENTS = 20
 
 
 class HeldStorage(FolderStorage):

@@ -3,10 +3,10 @@
 Its conversations go on in a new execution after 60 events.
 """
 
-import workflows.room
+import workflows.history_budget
 from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
 
-workflows.room.CONTINUE_EVENTS = 60
+workflows.history_budget.CONTINUE_EVENTS = 60
 
 tools = Toolset("talk.tools")
 

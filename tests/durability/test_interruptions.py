@@ -20,7 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-import workflows.room
+import workflows.history_budget
 from sojourn import (
     AwaitConfirmation,
     AwaitExternalTools,
@@ -153,7 +153,9 @@ async def despite_losses(request: Any) -> Any:
 
 async def test_interruptions_at_any_moment(stage, capsys, monkeypatch):
     """Whatever a turn does, and whichever worker dies: the conversation keeps its promises, and its history replays."""
-    monkeypatch.setattr(workflows.room, "CONTINUE_EVENTS", 300)  # as the workers of the app, for the replay
+    monkeypatch.setattr(
+        workflows.history_budget, "CONTINUE_EVENTS", 300
+    )  # as the workers of the app, for the replay
     figures, done, began = Counter[str](), Counter[str](), time.monotonic()
     killed: set[int] = set()
 

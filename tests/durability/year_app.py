@@ -6,11 +6,11 @@ may be half as large again as usual, so that 2,000 turns have 50 executions.
 
 import os
 
-import workflows.room
+import workflows.history_budget
 from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
 
-workflows.room.CONTINUE_EVENTS = int(os.environ["YEAR_EVENTS"])
-workflows.room.INPUT_BYTES = 12 * workflows.room.CONTINUE_EVENTS
+workflows.history_budget.CONTINUE_EVENTS = int(os.environ["YEAR_EVENTS"])
+workflows.history_budget.INPUT_BYTES = 12 * workflows.history_budget.CONTINUE_EVENTS
 
 tools = Toolset("year.tools")
 

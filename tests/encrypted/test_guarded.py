@@ -18,8 +18,7 @@ from temporalio.converter import (
 )
 
 from sojourn import RunInput, data_converter
-from sojourn.converter.codec import GuardedCodec
-from sojourn.converter.marked import CodecFailedError, UnreadableError
+from sojourn.converter.codec import CodecFailedError, GuardedCodec, UnreadableError
 from sojourn.core.values.undecodable import Undecodable
 from sojourn.storage import FolderStorage
 from tests.encrypted.keys import FernetCodec

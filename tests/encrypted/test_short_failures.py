@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.connection.connect import converter_with
 from sojourn.converter.data_converter import data_converter
-from sojourn.converter.short_failures import LARGEST
+from sojourn.converter.failures import LARGEST
 from tests.encrypted.keys import FernetCodec
 
 

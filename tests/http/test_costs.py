@@ -7,7 +7,7 @@ import uuid
 import pytest
 from pydantic import ValidationError
 
-from sojourn.client import labels
+from sojourn.client import listing
 from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import turn_request
 from sojourn.http.routes import events, health
@@ -67,13 +67,13 @@ async def test_labels_are_read_once(served, monkeypatch, until):
     """However many list by labels, at once or later, each run's input is read once; the same id started anew is another run."""
     session, read = uuid.uuid4().hex[:8], list[str]()
     run_ids = [await served.start(f"hello {n}", session_id=session, labels={"n": str(n)}) for n in range(3)]
-    plain = labels.labels_of_run
+    plain = listing.labels_of_run
 
     async def counted(client, run_id):
         read.append(run_id)
         return await plain(client, run_id)
 
-    monkeypatch.setattr(labels, "labels_of_run", counted)
+    monkeypatch.setattr(listing, "labels_of_run", counted)
 
     async def listed(n: int) -> list[str]:
         answer = await served.http.get("/v1/runs", params={"session_id": session, "label": f"n={n}"})

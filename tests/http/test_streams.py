@@ -18,7 +18,7 @@ from sojourn.http.redaction import redact
 from sojourn.live.transport import topic_of
 from sojourn.reader import Feeds, SlowSubscriber
 from tests.http.conftest import Frame, Shop, listening
-from workflows import room
+from workflows import history_budget
 
 LIVE_ONLY = {
     "tool_retry",
@@ -219,7 +219,7 @@ async def test_a_late_subscriber_reads_what_is_no_longer_kept(served, small_feed
 
 async def test_a_follower_begins_where_its_first_subscriber_is(served, monkeypatch):
     """Of a run of many executions only the present one is read for who has read the others; who has not misses nothing all the same."""
-    monkeypatch.setattr(room, "CONTINUE_EVENTS", 60)
+    monkeypatch.setattr(history_budget, "CONTINUE_EVENTS", 60)
     run_id = await served.start("rounds 30")
     await served.output(run_id)
     whole = (await history_of(served, run_id))[run_id]

@@ -8,13 +8,13 @@ import pytest
 
 from sojourn.live import LocalTransport, current_deltas
 from sojourn.live import deltas as module
-from sojourn.live.deltas import Attempt, telling
+from sojourn.live.deltas import PlanAttempt, telling
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
 
 
-def attempt(number: int = 1) -> Attempt:
-    return Attempt(topic="r", plan=1, attempt=number, scheduled=START, started=START)
+def attempt(number: int = 1) -> PlanAttempt:
+    return PlanAttempt(topic="r", plan=1, attempt=number, scheduled=START, started=START)
 
 
 @pytest.fixture

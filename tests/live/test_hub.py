@@ -12,17 +12,13 @@ import pytest
 import structlog
 
 from sojourn import DefinitionError
-from sojourn.live import answers as answers_module
+from sojourn.live import hub as answers_module
 from sojourn.live import hub as module
 from sojourn.live import unix as unix_module
-from sojourn.live.address import as_transport
-from sojourn.live.answers import Answers
-from sojourn.live.frame import MAX_FRAME, Frame
-from sojourn.live.hub import serving
+from sojourn.live.address import NearbyTransport, as_transport
+from sojourn.live.hub import CurrentAnswers, serving
 from sojourn.live.local import LocalTransport
-from sojourn.live.nearby import NearbyTransport
-from sojourn.live.place import socket_of
-from sojourn.live.unix import UnixTransport
+from sojourn.live.unix import MAX_FRAME, Frame, UnixTransport, socket_of
 
 
 @pytest.fixture
@@ -213,7 +209,7 @@ def test_answers_are_bounded(delta, monkeypatch):
     monkeypatch.setattr(answers_module, "MAX_DELTAS", 3)
     monkeypatch.setattr(answers_module, "MAX_BYTES", 2_000)
     monkeypatch.setattr(answers_module, "MAX_TOTAL", 3_000)
-    kept = Answers()
+    kept = CurrentAnswers()
     for seq in range(5):
         kept.add("a", delta("x", seq=seq), b"x")
     assert len(kept.get("a").lines) == 3
@@ -230,7 +226,7 @@ def test_answers_are_bounded(delta, monkeypatch):
 
 def test_answers_expire(delta, monkeypatch):
     """An answer that has not grown for 15 minutes is forgotten with the next delta of any run."""
-    kept = Answers()
+    kept = CurrentAnswers()
     kept.add("a", delta("x"), b"x")
     now = answers_module.time.monotonic()
     monkeypatch.setattr(answers_module.time, "monotonic", lambda: now + 901)

@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from sojourn.logs.context import call_context, current_mask, hide
+from sojourn.logs.values import call_context, current_mask, hide
 
 
 def bound() -> dict:

@@ -1,7 +1,6 @@
 """The values of a line are masked and printable, wherever in the line they are."""
 
-from sojourn.logs.context import call_context, hide
-from sojourn.logs.values import masked
+from sojourn.logs.values import call_context, hide, masked
 
 
 def hidden(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.mcp.answer_as_sent import is_answer, mend_answer
+from sojourn.mcp.lenient_answers import is_answer, mend_answer
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import pytest
 from sojourn import mcp
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.errors import ToolUnavailable
-from sojourn.mcp import connection, line, stdio
-from sojourn.mcp.connection import Connection
+from sojourn.mcp import connection, own_sessions, stdio
+from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.errors import SessionRefused
 
 
@@ -44,7 +44,7 @@ class FakeSession:
         self._events.append(f"close {self._number}")
 
 
-class RecordingConnection(Connection):
+class RecordingConnection(ServerConnection):
     """A connection that records when it opens, lists and closes sessions; it opens them only while `is_up`."""
 
     def __init__(
@@ -106,13 +106,13 @@ async def test_the_old_session_ends_before_a_new_one_begins(recording):
 
 async def test_a_call_just_after_a_failure_gets_the_same_error(recording, monkeypatch):
     """Many calls of a server that is down make one attempt to connect; after `_COOL` seconds there is another."""
-    monkeypatch.setattr(line, "_COOL", 3_600.0)
+    monkeypatch.setattr(own_sessions, "_COOL", 3_600.0)
     made = recording(is_up=False)
     for _ in range(3):
         with pytest.raises(ToolUnavailable, match="down"):
             await made.session()
     assert made.events == ["open 1"]
-    monkeypatch.setattr(line, "_COOL", 0.0)
+    monkeypatch.setattr(own_sessions, "_COOL", 0.0)
     made.is_up = True
     await made.session()
     assert made.events == ["open 1", "open 2"]
@@ -162,7 +162,7 @@ async def test_a_connection_that_hangs_does_not_stop_the_worker(recording, monke
 
 async def test_attempts_become_rarer_until_one_succeeds(recording, monkeypatch, until):
     """The delay doubles with each failed attempt; the next outage begins with the shortest delay again."""
-    monkeypatch.setattr(line, "_COOL", 0.0)
+    monkeypatch.setattr(own_sessions, "_COOL", 0.0)
     for name, value in (("_CALM", 0.0), ("_BRIEF", -1.0), ("_FIRST_DELAY", 0.001)):
         monkeypatch.setattr(connection, name, value)
     sleep, delays = asyncio.sleep, []

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from sojourn.contracts.plan import PlanInput, RunContext
 from sojourn.contracts.tool_spec import Retry, ToolSpec
-from sojourn.mcp.listed_tool import readable
+from sojourn.mcp.lenient_answers import readable
 from sojourn.mcp.spec_from_listing import Terms, spec_from_listing
 from sojourn.models.offered import offer
 from sojourn.models.projection import limits_of
 from sojourn.testing.providers import ToolOffer
-from sojourn.testing.providers.tool_rules import anthropic, google, openai
+from sojourn.testing.providers.rules import anthropic, google, openai
 
 LISTINGS: dict[str, Any] = json.loads(
     lzma.decompress(Path(__file__).with_name("listings.json.xz").read_bytes())

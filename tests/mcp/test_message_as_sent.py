@@ -9,7 +9,7 @@ import pytest
 from sojourn import mcp
 from sojourn.mcp.errors import MALFORMED, Exchange
 from sojourn.mcp.http import _Events
-from sojourn.mcp.message_as_sent import for_request, mended_event, read_line
+from sojourn.mcp.lenient_messages import for_request, mended_event, read_line
 from tests.accepting import accepting
 from tests.mcp.test_hostile import RogueHttp
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from sojourn import mcp
-from sojourn.mcp.session import Session
+from sojourn.mcp.session import ServerSession
 
 
 class ChangingClient:
@@ -34,7 +34,7 @@ async def test_after_a_time_without_a_subscription_a_change_is_assumed(until):
     """A later subscription may have missed a change; the first has not, since the tools are listed after it."""
     changes: list[int] = []
     client = ChangingClient()
-    session = Session(
+    session = ServerSession(
         "ops.test",
         mcp.Stdio("x"),
         on_change=lambda: changes.append(client.subscriptions),

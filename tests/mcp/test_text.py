@@ -2,7 +2,7 @@
 
 import pytest
 
-from sojourn.mcp.text import cleaned, longest_form, masked, masked_start, progress_line
+from sojourn.mcp.limits import cleaned, longest_form, masked, masked_start, progress_line
 
 
 def test_texts_are_made_fit_to_be_shown():

@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 
 from sojourn import mcp
-from sojourn.mcp.text import masked
+from sojourn.mcp.limits import masked
 
 
 def test_a_secret_is_known_in_each_form_that_a_server_may_repeat():

@@ -9,11 +9,11 @@ from sojourn.contracts.message import CompactionPart
 from sojourn.contracts.plan import Usage
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models import conversation
-from sojourn.models.compacted import with_part
-from sojourn.models.conversation import Conversation, Conversations
+from sojourn.models.compaction import with_part
+from sojourn.models.conversation import ModelConversation, ModelConversations
 from sojourn.models.messages import Converter, to_messages
 from sojourn.models.names import Names
-from sojourn.models.reading import Reading
+from sojourn.models.reading import ModelInput
 
 TOOL = "ops.devices.list"
 
@@ -72,7 +72,7 @@ def strip(message):
 
 def test_another_transcript_of_the_same_run_is_read_anew():
     """As after an attempt whose plan was not accepted, or a reset: nothing of what was read before stays."""
-    conversations = Conversations(text)
+    conversations = ModelConversations(text)
     first = [*steps(2), called("x"), answered("x")]
     conversations.read("r", first, [TOOL]).request()
     other = [*first[:-2], called("y"), answered("y")]
@@ -83,12 +83,12 @@ def test_another_transcript_of_the_same_run_is_read_anew():
 def test_a_turn_converts_the_results_of_its_last_step_alone(monkeypatch):
     """At step 300 as at step 3; what is converted is counted by the texts of results that are made."""
     made = []
-    conversations = Conversations(lambda result, _: made.append(result.tool_call_id) or text(result))
+    conversations = ModelConversations(lambda result, _: made.append(result.tool_call_id) or text(result))
     transcript, counts = steps(0), []
     for n in range(300):
         transcript = [*transcript, called(f"c{n}"), answered(f"c{n}")]
         made.clear()
-        reading = Reading(conversations, turn(transcript), None)
+        reading = ModelInput(conversations, turn(transcript), None)
         reading.messages()
         counts.append(len(made))
     assert set(counts[2:]) == {2}
@@ -103,28 +103,28 @@ def turn(transcript: list[Message], *, start: int = 0) -> PlanInput:
 def test_an_answer_ends_a_run_but_no_conversation(start, converted):
     """From its second turn on the next one converts only the last steps; a run that has ended is dropped."""
     made = []
-    conversations = Conversations(lambda result, _: made.append(result.tool_call_id) or text(result))
+    conversations = ModelConversations(lambda result, _: made.append(result.tool_call_id) or text(result))
     transcript = steps(5)
-    reading = Reading(conversations, turn(transcript, start=start), None)
+    reading = ModelInput(conversations, turn(transcript, start=start), None)
     reading.messages()
     reading.recorded(PlanResult.final("done"), Usage())
     made.clear()
     transcript = [*transcript, Message.assistant("done"), Message.user("more"), called("d"), answered("d")]
-    Reading(conversations, turn(transcript, start=start), None).messages()
+    ModelInput(conversations, turn(transcript, start=start), None).messages()
     assert len(set(made)) == converted
 
 
 def test_runs_are_dropped_by_use_and_by_size(monkeypatch):
     """The run that was read least recently goes first; a run that is too large alone is read, and not kept."""
     monkeypatch.setattr(conversation, "MAX_RUNS", 2)
-    conversations = Conversations(text)
+    conversations = ModelConversations(text)
     kept = {run: conversations.read(run, steps(1), []) for run in "ab"}
     conversations.read("a", steps(1), [])
     conversations.read("c", steps(1), [])
     assert conversations.read("a", steps(1), []) is kept["a"]
     assert conversations.read("b", steps(1), []) is not kept["b"]
     monkeypatch.setattr(conversation, "MAX_BYTES", 1_000)
-    conversations = Conversations(text)
+    conversations = ModelConversations(text)
     large = conversations.read("d", steps(50), [])
     assert len(large.request()) == 101
     assert conversations.read("d", steps(50), []) is not large
@@ -136,14 +136,14 @@ PART = CompactionPart(type="compaction", summary="all fine", until=5, kept=[0], 
 def test_a_recorded_compaction_is_read_from_its_message_on():
     """Where it was made and in a worker that reads the transcript for the first time, also after later messages."""
     transcript = steps(10, "x" * 300)
-    here = Conversation(text)
+    here = ModelConversation(text)
     here.update(transcript, [TOOL])
     here.compact(transcript, PART, Usage())
     before = here.request()
     recorded = with_part(called("new"), PART)
     after = [*transcript, recorded, answered("new", value="y" * 500)]
     here.update(after, [TOOL])
-    elsewhere = Conversation(text)
+    elsewhere = ModelConversation(text)
     elsewhere.update(decode_messages(encode(after)), [TOOL])
     assert here.unrecorded is None
     assert [*map(strip, here.request())] == [*map(strip, elsewhere.request())]
@@ -161,7 +161,7 @@ def test_a_recorded_compaction_is_read_from_its_message_on():
 def test_an_attempt_that_is_repeated_uses_the_summary_of_the_one_before():
     """Its messages are other objects then, and the summary is not asked for again; in another transcript it is not used."""
     transcript = steps(10)
-    here = Conversation(text)
+    here = ModelConversation(text)
     here.update(transcript, [TOOL])
     here.compact(transcript, PART, Usage(input_tokens=7))
     here.update(decode_messages(encode(transcript)), [TOOL])
@@ -176,6 +176,6 @@ def test_a_compaction_from_elsewhere_cannot_break_a_request(until):
     made = CompactionPart(
         type="compaction", summary="s", until=until, kept=[-1, 0, 99], cleared=-5, max_result=-1
     )
-    here = Conversation(text)
+    here = ModelConversation(text)
     here.update([*steps(3), with_part(called("n"), made), answered("n")], [TOOL])
     assert here.request()

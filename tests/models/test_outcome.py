@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from sojourn import Message, PlanResult, ToolRequest
-from sojourn.models.expected import Expected
 from sojourn.models.names import Names
+from sojourn.models.offered import Expected
 from sojourn.models.outcome import Correction, Reply, is_call_as_text, plan_of
 
 NAMES = Names(["test.tools.add"])

@@ -8,8 +8,8 @@ from pydantic_ai.messages import BinaryImage
 
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult
-from sojourn.models.compacted import ResultRead, compacted
-from sojourn.models.pictures import load_pictures, picture_refs, refs_of, shown_refs, with_pictures
+from sojourn.models.compaction import ResultRead, compacted
+from sojourn.models.files import load_pictures, picture_refs, refs_of, shown_refs, with_pictures
 from sojourn.serving.artifact_reader import reading_artifacts
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

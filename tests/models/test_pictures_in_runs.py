@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from activities.pictures import PICTURES
+from activities.transcripts import PICTURES
 from sojourn import Agent, App, Client, ModelPlanner, Toolset, WithArtifacts, Worker, mcp
 from sojourn.testing.providers import HttpError, ProviderServer, ToolCall, calls, says
 

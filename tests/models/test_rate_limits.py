@@ -11,9 +11,16 @@ from pydantic_ai.models.function import FunctionModel
 
 from sojourn import DefinitionError
 from sojourn.models import rate_limits as module
-from sojourn.models.allowance import LEAST_KNOWN, Allowance
 from sojourn.models.guarded import settings_for, timeouts_name
-from sojourn.models.rate_limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, RateLimits, limiter_for
+from sojourn.models.rate_limits import (
+    LEAST_KNOWN,
+    LONGEST_CLOSED,
+    LONGEST_WAIT,
+    Allowance,
+    Limiter,
+    RateLimits,
+    limiter_for,
+)
 from sojourn.testing.providers import PROTOCOLS
 from sojourn.testing.providers.clients import model_of
 

@@ -6,9 +6,8 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn import Message, ModelPlanner, PlanInput, RunContext
 from sojourn.contracts.run_policy import Caps
-from sojourn.models.guarded import GuardedModel, guarded
+from sojourn.models.guarded import MAX_RUNS, GuardedModel, ReadTimeOuts, guarded
 from sojourn.models.provider_errors import translate_provider_errors
-from sojourn.models.read_time_outs import MAX_RUNS, ReadTimeOuts
 from sojourn.network.client import Timeouts, is_local_url, timeouts_for
 from sojourn.testing.providers import HttpError, ProviderServer, says
 

@@ -8,7 +8,7 @@ from typing import IO
 import pytest
 
 from sojourn.process import Program
-from sojourn.process.group import is_running
+from sojourn.process.program import is_running
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -18,7 +18,7 @@ import pytest
 import sojourn.process.run
 from sojourn.errors import ToolUnavailable
 from sojourn.process import Completed, run_process
-from sojourn.process.group import is_running, signal_group
+from sojourn.process.program import is_running, signal_group
 
 pytestmark = pytest.mark.usefixtures("processes")
 

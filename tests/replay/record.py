@@ -31,9 +31,8 @@ from scenarios import SCENARIOS, Scenario, make_app, settled  # noqa: E402
 
 import activities.dispatch  # noqa: E402
 import activities.heartbeat  # noqa: E402
-import activities.wrong_worker  # noqa: E402
 import sojourn.core.run.retry  # noqa: E402
-import workflows.room  # noqa: E402
+import workflows.history_budget  # noqa: E402
 from sojourn import (  # noqa: E402
     Agent,
     App,
@@ -47,7 +46,7 @@ from sojourn import (  # noqa: E402
     Worker,
     data_converter,
 )
-from sojourn.client.begin import begin  # noqa: E402
+from sojourn.client.start import start_workflow  # noqa: E402
 from sojourn.events.one_run import first_execution  # noqa: E402
 from sojourn.server import Server, start_dev  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
@@ -88,13 +87,13 @@ async def main(names: list[str]) -> None:
 @contextlib.contextmanager
 def short_executions() -> Iterator[None]:
     """Let runs go on in new executions after 60 events; what is stored is the last execution, which is shorter."""
-    usual = workflows.room.CONTINUE_EVENTS
-    workflows.room.CONTINUE_EVENTS = 60
+    usual = workflows.history_budget.CONTINUE_EVENTS
+    workflows.history_budget.CONTINUE_EVENTS = 60
     with tempfile.TemporaryDirectory() as nowhere:  # a stored history may need no storage
         os.environ["XDG_RUNTIME_DIR"] = nowhere
         yield
         del os.environ["XDG_RUNTIME_DIR"]
-    workflows.room.CONTINUE_EVENTS = usual
+    workflows.history_budget.CONTINUE_EVENTS = usual
 
 
 def hurry() -> None:
@@ -142,7 +141,9 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
     )
     if scenario.first:
         update = ("send", {"text": scenario.first, "message_id": scenario.first})
-        await begin(client.temporal, name, opening, QUEUE, listed=opening, unlisted=opening, update=update)
+        await start_workflow(
+            client.temporal, name, opening, QUEUE, listed=opening, unlisted=opening, update=update
+        )
     else:
         await client.temporal.start_workflow(
             "AgentRun", opening, id=name, task_queue=QUEUE, task_timeout=scenario.task_timeout
@@ -159,7 +160,7 @@ async def record_nothing(client: Client) -> None:
 
 async def record_moved() -> bool:
     """Record a run whose calls reach a worker of another app on its task queue first; returns whether they did."""
-    activities.wrong_worker.leave = leave_for_tools
+    activities.heartbeat.leave = leave_for_tools
     planner = ScriptedPlanner([PlanResult.final("other")])
     other = App(name="other", agents=[Agent("other.agent", planner=planner)])
     async with Server(port=0, ui=False, attach=False) as server:
@@ -231,7 +232,7 @@ async def with_storage(*, archive: bool) -> AsyncIterator[Client]:
 
 
 async def leave_for_tools(
-    client: Any, info: Any, leave: Callable[[Any, Any], Awaitable[None]] = activities.wrong_worker.leave
+    client: Any, info: Any, leave: Callable[[Any, Any], Awaitable[None]] = activities.heartbeat.leave
 ) -> None:
     """Leave the run's workflow at the wrong worker after a plan, so that its calls are started there."""
     if info.activity_type != "PlanActivity":

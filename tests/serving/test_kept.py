@@ -2,13 +2,13 @@
 
 from types import SimpleNamespace
 
-from sojourn.serving import kept as module
-from sojourn.serving.kept import Kept, let_go
+from sojourn.serving import run_cache as module
+from sojourn.serving.run_cache import RunCache, free_except
 
 
-def kept_of(*run_ids: str, max_runs: int = 10, max_bytes: int = 100) -> Kept[str]:
+def kept_of(*run_ids: str, max_runs: int = 10, max_bytes: int = 100) -> RunCache[str]:
     """A cache with these runs, each of 10 bytes."""
-    kept = Kept[str](max_runs, max_bytes)
+    kept = RunCache[str](max_runs, max_bytes)
     for run_id in run_ids:
         kept.keep(run_id, run_id.upper(), 10)
     return kept
@@ -37,7 +37,7 @@ def test_a_run_that_is_not_in_memory_is_let_go_a_minute_after_its_last_use(monke
     kept = kept_of("present", "away", "used")
 
     def left(*present: str) -> list[str]:
-        let_go(present)
+        free_except(present)
         return sorted(kept._slots)
 
     now = 59.0

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from sojourn.serving import loop_guard
-from sojourn.serving.loop_guard import _Deadline, run_guarded
+from sojourn.serving.hardening import loop_guard
+from sojourn.serving.hardening.loop_guard import _Deadline, run_guarded
 
 
 class Allowed(queue.SimpleQueue):

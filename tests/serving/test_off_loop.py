@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from sojourn.serving.off_loop import LITTLE, run_in_thread
+from sojourn.serving.pace import LITTLE, run_in_thread
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 

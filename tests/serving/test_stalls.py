@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sojourn.serving import stalls
-from sojourn.serving.stalls import STALL, TICK, Stalls, stalls_of
+from sojourn.serving.hardening import loop_watch
+from sojourn.serving.hardening.loop_watch import STALL, TICK, Stalls, stalls_of
 
 
 class Clocks:
@@ -21,7 +21,7 @@ class Clocks:
         self.boot, self.wall = 1_000.0, 1_700_000_000.0
         self.due = None
         read = SimpleNamespace(clock_gettime=lambda _clock: self.boot, time=lambda: self.wall)
-        monkeypatch.setattr(stalls, "time", read)
+        monkeypatch.setattr(loop_watch, "time", read)
 
     def call_later(self, seconds: float, callback):
         assert seconds == TICK
@@ -76,7 +76,7 @@ def test_a_virtual_machine_whose_clocks_stood_still_has_stalled_once_its_wall_cl
 
 def test_the_clock_goes_on_while_the_machine_is_suspended():
     """On Linux the clock is the one that counts suspended time."""
-    assert getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC) == stalls._CLOCK
+    assert getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC) == loop_watch._CLOCK
 
 
 def test_a_loop_without_a_worker_does_not_stall(clocks):

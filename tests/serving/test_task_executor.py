@@ -8,7 +8,7 @@ import threading
 import pytest
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 
-from sojourn.serving.task_executor import MAX_BYTES_ON_LOOP, TaskExecutor
+from sojourn.serving.hardening.workflow_tasks import MAX_BYTES_ON_LOOP, TaskExecutor
 
 LOOPS = contextvars.ContextVar("loops", default=0)
 

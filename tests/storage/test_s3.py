@@ -108,7 +108,7 @@ async def test_an_outage_while_a_run_reads(short, serve, bucket):
 
 async def test_an_outage_while_a_run_goes_on(short, serve, bucket, monkeypatch):
     """A long run goes on without the server, and carries the messages itself."""
-    monkeypatch.setattr(importlib.import_module("workflows.archive"), "STORE_ATTEMPTS", 1)
+    monkeypatch.setattr(importlib.import_module("workflows.continue_as_new"), "STORE_ATTEMPTS", 1)
     client = await serve(long_app(20, bucket.storage), storage=bucket.storage)
     bucket.server.stop()
     try:

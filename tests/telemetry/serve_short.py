@@ -2,8 +2,8 @@
 
 from traced_app import app
 
-import workflows.room
+import workflows.history_budget
 
-workflows.room.CONTINUE_EVENTS = 30
+workflows.history_budget.CONTINUE_EVENTS = 30
 
 app.serve()

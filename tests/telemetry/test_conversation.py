@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from sojourn import Agent, App, Client, PlanResult, Worker
 from sojourn.telemetry.interceptor import TelemetryInterceptor
-from sojourn.telemetry.recorder import Recorder
+from sojourn.telemetry.recorder import TelemetryRecorder
 
 
 async def test_the_turns_of_a_conversation_are_in_the_trace_of_its_first_message(temporal_address):
@@ -17,7 +17,7 @@ async def test_the_turns_of_a_conversation_are_in_the_trace_of_its_first_message
     spans, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     plain = (await Client.connect(temporal_address)).temporal
-    interceptors = [TelemetryInterceptor(Recorder(provider, None))]
+    interceptors = [TelemetryInterceptor(TelemetryRecorder(provider, None))]
     traced = temporalio.client.Client(**{**plain.config(), "interceptors": interceptors})
     client = Client(traced, task_queue=f"q-{uuid.uuid4().hex[:8]}")
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
-from sojourn.telemetry.recorder import Recorder
+from sojourn.telemetry.recorder import TelemetryRecorder
 from sojourn.telemetry.trace_context import derived, span_id_of
 
 
@@ -24,7 +24,7 @@ def test_ids_are_derived_from_run_and_call():
 def test_only_spans_of_runs_are_derived():
     """Outside `derived`, and with another tracer of the program, span and trace ids are random."""
     provider = TracerProvider()
-    recorder = Recorder(provider, None)
+    recorder = TelemetryRecorder(provider, None)
     with derived("run"):
         first, second = (recorder.tracer.start_span("a") for _ in range(2))
     assert first.get_span_context().span_id == second.get_span_context().span_id == span_id_of("run")
@@ -39,7 +39,7 @@ def test_only_spans_of_runs_are_derived():
 
 def test_a_repeated_report_is_not_new():
     """A report of a workflow task that is executed again is not counted twice, but those of other runs and calls are."""
-    recorder = Recorder(None, None)
+    recorder = TelemetryRecorder(None, None)
     assert recorder.is_first("run", "start")
     assert not recorder.is_first("run", "start")
     assert recorder.is_first("run2", "start")
@@ -48,5 +48,5 @@ def test_a_repeated_report_is_not_new():
 
 def test_only_a_tracer_of_the_sdk_derives_ids():
     """Ids are derived only with a tracer of the SDK."""
-    assert not Recorder(None, None).derives_ids
-    assert Recorder(TracerProvider(), None).derives_ids
+    assert not TelemetryRecorder(None, None).derives_ids
+    assert TelemetryRecorder(TracerProvider(), None).derives_ids

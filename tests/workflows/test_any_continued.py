@@ -32,7 +32,7 @@ from .anything import NAMES, AnyPlanner, Question, make_tools
 
 CASES = int(os.environ.get("SOJOURN_CASES", "8"))
 
-room = importlib.import_module("workflows.room")
+room = importlib.import_module("workflows.history_budget")
 
 
 class Steady(AnyPlanner):

@@ -23,7 +23,7 @@ __all__ = ["short"]
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
 tools = Toolset("long.tools")
-workflow_archive = importlib.import_module("workflows.archive")
+workflow_archive = importlib.import_module("workflows.continue_as_new")
 
 
 @tools.tool
@@ -125,7 +125,7 @@ async def test_without_an_archive_nothing_is_recorded_for_one(short, serve, stor
 async def test_an_archive_that_was_out_of_order_is_made_up_for(short, serve, storage, tmp_path, monkeypatch):
     """Its failures end no run, and a later execution archives what is missing."""
     monkeypatch.setattr(workflow_archive, "STORE_ATTEMPTS", 1)
-    archived = importlib.import_module("activities.archive_events")
+    archived = importlib.import_module("activities.archive")
     store, failures = archived.store_part, []
 
     async def failing(*args, **options):
@@ -201,7 +201,7 @@ async def test_an_archive_of_another_run_is_not_read(short, serve, storage):
 
 async def test_a_canceled_run_does_not_wait_for_its_archive(short, serve, storage, monkeypatch, until):
     """It ends at once, and its archive is that of the execution before."""
-    archived = importlib.import_module("activities.archive_events")
+    archived = importlib.import_module("activities.archive")
     begun, store = asyncio.Event(), archived.store_part
 
     async def slow(*args, **options):

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Worker
-from sojourn.serving import cached_runs
-from sojourn.serving.cached_runs import evict
+from sojourn.serving import run_cache
+from sojourn.serving.run_cache import evict
 from sojourn.testing.scripted import ScriptedPlanner
 
 RUNS = 6
@@ -71,7 +71,7 @@ def serving(temporal_address, monkeypatch, caplog):
 
     @asynccontextmanager
     async def serve(room: int, every: float):
-        monkeypatch.setattr(cached_runs, "LOOKED_AT_EVERY", every)
+        monkeypatch.setattr(run_cache, "LOOKED_AT_EVERY", every)
         client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
         worker = Worker(app, client, max_cached_bytes=room)
         async with worker:
@@ -229,6 +229,6 @@ async def test_a_worker_that_cannot_evict_is_logged(serving, waiting, until, cap
     """Where that method is missing, the log says that only their count bounds the runs."""
     async with serving(room=0, every=NEVER) as (client, cached, _):
         await waiting(await client.start("test.reader", "p"), "first")
-        cached_runs.LOOKED_AT_EVERY = 0.05
+        run_cache.LOOKED_AT_EVERY = 0.05
         async with cached.watching(object()):
             await until(lambda: "cache_bounded_by_count_only" in caplog.text)

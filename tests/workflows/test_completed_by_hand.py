@@ -10,8 +10,8 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, Toolset, data_converter
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.converter.codec import UnreadableError
 from sojourn.converter.data_converter import SojournPayloadConverter
-from sojourn.converter.marked import UnreadableError
 from sojourn.core.values.undecodable import OrUndecodable
 from sojourn.worker import shell
 

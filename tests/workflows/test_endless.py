@@ -40,7 +40,7 @@ from sojourn.events import one_run
 from sojourn.testing import skip_time
 from sojourn.worker import shell
 
-room = importlib.import_module("workflows.room")
+room = importlib.import_module("workflows.history_budget")
 
 tools = Toolset("long.tools")
 made: list[int] = []

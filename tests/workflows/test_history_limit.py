@@ -25,7 +25,7 @@ from sojourn import (
 from sojourn.authoring.app import App
 from sojourn.worker import shell
 
-room = importlib.import_module("workflows.room")
+room = importlib.import_module("workflows.history_budget")
 
 
 class Shelf(BaseModel):

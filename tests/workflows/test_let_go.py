@@ -9,8 +9,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserProm
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from sojourn import Agent, App, Client, ModelPlanner, SojournPlugin, Worker
-from sojourn.serving import kept, present_runs
-from sojourn.serving.cached_runs import evict
+from sojourn.serving import run_cache
+from sojourn.serving.run_cache import evict
 
 EVERY = 0.05
 LET_GO_AFTER = 0.3
@@ -28,7 +28,7 @@ def make_app(**options) -> App:
 
 def keepers(run_id: str) -> int:
     """How many caches of this process keep something of a run."""
-    return sum(run_id in each._slots for each in list(kept._everything))
+    return sum(run_id in each._slots for each in list(run_cache._everything))
 
 
 async def say(session) -> str:
@@ -38,8 +38,8 @@ async def say(session) -> str:
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
-    monkeypatch.setattr(present_runs, "LOOKED_AT_EVERY", EVERY)
-    monkeypatch.setattr(kept, "LET_GO_AFTER", LET_GO_AFTER)
+    monkeypatch.setattr(run_cache, "LOOKED_AT_EVERY", EVERY)
+    monkeypatch.setattr(run_cache, "LET_GO_AFTER", LET_GO_AFTER)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def serving(temporal_address):
 
 async def others_are_let_go(until) -> None:
     """Wait until the worker has let go of a run that is not in its memory, and that is kept from now on."""
-    witness = kept.Kept[str](1, 1)
+    witness = run_cache.RunCache[str](1, 1)
     witness.keep("nobody", "", 0)
     await until(lambda: len(witness) == 0)
 

@@ -20,8 +20,8 @@ from sojourn.events.one_run import executions_before, present_execution
 from sojourn.worker import shell
 
 local_plan = importlib.import_module("workflows.local_plan")
-check_approval = importlib.import_module("activities.check_approval")
-room = importlib.import_module("workflows.room")
+check_approval = importlib.import_module("activities.approvals")
+room = importlib.import_module("workflows.history_budget")
 
 CASES = int(os.environ.get("SOJOURN_CASES", "3"))
 ROUNDS = 20

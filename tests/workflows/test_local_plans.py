@@ -15,9 +15,9 @@ from sojourn import Agent, App, PlanResult, RunCanceled, RunPolicy, Toolset, Tur
 from sojourn.testing import ScriptedPlanner
 from sojourn.worker import shell
 
-limits = importlib.import_module("activities.local_plan")
+limits = importlib.import_module("activities.plan")
 local_plan = importlib.import_module("workflows.local_plan")
-room = importlib.import_module("workflows.room")
+room = importlib.import_module("workflows.history_budget")
 
 tools = Toolset("test.near")
 LONG = RunPolicy(max_tool_rounds=100_000, max_tool_calls=100_000)

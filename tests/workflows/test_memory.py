@@ -23,7 +23,7 @@ from sojourn import (
 from sojourn.contracts.memory import MAX_MEMORY_BYTES
 from tests.workflows.test_endless import executions
 
-room = importlib.import_module("workflows.room")
+room = importlib.import_module("workflows.history_budget")
 
 
 class Question(BaseModel):

@@ -26,7 +26,7 @@ from tests.workflows.test_endless import counting, flood, short
 __all__ = ["short"]
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
-archive = importlib.import_module("workflows.archive")
+archive = importlib.import_module("workflows.continue_as_new")
 tools = Toolset("long.tools")
 
 
@@ -146,7 +146,7 @@ async def test_a_storage_that_is_mended(short, serve, tmp_path, monkeypatch):
 async def test_a_transcript_too_large_to_carry(no_storage, short, serve, monkeypatch):
     """Without storage such a run stays in its execution, tries again after more events, and answers."""
     monkeypatch.setattr(importlib.import_module("sojourn.core.run.continuation"), "MAX_BYTES", 10)
-    monkeypatch.setattr(importlib.import_module("workflows.room"), "TRY_AGAIN_EVENTS", 100)
+    monkeypatch.setattr(importlib.import_module("workflows.history_budget"), "TRY_AGAIN_EVENTS", 100)
     client = await serve(long_app(30, ask_at=20))
     run = await client.start("test.agent", "go")
     await run.until_waiting()

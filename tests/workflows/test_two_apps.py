@@ -9,7 +9,7 @@ import temporalio.client
 from temporalio import activity
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from activities import wrong_worker
+from activities import heartbeat
 from sojourn import Agent, App, Client, PlanResult, RunFailed, Toolset, Turn, Worker, data_converter
 from workflows.agent_run import AgentRun
 
@@ -68,14 +68,14 @@ async def test_runs_on_a_shared_queue_find_their_worker(
 
     With `stays` the workflow stays at the wrong worker after a plan, so that its calls are started there.
     """
-    leave, refused = wrong_worker.leave, []
+    leave, refused = heartbeat.leave, []
 
     async def leave_for_tools(client: temporalio.client.Client, info: activity.Info) -> None:
         refused.append(info.activity_type)
         if not stays or info.activity_type != "PlanActivity":
             await leave(client, info)
 
-    monkeypatch.setattr(wrong_worker, "leave", leave_for_tools)
+    monkeypatch.setattr(heartbeat, "leave", leave_for_tools)
     made = Counter[str]()
     clients = [await Client.connect(temporal_address, task_queue=f"q-{names[0]}") for _ in names]
     one, two = (app(name, made, kind, local=local) for name in names)

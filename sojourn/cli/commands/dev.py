@@ -113,7 +113,7 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
     """Carry what models write to the other terminals during the body: by `SOJOURN_LIVE`, else by a hub of our own."""
     from sojourn.connection import settings
     from sojourn.live.hub import serving
-    from sojourn.live.place import SCHEME, socket_of
+    from sojourn.live.unix import SCHEME, socket_of
 
     url = settings.live() or f"{SCHEME}{socket_of(address)}"
     async with AsyncExitStack() as stack:

@@ -148,7 +148,7 @@ async def _find_labelled(
     client: "Client", filters: dict[str, Any], limit: int, labels: dict[str, str]
 ) -> "list[RunStatus]":
     """Return the runs with these labels among the first that the other filters select; say so where there are more."""
-    from sojourn.client.labels import with_labels
+    from sojourn.client.listing import with_labels
 
     count = 0
 

@@ -117,7 +117,7 @@ async def _chosen_queue(client: "Client", agent: str, *, asks: bool) -> str | No
     from temporalio.service import RPCError
 
     from sojourn.cli.screen.prompt import ask_person
-    from sojourn.client.task_queue import queues_serving
+    from sojourn.client.access import queues_serving
     from sojourn.connection.rpc_errors import translated
 
     try:

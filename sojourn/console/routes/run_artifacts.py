@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sojourn.client.stored_artifact import whole_artifact
+from sojourn.client.access import whole_artifact
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values
 from sojourn.console.run_links import links_of

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from sojourn.client.opening import generated_id
+from sojourn.client.start import generated_id
 from sojourn.console.form import Form, form_with_files
 from sojourn.console.opening import Way, labels_in, message_in, ways_of
 from sojourn.console.page import Pages, Visit

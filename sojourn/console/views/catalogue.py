@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
-from sojourn.authoring.remote import RemoteToolset, left_out_of
+from sojourn.authoring.runnable import RemoteToolset, left_out_of
 from sojourn.checks.served import ServedQueue
 from sojourn.console.views.amounts import money
 from sojourn.contracts.ids import ToolId

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from sojourn.core.values.visible import readable
-from sojourn.serving.off_loop import run_in_thread
+from sojourn.serving.pace import run_in_thread
 
 __all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]
 

@@ -21,7 +21,7 @@ from sojourn.core.payload.masking import split
 from sojourn.core.payload.parse import ParseFault, json_fault
 from sojourn.core.payload.reading import read_payload, read_text
 from sojourn.core.schema.validate import Validator, stray_issues
-from sojourn.core.values.json_text import patch_fault
+from sojourn.core.values.json_fault import patch_fault
 from sojourn.core.values.json_value import Schema, expand, is_object
 from sojourn.core.values.text import clip, echo
 from sojourn.core.values.wire import encode_readable

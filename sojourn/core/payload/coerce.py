@@ -15,7 +15,7 @@ from typing import Any
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_text import MAX_DIGITS
+from sojourn.core.values.json_fault import MAX_DIGITS
 from sojourn.core.values.json_value import ABSENT, expand, is_array, json_type, locate
 from sojourn.core.values.numbers import MAX_WHOLE, WholeNumber
 

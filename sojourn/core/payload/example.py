@@ -31,7 +31,7 @@ from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.sample import NoSampleError, sample, sample_field
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_text import json_fault
+from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.json_value import (
     ABSENT,
     Schema,

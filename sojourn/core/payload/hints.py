@@ -20,7 +20,7 @@ from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.annotations import is_secret
 from sojourn.core.schema.issues import ONLY_ONE, sentence
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_text import ParseFault, json_fault
+from sojourn.core.values.json_fault import ParseFault, json_fault
 from sojourn.core.values.json_value import (
     ABSENT,
     Schema,

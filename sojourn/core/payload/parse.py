@@ -20,16 +20,15 @@ from typing import Any, cast
 
 from sojourn.core.schema.defaults import with_defaults, without_defaults
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_text import (
+from sojourn.core.values.json_fault import (
     MAX_DIGITS,
     ParseFault,
     depth_of,
-    first_duplicate,
     json_fault,
-    name_given_twice,
     too_deep,
     too_many_digits,
 )
+from sojourn.core.values.json_text import first_duplicate, name_given_twice
 from sojourn.core.values.json_value import ABSENT, is_array, is_object
 from sojourn.core.values.numbers import written_number
 from sojourn.core.values.wire import MAX_PAYLOAD_BYTES

@@ -34,7 +34,7 @@ from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded,
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.issues import MAX_ALLOWED, type_names
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_text import json_fault
+from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.json_value import (
     ABSENT,
     expand,

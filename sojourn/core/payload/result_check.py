@@ -21,7 +21,7 @@ from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.boundary import brief, malformed, refusal
-from sojourn.core.values.json_text import wrong_figure
+from sojourn.core.values.json_fault import wrong_figure
 from sojourn.core.values.text import clip
 from sojourn.core.values.wire import (
     ENVELOPE,

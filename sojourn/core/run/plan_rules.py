@@ -16,7 +16,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.json_text import ParseFault, json_fault, patch_fault, wrong_figure
+from sojourn.core.values.json_fault import ParseFault, json_fault, patch_fault, wrong_figure
 from sojourn.core.values.text import counted
 from sojourn.core.values.timers import LONGEST
 from sojourn.core.values.wire import (

@@ -20,7 +20,8 @@ from typing import Any
 
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
-from sojourn.contracts.safe_exceptions import refused_by, source_location
+from sojourn.contracts.record import refused_by
+from sojourn.contracts.safe_exceptions import source_location
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sojourn.core.values.json_text import MAX_DEPTH
+from sojourn.core.values.json_fault import MAX_DEPTH
 from sojourn.core.values.json_value import Schema, is_array, is_object, json_type, resolve
 from sojourn.core.values.text import counted, one_of
 

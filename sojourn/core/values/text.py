@@ -5,17 +5,11 @@ and holds no control, escape or direction characters (design, Security).
 """
 
 import json
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic.errors import PydanticErrorMixin
-
-from sojourn.contracts.record import faults_of
 from sojourn.core.values.json_value import is_array, is_object, to_tokens
-from sojourn.errors import DefinitionError
 
 __all__ = [
     "CUT",
@@ -23,8 +17,6 @@ __all__ = [
     "clip",
     "closest_name",
     "counted",
-    "declaration_fault",
-    "declared_at",
     "echo",
     "field_name",
     "is_writable",
@@ -128,21 +120,3 @@ def closest_name(name: str, names: Sequence[str]) -> str | None:
 
 def _letters(name: str) -> str:
     return name[:100].replace("_", "").replace("-", "").casefold()
-
-
-@contextmanager
-def declared_at(place: str) -> Generator[None]:
-    """Raise what pydantic refuses in this block as a `DefinitionError` of the place."""
-    try:
-        yield
-    except ValidationError as error:
-        raise DefinitionError(f"{place}: {faults_of(error)}") from error
-
-
-def declaration_fault(error: BaseException) -> str | None:
-    """What pydantic refuses, after the class that refuses it; None for an exception of another library."""
-    if isinstance(error, ValidationError):
-        return f"{error.title}: {faults_of(error)}"
-    if isinstance(error, PydanticErrorMixin):
-        return " ".join(error.message.split())
-    return None

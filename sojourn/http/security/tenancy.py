@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from temporalio.client import WorkflowExecution
 
 from sojourn.authoring.app import App
-from sojourn.client.conversation_id import tenant_part
-from sojourn.client.opening import RUN_ID_RULE
-from sojourn.client.tenant_of import tenant_of, viewers_of
+from sojourn.client.conversation_id import tenant_of, tenant_part, viewers_of
+from sojourn.client.start import RUN_ID_RULE
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.ids import RUN_ID

@@ -12,7 +12,6 @@ expressions, `keys` renames fields, `projected` puts them together and caches th
 """
 
 from sojourn.models.projection.keys import Keys
-from sojourn.models.projection.projected import Projection, project
-from sojourn.models.projection.provider_limits import ProviderLimits, limits_of
+from sojourn.models.projection.projected import Projection, ProviderLimits, limits_of, project
 
 __all__ = ["Keys", "Projection", "ProviderLimits", "limits_of", "project"]

@@ -1,7 +1,8 @@
-"""Projection: a tool's schema for models, made once."""
+"""A tool's schema for models, made once, within the limits of providers."""
 
 import json
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +13,41 @@ from sojourn.models.projection.keys import Keys
 from sojourn.models.projection.root import merged_root
 from sojourn.models.projection.subschemas import Subschemas
 
-__all__ = ["Projection", "project"]
+__all__ = ["Projection", "ProviderLimits", "limits_of", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLimits:
+    """What a provider takes of tools."""
+
+    tools: int = 128
+    """Most tools of a request, Sojourn's own included. OpenAI and Google refuse more; beyond it every model chooses badly."""
+    description: int = 1_024
+    """Longest description of a tool, in characters."""
+    definitions: int = 300_000
+    """Most characters of all definitions, about 100,000 tokens, so that they leave room for a conversation."""
+
+
+_SPACIOUS: Final = ProviderLimits(description=10_000)
+
+_LIMITS: Final = {
+    "anthropic": _SPACIOUS,
+    "bedrock": _SPACIOUS,
+    "google": _SPACIOUS,
+    "google-cloud": _SPACIOUS,
+}
+"""The limits by pydantic-ai's name of the provider; the others speak OpenAI's API, and have OpenAI's limits."""
+
+
+def limits_of(providers: Iterable[str]) -> ProviderLimits:
+    """Return the limits of a request that any of these providers may get, each by its name in pydantic-ai."""
+    each = [_LIMITS.get(provider.removeprefix("gateway/"), ProviderLimits()) for provider in providers]
+    return ProviderLimits(
+        tools=min((limits.tools for limits in each), default=128),
+        description=min((limits.description for limits in each), default=1_024),
+        definitions=min((limits.definitions for limits in each), default=300_000),
+    )
+
 
 _MAX_CACHED: Final = 4_000
 

@@ -1,6 +1,10 @@
-"""Cassette: a file of requests to a model and its responses, in pydantic-ai's JSON for messages.
+"""A file of requests to a model and its responses, equal in every run.
 
-    {"format": 2, "model": "openai:gpt-5-mini", "exchanges": [
+The conversation is stored as pydantic-ai dumps it (`ModelMessagesTypeAdapter`). So that requests of different runs
+compare equal, this module replaces ids, UUIDs, timestamps and long hexadecimal numbers by placeholders, and the bytes
+of files by a digest, and leaves out signatures and provider ids.
+
+{"format": 2, "model": "openai:gpt-5-mini", "exchanges": [
       {"tools": [{"name": "clinic__visits__book", "description": "...", "parameters_json_schema": {...}}],
        "messages": [{"kind": "request", "instructions": "You book visits.", "parts": [...]}],
        "response": {"kind": "response", "parts": [...]}},
@@ -11,20 +15,230 @@ its tools. The file of a run of 100 calls is hardly longer than its transcript. 
 ids, signatures, addresses) is left out too, since a played response is never sent to a provider.
 """
 
+import hashlib
 import json
-from collections.abc import Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher, unified_diff
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import (
+    BinaryContent,
+    FilePart,
+    FileUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    UserContent,
+    UserPromptPart,
+)
 from pydantic_ai.tools import ToolDefinition
+from temporalio import activity
 
+from sojourn.models.provider_metadata import encodable
 from sojourn.models.response import usage_of
-from sojourn.testing.models.request import PARTS, Json, Request, messages_json, request_of
 
-__all__ = ["read", "response_json", "write"]
+__all__ = [
+    "PARTS",
+    "Json",
+    "RecordedRequest",
+    "difference",
+    "messages_json",
+    "read",
+    "request_of",
+    "response_json",
+    "write",
+]
+
+Json = dict[str, Any]
+"""A JSON object."""
+
+PARTS: Final = {
+    "__all__": {"part_kind", "content", "tool_name", "args", "tool_call_id", "outcome", "citations"}
+}
+"""The fields of message parts that are kept: an allow-list, so that a new field of the library is left out."""
+
+_MESSAGE: Final[Json] = {"kind": True, "instructions": True, "parts": PARTS}
+
+_VOLATILE: Final = (
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "[uuid]"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "[time]"),
+    (re.compile(r"\b[0-9a-f]{32,}\b"), "[hex]"),
+)
+"""Text that changes from run to run, with its placeholder. A date alone is kept: more often it is an argument."""
+
+_SHORTEST_ID: Final = 6
+"""Shortest id that is replaced in texts, in characters; a shorter one could be an ordinary word."""
+
+_MAX_DIFFERENCE: Final = 1_400
+"""Longest diff, in characters; the failure of a run has at most 2,000."""
+
+_WIDTH: Final = 100
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request to a model, without the model's name and settings such as the temperature."""
+
+    messages: list[Json]
+    """The conversation, with the instructions."""
+    tools: list[Json]
+    """The tools: name, description and JSON Schema."""
+
+    @property
+    def key(self) -> str:
+        """A text that is the same for equal requests."""
+        return json.dumps([self.messages, self.tools], sort_keys=True)
+
+
+def request_of(
+    messages: Sequence[ModelMessage],
+    tools: Sequence[ToolDefinition],
+    instructions: str = "",
+    ignore: Sequence[str] = (),
+) -> RecordedRequest:
+    """Return messages and tools as a request that can be compared.
+
+    Args:
+        messages: The conversation, before a model's adapter prepares it.
+        tools: The tools that the model may call, the typed answer included.
+        instructions: The instructions of the request, which are stored with the first message.
+        ignore: Regular expressions of further text that changes from run to run; each match becomes `[...]`.
+    """
+    stored = messages_json([_without_bytes(message) for message in messages], _MESSAGE)
+    if instructions:
+        stored[0]["instructions"] = instructions
+    stored = [{key: message[key] for key in _MESSAGE if key in message} for message in stored]
+    for message in stored:
+        message["parts"] = [part for part in message["parts"] if not _is_empty(part)]
+    ids = _ids(stored)
+    for part in (part for message in stored for part in message["parts"] if "tool_call_id" in part):
+        part["tool_call_id"] = ids.get(part["tool_call_id"], part["tool_call_id"])
+    return RecordedRequest(
+        _mapped(stored, _replacer(ids, ignore)),
+        [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters_json_schema": tool.parameters_json_schema,
+            }
+            for tool in tools
+        ],
+    )
+
+
+def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
+    """Return messages in pydantic-ai's JSON, with only the fields in `kept`, and only text that UTF-8 can encode."""
+    dumped = ModelMessagesTypeAdapter.dump_python(
+        list(messages), mode="json", include={"__all__": kept}, exclude_none=True
+    )
+    return _mapped(dumped, encodable)
+
+
+def difference(recorded: Sequence[RecordedRequest], now: RecordedRequest) -> str:
+    """Return a unified diff against the most similar recorded request; bounded and printable.
+
+    Args:
+        recorded: The requests of a cassette, in order.
+        now: The request that equals none of them.
+    """
+    lines = list(_lines(now))
+    then = [list(_lines(each)) for each in recorded]
+    if not then:
+        return "The file holds no exchanges."
+    matcher = SequenceMatcher(b=lines, autojunk=False)
+
+    def similarity(position: int) -> float:
+        matcher.set_seq1(then[position])
+        return matcher.ratio()
+
+    closest = max(range(len(then)), key=similarity)
+    title = f"asked then (exchange {closest + 1} of {len(then)})"
+    text = "\n".join(unified_diff(then[closest], lines, title, "asked now", n=1, lineterm=""))
+    return text if len(text) <= _MAX_DIFFERENCE else f"{text[:_MAX_DIFFERENCE]}\n... (more differs)"
+
+
+def _without_bytes(message: ModelMessage) -> ModelMessage:
+    """Return a message with a digest in place of the bytes of a file, and with the URL of a file that has one."""
+
+    def light(content: UserContent) -> UserContent:
+        if isinstance(content, FileUrl):
+            return content.url
+        if isinstance(content, BinaryContent) and content.data:
+            digest = hashlib.sha256(content.data).hexdigest()[:16]
+            return BinaryContent(b"", media_type=content.media_type, identifier=f"sha256:{digest}")
+        return content
+
+    parts: list[Any] = []
+    for part in message.parts:
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+            parts.append(replace(part, content=[light(each) for each in part.content]))
+        elif isinstance(part, FilePart):
+            parts.append(replace(part, content=light(part.content)))
+        else:
+            parts.append(part)
+    return replace(message, parts=parts)
+
+
+def _is_empty(part: Json) -> bool:
+    """Whether a part has no content, only a provider's signature, which a played response lacks."""
+    return part["part_kind"] in ("text", "thinking") and not part["content"]
+
+
+def _ids(stored: Sequence[Json]) -> dict[str, str]:
+    """Return the ids of this run, its parent runs and its calls, with their placeholders."""
+    ids: dict[str, str] = {}
+    if activity.in_activity():
+        run = activity.info().workflow_id or ""
+        while run:
+            ids[run] = "[run]"
+            run = run.rpartition("/")[0]
+    calls = (part["tool_call_id"] for message in stored for part in message["parts"] if "args" in part)
+    for number, id in enumerate(dict.fromkeys(calls), 1):
+        ids.setdefault(id, f"[call {number}]")
+    return ids
+
+
+def _replacer(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str]:
+    """Return a function that replaces what changes from run to run in a text by placeholders."""
+    longest_first = sorted((id for id in ids if len(id) >= _SHORTEST_ID), key=len, reverse=True)
+    known = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?![\w-])")
+    patterns = [*((re.compile(pattern), "[...]") for pattern in ignore), *_VOLATILE]
+
+    def replace_in(text: str) -> str:
+        text = known.sub(lambda found: ids[found[0]], text)
+        for pattern, placeholder in patterns:
+            text = pattern.sub(placeholder, text)
+        return text
+
+    return replace_in
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON with `change` applied to each string, except keys."""
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {key: _mapped(each, change) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list():
+            return [_mapped(each, change) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+def _lines(request: RecordedRequest) -> Iterator[str]:
+    """Yield the lines of a request for a diff: printable, and short enough to show what changed in each."""
+    asked = [*request.messages, *({"tool": tool.pop("name"), **tool} for tool in map(dict, request.tools))]
+    for line in json.dumps(asked, ensure_ascii=False, indent=1).replace(r"\n", "\\n\n").splitlines():
+        safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+        yield from textwrap.wrap(safe, _WIDTH, drop_whitespace=False, subsequent_indent="  ") or [""]
+
 
 _RESPONSE: Final[Json] = {
     "kind": True,
@@ -70,7 +284,7 @@ def response_json(response: ModelResponse, first_call: int) -> Json:
     return stored
 
 
-def write(path: Path, model: str, exchanges: Sequence[tuple[Request, Json]]) -> None:
+def write(path: Path, model: str, exchanges: Sequence[tuple[RecordedRequest, Json]]) -> None:
     """Write a cassette, in place of an earlier one; make its folders if needed.
 
     Args:
@@ -79,7 +293,7 @@ def write(path: Path, model: str, exchanges: Sequence[tuple[Request, Json]]) -> 
         exchanges: Each request and the response to it, in order.
     """
     stored: list[Json] = []
-    before = Request([], [])
+    before = RecordedRequest([], [])
     for request, response in exchanges:
         pairs = zip(before.messages, request.messages, strict=False)
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -95,7 +309,7 @@ def write(path: Path, model: str, exchanges: Sequence[tuple[Request, Json]]) -> 
     draft.replace(path)
 
 
-def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[Request, ModelResponse]]]:
+def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[RecordedRequest, ModelResponse]]]:
     """Return the name of the model, and each request with the response to it, in order.
 
     Args:
@@ -116,7 +330,7 @@ def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[Reques
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the file"
         raise ValueError(_unfit(path, f"{where}: {first['msg']}")) from None
-    exchanges: list[tuple[Request, ModelResponse]] = []
+    exchanges: list[tuple[RecordedRequest, ModelResponse]] = []
     messages: list[ModelMessage] = []
     tools: list[ToolDefinition] = []
     for number, stored in enumerate(file.exchanges):

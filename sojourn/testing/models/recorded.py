@@ -18,8 +18,15 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.models.portable import one_system, portable
 from sojourn.models.response import was_cut_off
-from sojourn.testing.models.cassette import read, response_json, write
-from sojourn.testing.models.request import Json, Request, difference, request_of
+from sojourn.testing.models.cassette import (
+    Json,
+    RecordedRequest,
+    difference,
+    read,
+    request_of,
+    response_json,
+    write,
+)
 
 __all__ = ["Player", "Recorder", "is_recording", "recorded"]
 
@@ -78,7 +85,7 @@ class Recorder(_Unprepared, WrapperModel):
         super().__init__(model)
         self._path = Path(path)
         self._ignore = ignore
-        self._exchanges: list[tuple[Request, Json]] = []
+        self._exchanges: list[tuple[RecordedRequest, Json]] = []
         self._calls = 0
 
     async def request(
@@ -117,7 +124,7 @@ class Recorder(_Unprepared, WrapperModel):
         prepared = self.wrapped.prepare_messages(portable(messages, self.wrapped), parameters)
         return one_system(prepared, parameters, self.wrapped)
 
-    def _record(self, request: Request, response: ModelResponse) -> None:
+    def _record(self, request: RecordedRequest, response: ModelResponse) -> None:
         self._exchanges.append((request, response_json(response, self._calls + 1)))
         self._calls += len(response.tool_calls)
         write(self._path, self.model_id, self._exchanges)
@@ -197,6 +204,6 @@ class Player(_Unprepared):
 
 def _request(
     messages: Sequence[ModelMessage], parameters: ModelRequestParameters, ignore: Sequence[str]
-) -> Request:
+) -> RecordedRequest:
     instructions = "\n\n".join(part.content for part in parameters.instruction_parts or ())
     return request_of(messages, [*parameters.function_tools, *parameters.output_tools], instructions, ignore)

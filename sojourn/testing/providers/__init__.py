@@ -9,7 +9,7 @@ for every protocol:
 
 The package decides how a provider answers, refuses and fails. It needs `sojourn[http]` to serve, and `sojourn[models]` to
 make a model; it may import nothing of Sojourn but contracts. Begin with `script.py`, the parts of a script, and
-`request.py`, what a client sent; `tool_rules.py` and `message_rules.py` say what is refused, a module for each format how
+`request.py`, what a client sent; `rules.py` and `rules.py` say what is refused, a module for each format how
 it looks.
 """
 

@@ -14,10 +14,9 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from sojourn.testing.providers import clients, wire
-from sojourn.testing.providers.message_rules import refusal_of, size_refusal_of
 from sojourn.testing.providers.request import Protocol, Request
+from sojourn.testing.providers.rules import refusal_of, size_refusal_of, tool_refusal_of
 from sojourn.testing.providers.script import Answer, Body, HttpError, Reply, as_answer, load
-from sojourn.testing.providers.tool_rules import tool_refusal_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

@@ -2,7 +2,7 @@
 
 import os
 
-import workflows.room
+import workflows.history_budget
 from sojourn import Client
 
 LONG = """
@@ -31,7 +31,7 @@ async def test_commands_read_a_long_run_with_the_storage_of_its_app(
     (tmp_path / "far_app.py").write_text(LONG)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(workflows.room, "CONTINUE_EVENTS", 60)
+    monkeypatch.setattr(workflows.history_budget, "CONTINUE_EVENTS", 60)
     import far_app
 
     client: Client = await serve(far_app.app)

@@ -150,7 +150,7 @@ async def test_the_histories_are_read_on_demand(talks, command, temporal_address
 
 async def test_a_last_message_of_an_execution_before(serve, monkeypatch):
     """A conversation that has just gone on in a new execution has its last message all the same; its turns are those of all."""
-    monkeypatch.setattr("workflows.room.CONTINUE_EVENTS", 15)
+    monkeypatch.setattr("workflows.history_budget.CONTINUE_EVENTS", 15)
     client = await serve(planner=plan)
     session = client.session("test.agent", uuid.uuid4().hex[:8])
     for text in ("one", "two", "three"):

@@ -25,7 +25,7 @@ from sojourn import (
 from sojourn.contracts.message import ToolResultPart
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.result_check import Oversized, checked_result
-from sojourn.core.values.json_text import MAX_FIGURE
+from sojourn.core.values.json_fault import MAX_FIGURE
 from sojourn.core.values.wire import (
     MAX_ARTIFACT_BYTES,
     MAX_LOCAL_BYTES,

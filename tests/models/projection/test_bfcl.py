@@ -20,7 +20,7 @@ from sojourn.core.schema.validate import Validator
 from sojourn.models.names import Names
 from sojourn.models.projection import project
 from sojourn.testing.providers import ToolOffer
-from sojourn.testing.providers.tool_rules import anthropic, openai
+from sojourn.testing.providers.rules import anthropic, openai
 from tests.core.payload.mutated_calls import altered, fate_of, mutations
 
 FOLDER = os.environ.get("SOJOURN_BFCL")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.models.projection.patterns import portable_pattern
+from sojourn.models.projection.subschemas import portable_pattern
 
 ROWS = [
     (r"^A-\d+$", "^A-[0-9]+$"),

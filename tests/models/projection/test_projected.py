@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from sojourn.models.projection import project
 from sojourn.testing.providers import ToolOffer
-from sojourn.testing.providers.tool_rules import anthropic, openai
+from sojourn.testing.providers.rules import anthropic, openai
 
 CIRCLE = {"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]}
 SQUARE = {"properties": {"kind": {"const": "square"}, "a": {"type": "number"}}, "required": ["kind", "a"]}

@@ -5,14 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.testing.providers import Protocol, ToolOffer
-from sojourn.testing.providers.message_rules import (
+from sojourn.testing.providers.rules import (
     MAX_ANTHROPIC,
     MAX_CALLS,
+    MAX_DESCRIPTION,
+    MAX_FUNCTIONS,
     MAX_TEXT,
+    MAX_TOOLS,
     refusal_of,
     size_refusal_of,
+    tool_refusal_of,
 )
-from sojourn.testing.providers.tool_rules import MAX_DESCRIPTION, MAX_FUNCTIONS, MAX_TOOLS, tool_refusal_of
 from sojourn.testing.providers.wire import read
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()

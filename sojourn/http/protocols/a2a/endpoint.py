@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from sojourn.core.values.json_text import json_fault
+from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, not_sent_as_json, problem_of
 from sojourn.http.protocols.a2a.heartbeat import answer_alive

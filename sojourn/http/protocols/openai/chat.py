@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from sojourn.client.repeated import messages_at_start
+from sojourn.client.start import messages_at_start
 from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError

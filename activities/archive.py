@@ -1,0 +1,91 @@
+"""Activities that store a transcript, and the events of earlier executions.
+
+A transcript in external storage is not written to the next execution's history.
+"""
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.converter import StorageDriver
+
+from sojourn.archive import load_part, store_part
+from sojourn.authoring.app import App
+from sojourn.contracts.event import Event
+from sojourn.contracts.tasks import Archived, ArchiveTask, Stored, StoreTask
+from sojourn.contracts.wire_names import ARCHIVE_EVENTS, STORE_TRANSCRIPT
+from sojourn.core.history.fold import Fold
+from sojourn.events.one_run import executions_before, records_of
+from sojourn.segments import store_segment
+
+from .heartbeat import beating, pass_on
+from .transcripts import fetch_messages, storage_of
+
+__all__ = ["ArchiveEventsActivity", "StoreTranscriptActivity"]
+
+
+class ArchiveEventsActivity:
+    """Archives the events of executions that have gone on in another one."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    @activity.defn(name=ARCHIVE_EVENTS)
+    async def archive_events(self, task: ArchiveTask) -> Archived:
+        """Store the events of the executions before the present one, and return their claim; none on a worker without storage.
+
+        Raises:
+            ApplicationError: `WRONG_WORKER`, while another worker has the agent.
+            Exception: The error of the storage.
+        """
+        info = activity.info()
+        if self._app.agent(task.agent_id) is None:
+            await pass_on(task.agent_id)
+        storage = storage_of(self._app)
+        if storage is None:
+            return Archived(claim=task.claim, until=task.after)
+        run_id, execution = info.workflow_id or "", info.workflow_run_id or ""
+        with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
+            return await _archived(activity.client(), storage, run_id, execution, task)
+
+
+async def _archived(
+    client: Client, storage: StorageDriver, run_id: str, execution: str, task: ArchiveTask
+) -> Archived:
+    earlier = await executions_before(client, run_id, execution, task.until - task.after)
+    if not earlier:
+        return Archived(claim=task.claim, until=task.after)
+    last = await load_part(client, storage, run_id, task.claim) if task.claim else None
+    fold, events, left = Fold(run_id, chain=last.chain if last else None), list[Event](), len(earlier)
+    async for record, made in records_of(client, fold, earlier[-1], follow=False):
+        events += made
+        left -= record.kind == "continued"
+        if not left:
+            break
+    claim = await store_part(client, storage, run_id, events, chain=fold.chain, before=task.claim)
+    return Archived(claim=claim, until=task.until)
+
+
+class StoreTranscriptActivity:
+    """Stores parts of transcripts in the storage of an app."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    @activity.defn(name=STORE_TRANSCRIPT)
+    async def store_transcript(self, task: StoreTask) -> Stored:
+        """Store messages, and return their claim, none on a worker without storage; and whether events are archived.
+
+        Raises:
+            ApplicationError: `WRONG_WORKER`, while another worker has the agent.
+            Exception: The error of the storage.
+        """
+        info = activity.info()
+        if self._app.agent(task.agent_id) is None:
+            await pass_on(task.agent_id)
+        storage = storage_of(self._app)
+        if storage is None:
+            return Stored()
+        run_id = info.workflow_id or ""
+        with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
+            messages = await fetch_messages((run_id, info.workflow_run_id or ""), task.after, task.until)
+            claim = await store_segment(activity.client(), storage, run_id, messages)
+        return Stored(claim=claim, archives=self._app.archive)

@@ -1,0 +1,76 @@
+"""Activities that deliver a notice or a scheduled message, and one that yields."""
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from sojourn.authoring.app import App
+from sojourn.client.access import Access
+from sojourn.client.session import Session
+from sojourn.contracts.run import Notice, ScheduledMessage
+from sojourn.contracts.wire_names import DELIVER_NOTICE, YIELD
+from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.serving.hardening.attempt import still_wanted
+
+from .heartbeat import beating, pass_on
+
+__all__ = ["DeliverNoticeActivity", "SendMessageActivity", "yield_once"]
+
+
+class DeliverNoticeActivity:
+    """Delivers notices to the functions of an app."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    @activity.defn(name=DELIVER_NOTICE)
+    async def deliver_notice(self, notice: Notice) -> None:
+        """Call the function for notices of this kind; an app that has none any more drops the notice.
+
+        Raises:
+            ApplicationError: `WRONG_WORKER`, while another worker has the agent; `NotWantedError`, if the server has given the attempt up.
+            Exception: The error of the function, after which the notice is delivered again.
+        """
+        if self._app.agent(notice.agent_id) is None:
+            await pass_on(notice.agent_id)
+        tell = self._app.notices.get(notice.kind)
+        if tell is not None:
+            with beating(who={"agent_id": notice.agent_id, "run_id": notice.run_id}):
+                await still_wanted()
+                await tell(notice)
+
+
+class SendMessageActivity:
+    """Sends messages as a client of the worker's own server."""
+
+    @activity.defn(name="SendMessageActivity")
+    async def send_message(self, task: ScheduledMessage) -> str:
+        """Send the message, whose id is that of the workflow; return the run of the conversation.
+
+        Raises:
+            ApplicationError: `AwaitClosed`, where the conversation has ended; `InvalidInput`, where the message cannot be sent;
+                `RunNotFound`, where the principal may not see the conversation.
+            SojournError: It may be sent later: 100 messages wait, or no worker accepted it.
+        """
+        info = activity.info()
+        access = Access(activity.client(), task_queue=info.task_queue)
+        try:
+            session = Session(
+                access,
+                task.agent_id,
+                task.session_id,
+                labels=task.labels,
+                policy=task.policy,
+                principal=task.principal,
+            )
+            with beating(who={"agent_id": task.agent_id, "run_id": session.run.id}):
+                await session.send(task.message, message_id=info.workflow_id, by=task.by)
+        except (AwaitClosed, InvalidInput, RunNotFound) as error:
+            raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None
+        finally:
+            await access.close()
+        return session.run.id
+
+
+@activity.defn(name=YIELD)
+async def yield_once() -> None:
+    """Return at once."""

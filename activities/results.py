@@ -1,0 +1,167 @@
+"""Check, store and repair the results of calls before a history has them."""
+
+from typing import Any, cast
+
+import structlog
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
+
+from sojourn.authoring.runnable import Runnable
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_error import RetryHint, ToolError
+from sojourn.contracts.tool_result import Artifact, ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.payload.result_check import Oversized, checked_result
+from sojourn.core.run.ids import artifact_ref
+from sojourn.core.values.text import counted
+from sojourn.core.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES, encode
+from sojourn.logs.exceptions import described
+from sojourn.serving.pace import run_in_thread
+from sojourn.storage import StorageDriver, codec_for, store
+
+__all__ = ["WHOLE_RESULT", "check_external_result", "offloaded", "prepares", "with_fitting_example"]
+
+
+def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
+    """Whether a tool's own types accept a payload that fits its schema."""
+    try:
+        tool.prepare(payload, call, meta)
+    except Exception:  # noqa: BLE001 - validators and mappers are the author's code
+        return False
+    return True
+
+
+async def with_fitting_example(tool: Runnable, result: ToolResult) -> ToolResult:
+    """A result that the boundary did not make; the example of its hint is kept only where it fits."""
+    example = result.retry_hint and result.retry_hint.example_input
+    return await run_in_thread(lambda: _fitting(tool, result), on=example) if example else result
+
+
+def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
+    hint = result.retry_hint
+    example = hint.example_input if hint and hint.tool == tool.spec.id else None
+    if hint is None or example is None or tool.spec.decode_in_executor:
+        return result
+    if tool.validator.is_valid(example) and tool.takes(example):
+        return result
+    blank: dict[str, Any] = {"example_input": None, "invented": [], "template": None}
+    return result.model_copy(update={"retry_hint": hint.model_copy(update=blank)})
+
+
+def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
+    """The call's result from what was sent: `result`, or `error` and perhaps `retry_hint`."""
+    made = checked_result(tool.spec, call, _answer(tool, call, sent))
+    if isinstance(made, ToolResult):
+        return made
+    return refusal(call, hints.oversized_result(tool.spec, made.size))
+
+
+def _answer(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
+    if "error" in sent:
+        return refusal(call, (_error(sent["error"]), _hint(call, sent.get("retry_hint"))))
+    return tool.accept(call, sent.get("result"))
+
+
+def _error(value: Any) -> ToolError:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        code = fields.get("code")
+        return ToolError.new(str(fields.get("message")), code=code if isinstance(code, str) else None)
+    return ToolError.new(str(value))
+
+
+def _hint(call: ToolRequest, value: Any) -> RetryHint | None:
+    """The hint that was sent, with this call's tool; None for one that cannot be read."""
+    if not isinstance(value, dict):
+        return None
+    try:
+        return RetryHint.model_validate({**cast("dict[str, Any]", value), "tool": call.name})
+    except ValidationError:
+        return None
+
+
+WHOLE_RESULT = "result"
+"""The kind of the artifact that holds a whole result that was too large."""
+
+_log = structlog.get_logger("sojourn.tool")
+
+_ROOM = 10_000
+"""Bytes reserved for what surrounds the result."""
+
+
+async def offloaded(
+    over: Oversized,
+    storage: StorageDriver | None,
+    spec: ToolSpec,
+    call: ToolRequest,
+    info: activity.Info,
+) -> ToolResult:
+    """The result with its large parts in storage; without storage the result that says how to narrow the call.
+
+    A stored result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` returns it whole. The pictures and files of an MCP
+    server are no choice of the app's author: those that have no room are left out, and the rest of the result is of use.
+    """
+    if storage is None and spec.kind == "mcp" and over.result.artifacts:
+        return _without_large(over.result)
+    if storage is None or over.size > MAX_STORED_BYTES:
+        limit = MAX_RESULT_BYTES if storage is None else MAX_STORED_BYTES
+        return refusal(call, hints.oversized_result(spec, over.size, limit))
+    try:
+        return await _stored(over, storage, call, info)
+    except Exception as error:  # noqa: BLE001 - the tool has run: the call is answered, not executed again
+        _log.error(
+            "result_not_stored",
+            tool=spec.id,
+            run_id=info.workflow_id,
+            bytes=over.size,
+            raised=described(error),
+        )
+        error_value, hint = hints.oversized_result(spec, over.size)
+        why = f"{error_value.message}, and external storage did not take it: {ToolError.from_error(error).message}"
+        return refusal(call, (error_value.model_copy(update={"message": why}), hint))
+
+
+def _without_large(result: ToolResult) -> ToolResult:
+    """The result without the artifacts that are too large for a history. A remark names each of them."""
+    kept: list[Artifact] = []
+    remarks: list[str] = []
+    room = MAX_ARTIFACT_BYTES
+    for artifact in sorted(result.artifacts, key=lambda item: item.size):
+        if artifact.size <= room:
+            room -= artifact.size
+            kept.append(artifact)
+        else:
+            why = f"without external storage a result keeps {MAX_ARTIFACT_BYTES:,} bytes of such data"
+            remarks.append(f"[{artifact.kind}, {counted(artifact.size, 'byte')}, is left out: {why}]")
+    return result.model_copy(update={"artifacts": kept, "remarks": [*result.remarks, *remarks]})
+
+
+async def _stored(
+    over: Oversized, storage: StorageDriver, call: ToolRequest, info: activity.Info
+) -> ToolResult:
+    context = StorageDriverStoreContext(
+        target=StorageDriverWorkflowInfo(
+            namespace=info.namespace, id=info.workflow_id, type=info.workflow_type
+        )
+    )
+    codec = codec_for(activity.client().data_converter, info.namespace, info.workflow_id or "")
+    artifacts: list[Artifact] = []
+    room = MAX_ARTIFACT_BYTES
+    for artifact in sorted(over.result.artifacts, key=lambda item: item.size):
+        if artifact.size <= room:
+            room -= artifact.size
+            artifacts.append(artifact)
+        else:
+            claim = await store(storage, encode(artifact.data), context, codec)
+            artifacts.append(artifact.model_copy(update={"data": None, "claim": claim}))
+    result = over.result.result
+    data = encode(result)
+    if len(data) > MAX_RESULT_BYTES - _ROOM:
+        claim = await store(storage, data, context, codec)
+        artifacts.append(Artifact(kind=WHOLE_RESULT, size=len(data), claim=claim))
+        ref = artifact_ref(info.workflow_id or "", call.tool_call_id, WHOLE_RESULT)
+        result = {"omitted": True, "bytes": len(data), "artifact": ref}
+    return over.result.model_copy(update={"result": result, "artifacts": artifacts})

@@ -1,0 +1,181 @@
+"""What an app checks and shows of its agents: name, policies, advice, catalogue.
+
+Advice is about descriptions. A planner in code needs no docstring and no return type, so only agents whose planner reads descriptions are looked at.
+"""
+
+import re
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
+from sojourn.authoring.tool import Tool
+from sojourn.authoring.toolset import Toolset
+from sojourn.contracts.ids import ToolId, matches_any
+from sojourn.contracts.record import suggestion
+from sojourn.contracts.run_policy import ApprovalPolicy
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.errors import DefinitionError
+
+__all__ = [
+    "APP_NAME",
+    "DefinitionWarning",
+    "check_policy_names",
+    "declaring_module",
+    "entry_of",
+    "name_in_module",
+    "warn_of_tools",
+]
+
+APP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@/+-]{0,199}\Z")
+"""The form of a given name: it is also the name of a task queue."""
+
+
+def declaring_module() -> str:
+    """Return the name of the module that is declaring an app: the innermost caller outside of this library."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to a caller's globals
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "sojourn":
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
+
+
+def name_in_module(app: object, module_name: str) -> str | None:
+    """Return `module:variable`; None for an app that is no variable of the module, or in a notebook.
+
+    The main program has the name by which others import it, so that each way to serve an app gives it the same name.
+    """
+    module = sys.modules.get(module_name)
+    if module is None:
+        return None
+    variables: dict[str, Any] = vars(module)
+    variable = next((name for name, value in variables.items() if value is app), None)
+    called = _name_of_main(module) if module_name == "__main__" else module_name
+    return f"{called}:{variable}" if called and variable else None
+
+
+def _name_of_main(module: ModuleType) -> str | None:
+    spec = getattr(module, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    file = getattr(module, "__file__", None)
+    return Path(file).stem if file else None
+
+
+def check_policy_names(agent: Agent, tools: Collection[str], remote: Collection[str]) -> None:
+    """Check the names in an agent's policy.
+
+    Args:
+        agent: The agent.
+        tools: The ids of all tools of the app that are declared.
+        remote: The ids of the toolsets whose tools are known once their servers answer.
+
+    Raises:
+        DefinitionError: A name matches no tool, or a rule names no tools, or says nothing of them.
+    """
+    for rule in agent.policy.approval.rules:
+        if not (rule.tools or rule.tags) or not (rule.approvers or rule.four_eyes):
+            raise DefinitionError(
+                f"agent {agent.id}: an ApprovalRule names tools or tags, and approvers or four_eyes=True, such as "
+                'ApprovalRule(tools=["ops.devices.*"], approvers=["finance"])'
+            )
+    for kind, part in (("RunPolicy", agent.policy), ("ApprovalPolicy", agent.policy.approval)):
+        for option, pattern in _patterns(part):
+            is_remote = any(pattern.startswith(f"{toolset}.") for toolset in remote)
+            if is_remote or any(matches_any(tool, [pattern]) for tool in tools):
+                continue
+            raise DefinitionError(
+                f"agent {agent.id}: {kind}({option}=[...]) names {pattern!r}, which is no tool of this app"
+                f"{suggestion(pattern, list(tools))}"
+            )
+
+
+def _patterns(policy: BaseModel) -> list[tuple[str, str]]:
+    lists = {name: getattr(policy, name) for name in type(policy).model_fields if name.endswith("_tools")}
+    if isinstance(policy, ApprovalPolicy):
+        lists["rules"] = [pattern for rule in policy.rules for pattern in rule.tools]
+    return [
+        (name, pattern) for name, patterns in lists.items() for pattern in patterns or () if pattern != "*"
+    ]
+
+
+class DefinitionWarning(UserWarning):
+    """A declaration is valid, and a model will do worse with it than it could; the text names the place and the correction."""
+
+
+def warn_of_tools(agent: Agent, *, stacklevel: int) -> None:
+    """Warn of each tool of an agent with a model that has no description or no return type.
+
+    Args:
+        agent: The agent; nothing is said where its planner is code.
+        stacklevel: As for `warnings.warn`, counted from here.
+    """
+    if not getattr(agent.planner, "reads_descriptions", False):
+        return
+    for toolset in agent.uses:
+        for tool in toolset.tools.values() if isinstance(toolset, (Toolset, AgentToolset)) else ():
+            for text in _advice(tool):
+                warnings.warn(f"tool {tool.id}: {text}", DefinitionWarning, stacklevel=stacklevel + 1)
+
+
+def _advice(tool: "Tool[..., object] | ExportedTool[..., object]") -> Iterator[str]:
+    if not tool.spec.description.strip():
+        mend = "description=..." if isinstance(tool, ExportedTool) else "a docstring, or description=..."
+        yield f"it has no description, by which a model chooses it; write {mend}"
+    function = tool.function if isinstance(tool, Tool) else None
+    if function is not None and tool.spec.result.json_schema == {} and not _has_return(function):
+        yield "it has no return type, so its result is not checked; write one, such as -> str"
+
+
+def _has_return(function: object) -> bool:
+    return "return" in getattr(function, "__annotations__", {})
+
+
+_DECLARED = {
+    "kind",
+    "decode_in_executor",
+    "local",
+    "bounded",
+    "annotations",
+    "trusted",
+    "confirmation",
+    "approvers",
+    "approver_check",
+    "four_eyes",
+    "timeout",
+    "retry",
+    "task_queue",
+    "agent_id",
+}
+"""Fields of a spec that are written where they are not the default; injected fields are no caller's business."""
+
+
+def entry_of(spec: ToolSpec, *, about: str, approval: Mapping[str, str]) -> dict[str, Any]:
+    """The entry of a tool as JSON; what was not declared is left out.
+
+    Args:
+        spec: The tool.
+        about: The description of its toolset.
+        approval: By agent, `ask` where a person must approve each call, or `deny`.
+    """
+    entry: dict[str, Any] = {
+        "id": str(spec.id),
+        "service": ToolId(spec.id).service,
+        "toolset": ToolId(spec.id).toolset,
+        "title": spec.title,
+        "description": spec.description,
+        "tags": spec.tags,
+        "payload": {"schema": spec.payload.json_schema},
+        "result": {"schema": spec.result.json_schema},
+    }
+    if about:
+        entry["toolset_description"] = about
+    if spec.artifacts:
+        entry["artifacts"] = {kind: {"schema": shape.json_schema} for kind, shape in spec.artifacts.items()}
+    if approval:
+        entry["approval"] = {agent_id: approval[agent_id] for agent_id in sorted(approval)}
+    return entry | spec.model_dump(mode="json", include=_DECLARED, exclude_defaults=True)

@@ -1,0 +1,213 @@
+"""Start the workflow of a run: its opening, and whether it was started before."""
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowHandle,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn import search_attributes
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.ids import AGENT_ID, RUN_ID
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput
+from sojourn.contracts.wire_names import AGENT_RUN
+from sojourn.converter.codec import UnreadableError
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.run_input import labels_fault, messages_fault, opening_fault, summarize, viewers_of
+from sojourn.core.values.wire import encode_readable
+from sojourn.errors import InvalidInput
+from sojourn.events.history import HistoryReader
+from sojourn.events.one_run import first_execution
+
+__all__ = [
+    "RUN_ID_RULE",
+    "as_messages",
+    "checked_input",
+    "generated_id",
+    "is_start_of",
+    "messages_at_start",
+    "start_workflow",
+]
+
+RUN_ID_RULE = (
+    "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
+)
+
+
+def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
+    """The messages of an opening, of which a text is the user's."""
+    if isinstance(messages, str):
+        return [Message.user(messages)]
+    return [messages] if isinstance(messages, Message) else list(messages)
+
+
+def generated_id(agent_id: str) -> str:
+    """An id of a new run."""
+    return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
+
+
+def checked_input(run_id: str, **fields: Any) -> RunInput:
+    """The input of a run.
+
+    Args:
+        run_id: The id of the run.
+        **fields: The fields of `RunInput`.
+
+    Raises:
+        InvalidInput: A field breaks its rule.
+    """
+    try:
+        run = RunInput(**fields)
+        encode_readable(run)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"{place}: {first['msg']}", run_id=run_id) from error
+    except ValueError as error:
+        raise InvalidInput(f"the input of a run must be JSON: {str(error)[:200]}", run_id=run_id) from error
+    fault = _fault_of(run_id, run)
+    if fault:
+        raise InvalidInput(fault, run_id=run_id)
+    return run
+
+
+def _fault_of(run_id: str, run: RunInput) -> str | None:
+    if not AGENT_ID.match(run.agent_id):
+        return opening_fault(run)  # the run id is derived from the agent id
+    if not RUN_ID.match(run_id):
+        return RUN_ID_RULE
+    opening = None if run.conversation else messages_fault(run.messages)
+    return opening_fault(run) or opening or labels_fault(run.labels)
+
+
+async def start_workflow(
+    client: Client,
+    run_id: str,
+    run: RunInput,
+    task_queue: str,
+    *,
+    listed: Any,
+    unlisted: Any,
+    update: tuple[str, Any] | None = None,
+    message: str = "",
+) -> Any:
+    """Start the workflow of a run; where the namespace lacks search attributes, without them.
+
+    Args:
+        client: The Temporal client.
+        run_id: The id of the run.
+        run: What is shown of the run.
+        task_queue: The task queue of its workers.
+        listed: The workflow's argument where search attributes are set.
+        unlisted: The same where none are set.
+        update: The name and the value of an update that is sent in the same request; a run that is open gets it too, and
+            is not started. Its outcome is returned.
+        message: The text of the message that the update sends, by which the run is introduced.
+
+    Raises:
+        RPCError: The server does not answer.
+        WorkflowAlreadyStartedError: A run of this id was started before; with an update: and has ended.
+        WorkflowUpdateFailedError: The run refuses the update.
+        WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
+    """
+    introduction = summarize(run, message=message)
+    options: dict[str, Any] = {
+        "id": run_id,
+        "task_queue": task_queue,
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "memo": introduction.memo,
+        "static_summary": introduction.summary,
+        "static_details": introduction.details,
+    }
+    start = client.start_workflow if update is None else partial(_start_with, client, *update)
+    origin = run.forked_from.run_id if run.forked_from else ""
+    for attributes in search_attributes.attributes_to_try(
+        run.agent_id, run.session_id, origin, run.tenant, viewers_of(run)
+    ):
+        try:
+            return await start(AGENT_RUN, listed, search_attributes=attributes, **options)
+        except RPCError as error:
+            if not search_attributes.is_unknown(error):
+                raise
+    return await start(AGENT_RUN, unlisted, **options)
+
+
+async def _start_with(
+    client: Client, name: str, value: Any, workflow: str, argument: Any, **options: Any
+) -> Any:
+    """Start a workflow unless it is open, with an update, whose outcome is returned."""
+    operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+        workflow, argument, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **options
+    )
+    try:
+        return await client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
+            name, value, start_workflow_operation=operation
+        )
+    except (RPCError, WorkflowAlreadyStartedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        # The error is in the operation too, and asyncio logs one there that nobody has read.
+        with contextlib.suppress(Exception):
+            await operation.workflow_handle()
+        raise
+
+
+_NOT_ASKED = {"listed", "principal", "visibility"}
+"""Fields of an input that the request does not choose."""
+
+
+async def is_start_of(client: Client, run_id: str, run: RunInput) -> bool:
+    """Whether a run began with this input; where its first execution is deleted, whether it is a run of the agent and the session.
+
+    Raises:
+        RunNotFound: There is no such run.
+        ServerUnavailable: The server does not answer.
+    """
+    began = await _beginning(client, run_id)
+    if isinstance(began, Continuation):
+        opening = began.state.opening
+        return (opening.agent_id, opening.session_id) == (run.agent_id, run.session_id)
+    return began is not None and _asked(began) == _asked(run)
+
+
+async def messages_at_start(client: Client, run_id: str) -> list[Message] | None:
+    """The messages that a run was started with; None where its first execution is deleted, or cannot be read.
+
+    Raises:
+        RunNotFound: There is no such run.
+        ServerUnavailable: The server does not answer.
+    """
+    began = await _beginning(client, run_id)
+    return began.messages if isinstance(began, RunInput) else None
+
+
+async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | None:
+    """What the first execution of a run that is there was started with."""
+    reader = HistoryReader(client.data_converter)
+    try:
+        execution = await first_execution(client, run_id)
+        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
+        async for event in handle.fetch_history_events(page_size=1):
+            record = await reader.record(event)
+            value = record and record.value
+            return value if isinstance(value, RunInput | Continuation) else None
+    except UnreadableError:
+        return None
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise translated(error, run_id) from error
+    return None
+
+
+def _asked(run: RunInput) -> dict[str, Any]:
+    return run.model_dump(mode="json", exclude=_NOT_ASKED)

@@ -1,0 +1,189 @@
+"""Values that a payload cannot carry, and JSON merge patches of a memory (RFC 7396).
+
+A payload cannot carry nesting above 64, integers of more than 300 digits (every smaller integer has a float,
+so arithmetic never overflows), NaN and Infinity, halves of surrogate pairs, sizes beyond
+what a run can record; and values that are no JSON at all.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.contracts.memory import MAX_MEMORY_BYTES
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.text import echo
+from sojourn.core.values.wire import MAX_PAYLOAD_BYTES, size_of
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_DIGITS",
+    "MAX_FIGURE",
+    "ParseFault",
+    "depth_of",
+    "json_fault",
+    "memory_after",
+    "memory_fault",
+    "patch_fault",
+    "too_deep",
+    "too_many_digits",
+    "wrong_figure",
+]
+
+MAX_DEPTH = 64
+"""Deepest nesting of containers."""
+
+MAX_DIGITS = 300
+"""Most digits of an integer."""
+
+_MAX_INTEGER = 10**MAX_DIGITS
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class ParseFault:
+    """Why a text or value is not a payload."""
+
+    kind: str
+    """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`; `cut_off` where the response ended in the call."""
+    message: str
+    """What is wrong, as a clause without a full stop."""
+    position: int | None = None
+    """Number of characters before the fault, when it has a place."""
+    line: int | None = None
+    """Line of the fault, from 1."""
+    column: int | None = None
+    """Column of the fault, from 1."""
+    near: str = ""
+    """The text around the fault, at most 40 characters."""
+
+
+def depth_of(value: Any) -> int:
+    """Depth of nested containers: 0 for a scalar, 1 for `{}`; at most 65."""
+    level = [value]
+    for depth in range(MAX_DEPTH + 1):
+        containers = [node for node in level if is_object(node) or is_array(node)]
+        if not containers:
+            return depth
+        level = [item for node in containers for item in (node.values() if is_object(node) else node)]
+    return MAX_DEPTH + 1
+
+
+def json_fault(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFault | None:
+    """Why a parsed value cannot be a payload or result, or None.
+
+    Args:
+        value: The value.
+        max_bytes: Largest size of its compact JSON in UTF-8; None sets no limit.
+    """
+    level, depth = [value], 0
+    while level:
+        inner: list[Any] = []
+        for node in level:
+            if fault := _node_fault(node, depth, inner):
+                return fault
+        level, depth = inner, depth + 1
+    if max_bytes is not None:
+        size = len(_COMPACT.encode(value).encode())
+        if size > max_bytes:
+            return ParseFault("too_large", f"{size:,} bytes are more than the {max_bytes:,} allowed")
+    return None
+
+
+def _node_fault(node: Any, depth: int, inner: list[Any]) -> ParseFault | None:
+    """The fault of one value by itself; its parts are added to `inner`."""
+    if is_object(node):
+        inner.extend(node.values())
+        return too_deep() if depth == MAX_DEPTH else next(filter(None, map(_name_fault, node)), None)
+    if is_array(node):
+        inner.extend(node)
+        return too_deep() if depth == MAX_DEPTH else None
+    return _scalar_fault(node)
+
+
+def _name_fault(name: object) -> ParseFault | None:
+    if isinstance(name, str):
+        return _text_fault(name)
+    return ParseFault("not_json", "a name in an object is not a string")
+
+
+def _scalar_fault(node: object) -> ParseFault | None:
+    match node:
+        case str():
+            return _text_fault(node)
+        case None | bool():
+            return None
+        case int():
+            return None if -_MAX_INTEGER < node < _MAX_INTEGER else too_many_digits()
+        case float():
+            return None if math.isfinite(node) else ParseFault("number", f"{node} is not a JSON number")
+        case _:
+            return ParseFault("not_json", f"a {type(node).__name__} is not a JSON value")
+
+
+def _text_fault(text: str) -> ParseFault | None:
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return ParseFault("not_json", "a string holds half of a surrogate pair, which is not a character")
+    return None
+
+
+def too_deep() -> ParseFault:
+    """The fault of a value nested deeper than `MAX_DEPTH`."""
+    return ParseFault("too_deep", f"the nesting is deeper than {MAX_DEPTH}")
+
+
+def too_many_digits() -> ParseFault:
+    """The fault of an integer with more than `MAX_DIGITS` digits."""
+    return ParseFault("number", f"an integer has more than {MAX_DIGITS} digits")
+
+
+MAX_FIGURE = 2**53
+"""The largest count or cost: up to here every JSON reader agrees on an integer, and no sum is infinite."""
+
+
+def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
+    """Why the first invalid figure is refused, since it would lift a limit; an unknown figure is None."""
+    for name, figure in figures:
+        is_number = isinstance(figure, (int, float)) and not isinstance(figure, bool)
+        if figure is not None and not (is_number and 0 <= figure <= MAX_FIGURE):
+            return f"`{name}` is {echo(figure)}, and is a number from 0 to 2^53"
+    return None
+
+
+def patch_fault(patch: Any) -> str | None:
+    """Why a patch cannot be applied to any memory, or None."""
+    if not is_object(patch):
+        return "a patch of the memory is a JSON object"
+    if not patch:
+        return None
+    fault = json_fault(patch, max_bytes=MAX_MEMORY_BYTES)
+    return fault and f"the patch of the memory: {fault.message}"
+
+
+def memory_fault(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> str | None:
+    """Why a patch cannot be applied to this memory, or None."""
+    if fault := patch_fault(patch):
+        return fault
+    size = size_of(memory_after(memory, patch)) if patch else 0
+    if size <= MAX_MEMORY_BYTES:
+        return None
+    return f"it would have {size:,} bytes, and has at most {MAX_MEMORY_BYTES:,}; remove fields by setting them to null"
+
+
+def memory_after(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The memory after a merge patch: fields are set, objects merged, and fields that are null in the patch removed."""
+    merged = dict(memory)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif is_object(value):
+            known = merged.get(name)
+            merged[name] = memory_after(known if is_object(known) else {}, value)
+        else:
+            merged[name] = value
+    return merged

@@ -1,0 +1,310 @@
+"""Notice an event loop that stands still, and answer for the calls that it blocks.
+
+After a stall a worker executes what it had fetched before, though the server may have given it to another worker meanwhile. A timer
+of the loop notes the time each second. A stall is seen at the first look after it, before the timer has run again, too.
+
+Hundreds of calls share a worker's event loop. A tool that blocks it (`time.sleep`, a driver without
+`await`) would cost all of them their heartbeats: the server would time them out and repeat them
+elsewhere. So a thread sends heartbeats meanwhile, and logs for the operator what to change.
+"""
+
+import asyncio
+import gc
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import structlog
+
+from sojourn.serving.hardening.loop_guard import give_up
+
+__all__ = ["CURRENT", "LATE", "STALL", "LoopWatch", "Stalls", "WatchedCall", "now", "stalls_of", "watch_of"]
+
+TICK = 1.0
+"""Seconds between two notes of the time."""
+
+STALL = 5.0
+"""Seconds by which a note is late after which the loop has stalled: a third of the heartbeat time-out."""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""A clock that goes on while the machine is suspended: on Linux the monotonic one stands still then, on macOS it does not."""
+
+
+def now() -> float:
+    """The time in seconds, of a clock that goes on while the process or the machine stands still."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Stalls:
+    """Watches one event loop while workers are open in it.
+
+    A virtual machine that is paused or moved may find that none of its clocks went on. Once its wall clock has been set, that is
+    a stall too.
+
+    Args:
+        loop: The loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._workers = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._seen = now(), time.time()
+        self._last = float("-inf")
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """Watch the loop for a worker; a loop without one may stand still, since nothing was fetched."""
+        if not self._workers:
+            self._seen, self._last = (now(), time.time()), float("-inf")
+            self._tick()
+        self._workers += 1
+        try:
+            yield
+        finally:
+            self._workers -= 1
+            if not self._workers and self._timer:
+                self._timer.cancel()
+
+    def last(self) -> float:
+        """When the last stall was over, by `now()`; may be called in any thread."""
+        if self._workers:
+            self._look()
+        return self._last
+
+    def _tick(self) -> None:
+        self._look()
+        self._seen = now(), time.time()
+        self._timer = self._loop.call_later(TICK, self._tick)
+
+    def _look(self) -> None:
+        clock, wall = now(), time.time()
+        seen_clock, seen_wall = self._seen
+        if max(clock - seen_clock, wall - seen_wall) > TICK + STALL:
+            self._last, self._seen = clock, (clock, wall)
+
+
+_STALLS: WeakKeyDictionary[asyncio.AbstractEventLoop, Stalls] = WeakKeyDictionary()
+
+
+def stalls_of(loop: asyncio.AbstractEventLoop) -> Stalls:
+    """The watch over a loop, shared by its workers and their activities."""
+    stalls = _STALLS.get(loop)
+    if stalls is None:
+        stalls = _STALLS[loop] = Stalls(loop)
+    return stalls
+
+
+WATCH_TICK = 1.0
+"""Seconds between two checks."""
+
+LATE = 2.0
+"""Seconds after which a heartbeat is overdue, and the thread sends it in place of the loop."""
+
+BLOCKED = 3.0
+"""Seconds without an answer after which the loop counts as blocked; logged again each time they have doubled."""
+
+HELD_UP = 10.0
+"""Seconds between two checks after which the whole process was held up: stopped, frozen, or in code that keeps the GIL."""
+
+GIVEN_UP = 120.0
+"""Seconds after which a blocked loop counts as lost: its calls should run elsewhere, and its worker ends."""
+
+_DEBUGGERS = {"bdb", "pdb", "_pydevd_bundle", "debugpy"}
+
+_MAX_LINES = 8
+
+_log = structlog.get_logger("sojourn.worker")
+
+
+class WatchedCall(Protocol):
+    """The heartbeats of one activity."""
+
+    who: dict[str, str]
+    """The ids of the call or planner, for the log."""
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the loop should have sent a heartbeat by now."""
+        ...
+
+    async def beat_from_thread(self, now: float, blocks: str) -> None:
+        """Heartbeat from the thread's own loop; `blocks` describes how the call blocks the worker's loop, if it does."""
+        ...
+
+
+CURRENT: ContextVar[WatchedCall | None] = ContextVar("sojourn_watched", default=None)
+"""The call of this context; its tasks and threads have the same context."""
+
+
+class LoopWatch:
+    """Watches one event loop until it is closed, from a thread of its own.
+
+    The clock is the machine's: a loop's own may stand still while the loop is blocked.
+
+    Args:
+        loop: The loop, in one of whose tasks this is made.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread_id = threading.get_ident()
+        self._runner = _runner_of(sys._getframe())  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
+        """The code that runs the loop's tasks; None outside a task."""
+        self._calls: set[WatchedCall] = set()
+        self._asked: float | None = None
+        self._tell_at = BLOCKED
+        self._looked_at = time.monotonic()
+        self._own_loop: asyncio.AbstractEventLoop | None = None
+        threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
+
+    def add(self, call: WatchedCall) -> None:
+        """Send heartbeats for a call whenever the loop does not."""
+        self._calls.add(call)
+
+    def remove(self, call: WatchedCall) -> None:
+        """Stop sending heartbeats for a call."""
+        self._calls.discard(call)
+
+    def _look_on(self) -> None:
+        while not self._loop.is_closed():
+            time.sleep(WATCH_TICK)
+            try:
+                self._look()
+            except Exception:  # noqa: BLE001 - after any error the next check is still needed
+                _log.warning("loop_watch_failed", exc_info=True)
+        if self._own_loop is not None:
+            self._own_loop.close()
+
+    def _look(self) -> None:
+        now, calls = time.monotonic(), list(self._calls)
+        if self._asked is not None and now - self._looked_at > HELD_UP:
+            self._asked = now  # the loop has had no time to answer either
+        self._looked_at = now
+        if not calls and self._asked is None:
+            return
+        asked = self._asked  # the loop may answer at this moment
+        if asked is None:
+            asked = self._asked = now
+            try:
+                self._loop.call_soon_threadsafe(self._answer, now)
+            except RuntimeError:  # closed since
+                return
+        blocked = now - asked
+        blocker, at = (None, "") if blocked < BLOCKED else self._blocker()
+        if blocked >= self._tell_at:
+            self._log_blocked(blocker, blocked)
+        if blocked >= GIVEN_UP:
+            calls = []
+            if not self._is_debugged():
+                give_up(self._loop, f"the event loop is blocked for {blocked:.0f} s, at {at}")
+        overdue = [call for call in calls if call.is_overdue(now)]
+        if overdue:
+            description = f"blocks its worker's event loop for {blocked:.0f} s, at {at}"
+            self._beat(
+                [call.beat_from_thread(now, description if call is blocker else "") for call in overdue]
+            )
+
+    def _answer(self, asked: float) -> None:
+        """Record, in the loop, that the loop is free."""
+        self._asked = None
+        blocked = time.monotonic() - asked
+        if blocked >= BLOCKED:
+            _log.warning("loop_free_again", seconds=round(blocked, 1))
+        self._tell_at = BLOCKED
+
+    def _log_blocked(self, blocker: WatchedCall | None, blocked: float) -> None:
+        self._tell_at = 2 * blocked
+        who = blocker.who if blocker else {}
+        _log.warning(
+            "tool_blocks_loop" if "tool" in who else "planner_blocks_loop" if who else "loop_blocked",
+            **who,
+            seconds=round(blocked, 1),
+            stack=self._stack(),
+            is_given_up=blocked >= GIVEN_UP,
+            mend="await what waits, or make the tool a plain function: it then runs in a thread",
+        )
+
+    def _beat(self, beats: Sequence[Coroutine[Any, Any, None]]) -> None:
+        if self._own_loop is None:
+            self._own_loop = asyncio.new_event_loop()
+        self._own_loop.run_until_complete(_each(beats))
+
+    # Which call blocks.
+
+    def _frames(self) -> list[FrameType]:
+        """The frame that runs the loop's tasks, and those that the loop executes now, the innermost last; empty while the loop is idle."""
+        frames: list[FrameType] = []
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
+        while frame is not None and frame.f_code is not self._runner:
+            frames.append(frame)
+            frame = frame.f_back
+        return [] if frame is None else [frame, *reversed(frames)]
+
+    def _blocker(self) -> tuple[WatchedCall | None, str]:
+        """The call whose code runs now, by the context of its task, or of its callback where the loop is asyncio's; and the place in the code."""
+        frames = self._frames()
+        if not frames:
+            return None, ""
+        handle = frames[0].f_locals.get("self")
+        is_asyncio = isinstance(handle, asyncio.Handle)
+        context: Context | None = (
+            getattr(handle, "_context", None) if is_asyncio else _context_of(asyncio.current_task(self._loop))
+        )
+        return context.get(CURRENT) if context else None, _place(frames[-1])
+
+    def _is_debugged(self) -> bool:
+        """Whether a debugger steps through the code that runs."""
+        names = (str(frame.f_globals.get("__name__")) for frame in self._frames())
+        return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
+
+    def _stack(self) -> list[str]:
+        return [_place(frame) for frame in self._frames()[1:]][-_MAX_LINES:]
+
+
+def _runner_of(frame: FrameType | None) -> CodeType | None:
+    """The code that called the coroutine of the task that a frame belongs to: asyncio's, or with another loop the caller of the loop."""
+    runner = None
+    while frame is not None:
+        if frame.f_code.co_flags & inspect.CO_COROUTINE and frame.f_back is not None:
+            runner = frame.f_back.f_code
+        frame = frame.f_back
+    return runner
+
+
+def _context_of(task: "asyncio.Task[Any] | None") -> Context | None:
+    """The context of a task, which has no method for it before Python 3.12."""
+    referred = gc.get_referents(task) if task else []
+    return next((one for one in referred if isinstance(one, Context)), None)
+
+
+_WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch] = WeakKeyDictionary()
+
+
+def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
+    """The watch over a loop, made for its first call; call it in the loop's own thread."""
+    watch = _WATCHES.get(loop)
+    if watch is None:
+        watch = _WATCHES[loop] = LoopWatch(loop)
+    return watch
+
+
+async def _each(beats: Sequence[Coroutine[Any, Any, None]]) -> None:
+    for outcome in await asyncio.gather(*beats, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            _log.warning("beat_aside_failed", reason=str(outcome))
+    sent = asyncio.all_tasks() - {asyncio.current_task()}
+    if sent:
+        await asyncio.wait(sent, timeout=WATCH_TICK)
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}"

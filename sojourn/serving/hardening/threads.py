@@ -1,0 +1,232 @@
+"""Threads of sync tools, shared so that no tool takes all of them.
+
+While slots are free, the first to ask gets one. A tool that holds fewer than its own few
+slots gets one even when none is free: hanging calls of one tool delay only further calls of that tool.
+
+A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on,
+is counted, and holds no slot, so that one stuck tool does not block the others. When too
+many of a tool's calls are abandoned, its further calls are refused until some end; other tools continue.
+The worker's exit waits for no thread, which is why this is no `ThreadPoolExecutor`: the
+interpreter joins the threads of an executor.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+import structlog
+
+from sojourn.contracts import safe_exceptions
+from sojourn.core.values.text import counted
+from sojourn.errors import ToolUnavailable
+
+__all__ = ["SYNC_THREADS", "Slots", "SyncThreads"]
+
+
+class Slots:
+    """The slots of one event loop.
+
+    Args:
+        slots: Number of slots.
+        own: How many slots a tool may hold in any case, even when all are taken.
+    """
+
+    def __init__(self, slots: int, own: int) -> None:
+        self.taken: Counter[str] = Counter()
+        """Number of slots taken by each tool."""
+        self._slots = slots
+        self._own = own
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def slot(self, tool_id: str) -> AsyncGenerator[None]:
+        """Wait for a slot, and hold it while the body runs."""
+        if self._is_free(tool_id):
+            self.taken[tool_id] += 1
+        else:
+            await self._wait_for_slot(tool_id)
+        try:
+            yield
+        finally:
+            self._give_back(tool_id)
+
+    def _is_free(self, tool_id: str) -> bool:
+        return self.taken.total() < self._slots or self.taken[tool_id] < self._own
+
+    async def _wait_for_slot(self, tool_id: str) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((tool_id, waiter))
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._waiting.remove((tool_id, waiter))
+            else:  # the slot was given at this moment
+                self._give_back(tool_id)
+            raise
+
+    def _give_back(self, tool_id: str) -> None:
+        self.taken[tool_id] -= 1
+        if not self.taken[tool_id]:
+            del self.taken[tool_id]
+        for index, (waiting, waiter) in enumerate(self._waiting):
+            if not waiter.done() and self._is_free(waiting):
+                del self._waiting[index]
+                self.taken[waiting] += 1
+                waiter.set_result(None)
+                return
+
+
+SYNC_THREADS = 64
+"""Sync tools running at once on one worker."""
+
+OWN_SHARE = 16
+"""Each tool may use one in this many of the threads, at least one, even when other tools use all others."""
+
+_log = structlog.get_logger("sojourn.tool")
+
+
+class SyncThreads:
+    """Runs sync calls in threads, for one event loop, which alone counts them.
+
+    Args:
+        threads: Calls that can run at once, not counting abandoned ones; where all are taken, each tool may run
+            a sixteenth of them more.
+        most_abandoned: Abandoned calls, shared among the tools that have some; a tool that
+            exceeds its share is refused. Half of `threads` by default.
+    """
+
+    def __init__(self, threads: int = SYNC_THREADS, *, most_abandoned: int | None = None) -> None:
+        self._idle: list[_Inbox] = []
+        self._threads = threads
+        self._most_abandoned = max(1, threads // 2) if most_abandoned is None else most_abandoned
+        self._slots = Slots(threads, max(1, threads // OWN_SHARE))
+        self._running = 0
+        self._abandoned: Counter[str] = Counter()
+
+    def __del__(self) -> None:
+        for inbox in self._idle:
+            inbox.put(None)
+
+    async def run(self, tool_id: str, call: Callable[[], Any]) -> Any:
+        """Return the result of a call, or raise its error; the call runs in a copy of the caller's context.
+
+        When cancelled, by an `asyncio.timeout` around it too, it returns at once and abandons the thread.
+
+        Raises:
+            ToolUnavailable: Too many abandoned calls of this tool still run, or the system gives no more threads.
+            RuntimeError: The call raised an error that an event loop would act on (`StopIteration`,
+                `KeyboardInterrupt`, `CancelledError`); that error is the cause.
+        """
+        self._refuse_when_held(tool_id)
+        async with self._slots.slot(tool_id):
+            self._refuse_when_held(tool_id)  # others were abandoned while this call waited
+            job = self._start(tool_id, call)
+            try:
+                await job.ended.wait()
+            except asyncio.CancelledError:
+                if not job.ended.is_set():
+                    self._abandon(job)
+                raise
+        return job.outcome()
+
+    def _refuse_when_held(self, tool_id: str) -> None:
+        held = self._abandoned[tool_id]
+        if held and held >= max(1, self._most_abandoned // len(self._abandoned)):
+            raise ToolUnavailable(
+                f"{counted(held, 'overdue call')} of {tool_id} {'holds a thread' if held == 1 else 'hold threads'} of the worker; "
+                "the tool does not run on it until they end"
+            )
+
+    def _start(self, tool_id: str, call: Callable[[], Any]) -> "_Job":
+        inbox = self._idle.pop() if self._idle else _thread()
+        job = _Job(tool_id, call, loop=asyncio.get_running_loop(), on_end=self._ended)
+        self._running += 1
+        inbox.put(job)
+        return job
+
+    def _abandon(self, job: "_Job") -> None:
+        job.is_abandoned = True
+        self._running -= 1
+        self._abandoned[job.tool_id] += 1
+        _log.warning("sync_tool_abandoned", tool=job.tool_id, abandoned=self._abandoned[job.tool_id])
+
+    def _ended(self, job: "_Job", inbox: "_Inbox") -> None:
+        job.ended.set()
+        if job.is_abandoned:
+            job.value = job.error = None  # nobody reads them
+            self._abandoned[job.tool_id] -= 1
+            left = self._abandoned[job.tool_id]
+            self._abandoned = +self._abandoned  # removes tools whose count is zero
+            _log.info("sync_tool_ended_late", tool=job.tool_id, abandoned=left)
+        else:
+            self._running -= 1
+        if self._running + len(self._idle) < self._threads:
+            self._idle.append(inbox)
+        else:
+            inbox.put(None)
+
+
+@dataclass(eq=False)
+class _Job:
+    """A call and its outcome; the thread calls only `run`, the event loop everything else."""
+
+    tool_id: str
+    call: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    on_end: "Callable[[_Job, _Inbox], None]"
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    is_abandoned: bool = False
+    value: Any = None
+    error: BaseException | None = None
+
+    def run(self, inbox: "_Inbox") -> bool:
+        """Run the call, and notify the loop; false when the loop has been closed meanwhile."""
+        try:
+            self.value = self.context.run(self.call)
+        except BaseException as error:  # noqa: BLE001 - the caller judges it
+            self.error = error
+        try:
+            self.loop.call_soon_threadsafe(self.on_end, self, inbox, context=self.context.copy())
+        except RuntimeError:
+            return False
+        return True
+
+    def outcome(self) -> Any:
+        """Return the value or raise the error, once."""
+        error, self.error = self.error, None
+        try:
+            if error is None:
+                return self.value
+            if issubclass(type(error), (Exception, SystemExit)) and not safe_exceptions.is_a(
+                error, StopIteration
+            ):
+                raise error
+            raise RuntimeError(f"{self.tool_id} raised {safe_exceptions.kind(error)}") from error
+        finally:
+            del error  # its traceback holds this frame: a cycle would keep the tool's values alive
+
+
+_Inbox = SimpleQueue[_Job | None]
+
+
+def _thread() -> _Inbox:
+    """Start a thread that runs jobs from its inbox, until it gets None."""
+    inbox: _Inbox = SimpleQueue()
+    try:
+        threading.Thread(target=_work, args=(inbox,), name="sojourn-tool", daemon=True).start()
+    except RuntimeError as error:
+        raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
+    return inbox
+
+
+def _work(inbox: _Inbox) -> None:
+    while (job := inbox.get()) is not None and job.run(inbox):
+        del job  # an idle thread keeps nothing of its last call

@@ -1,0 +1,145 @@
+"""Let a run go on in a new execution, and archive the events of the last one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Protocol
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+
+from sojourn.contracts.dispatch import HEARTBEAT
+from sojourn.contracts.tasks import Archived, ArchiveTask
+from sojourn.contracts.wire_names import ARCHIVE_EVENTS
+from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.run.state import RunState
+from sojourn.core.values.frozen import changed
+from sojourn.core.values.undecodable import OrUndecodable
+
+from .current_state import CurrentState
+
+__all__ = ["STORE_LIMIT", "Archive", "store_retry"]
+
+
+class ContinueAsNew(Protocol):
+    """Goes on in a new execution, where nothing is in flight."""
+
+    def may(self) -> bool:
+        """Whether nothing is in flight."""
+        ...
+
+    async def go(self, is_over: Callable[[], bool]) -> None:
+        """Go on, unless the given wait is over meanwhile; return where the run cannot."""
+        ...
+
+
+class ContinueWhileIdle:
+    """Goes on while the whole run waits for one thing.
+
+    Args:
+        go_on: Goes on, unless the given condition is met meanwhile.
+    """
+
+    def __init__(self, go_on: Callable[[Callable[[], bool]], Awaitable[None]]) -> None:
+        self._go_on = go_on
+
+    def may(self) -> bool:
+        """True: the run does nothing else."""
+        return True
+
+    async def go(self, is_over: Callable[[], bool]) -> None:
+        """Go on, unless the wait is over meanwhile."""
+        await self._go_on(is_over)
+
+
+class LeavingExecution(Exception):  # noqa: N818 - no error: it ends a wait of the run's own coroutine, which alone can go on
+    """Ends the wait for a step's tasks, because the run is to go on in a new execution."""
+
+
+class ContinueWhileCallsWait:
+    """Goes on while all open calls of a step wait.
+
+    Args:
+        may: Whether all open calls wait.
+        go: Goes on; None where only the run's own coroutine can, which waits for tasks.
+    """
+
+    def __init__(self, may: Callable[[], bool], go: Callable[[], Awaitable[None]] | None) -> None:
+        self._may = may
+        self._go = go
+        self.tasks: asyncio.Future[list[Any]] | None = None
+        """What the run's own coroutine waits for."""
+
+    def may(self) -> bool:
+        """Whether all open calls wait, and the run is not leaving already."""
+        return self._may() and (self._go is not None or (self.tasks is not None and not self.tasks.done()))
+
+    async def go(self, is_over: Callable[[], bool]) -> None:
+        """Go on, or let the run's own coroutine do so."""
+        del is_over  # the step knows
+        if self._go is not None:
+            await self._go()
+        elif self.tasks is not None and not self.tasks.done():
+            self.tasks.set_exception(LeavingExecution())
+
+
+STORE_LIMIT = timedelta(minutes=2)
+"""Start-to-close time-out of storing a part of the transcript, or of the archive."""
+
+STORE_ATTEMPTS = 8
+"""Two minutes of attempts. Then the run carries its messages itself, or stays for now in its execution; events are archived by the next execution."""
+
+_ARCHIVED: Any = OrUndecodable(Archived)
+
+
+def store_retry(state: RunState) -> RetryPolicy:
+    """The retries of what writes to storage; none while the storage fails, so that a run waits for it once, and not in each execution."""
+    return RetryPolicy(
+        maximum_interval=LONGEST_INTERVAL, maximum_attempts=1 if state.storage_fails else STORE_ATTEMPTS
+    )
+
+
+class Archive:
+    """Archives the executions before the present one, where the run's workers have an archive.
+
+    Args:
+        current: The run state.
+    """
+
+    def __init__(self, current: CurrentState) -> None:
+        self._current = current
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin to archive; the run does not wait for it."""
+        state = self._current.state
+        if state.archives and state.archived < state.executions:
+            self._task = asyncio.create_task(self._archive())
+
+    async def done(self) -> None:
+        """Wait until the events are archived, or cannot be for now."""
+        if self._task is not None:
+            await workflow.wait([self._task])
+
+    async def _archive(self) -> None:
+        state = self._current.state
+        task = ArchiveTask(
+            agent_id=state.opening.agent_id, after=state.archived, until=state.executions, claim=state.archive
+        )
+        try:
+            archived = await workflow.execute_activity(
+                ARCHIVE_EVENTS,
+                task,
+                result_type=_ARCHIVED,
+                start_to_close_timeout=STORE_LIMIT,
+                heartbeat_timeout=HEARTBEAT,
+                retry_policy=store_retry(state),
+                summary="archive events",
+            )
+        except ActivityError:
+            return
+        if isinstance(archived, Archived) and archived.claim:
+            self._current.state = changed(
+                self._current.state, archive=archived.claim, archived=archived.until
+            )

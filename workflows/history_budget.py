@@ -1,0 +1,213 @@
+"""How much more history the server allows a run, and how many bytes at once.
+
+At its limit, 51,200 events or 50 MB, the server terminates a run: without an answer, and with calls in
+flight. So well before the limit nothing new begins, and the planner gets its last turn. The rest is for calls
+in flight.
+
+All commands of one workflow task are sent in one message of at most 4 MB; the server terminates a run that
+sends more. Calls and their plans are bounded together; answers from outside and the inputs of child runs come
+on top, any number of them in the same task.
+"""
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
+
+from temporalio import workflow
+
+from sojourn.core.values.wire import size_of
+
+from .current_state import CurrentState, patched
+
+__all__ = ["InputsInFlight"]
+
+MAX_EVENTS = 45_000
+"""Number of events from which on nothing new begins; 32 calls in flight write 400 more."""
+
+MAX_BYTES = 18_000_000
+"""Size of the history in bytes from which on nothing new begins."""
+
+MOST_BYTES = 49_000_000
+"""Size of the history in bytes, with room for every answer in flight, up to which a call begins."""
+
+CONTINUE_EVENTS = 3_000
+"""Number of events from which on a run goes on in a new execution, where nothing is in flight.
+
+A worker replays them in 0.6 s.
+"""
+
+LATEST_EVENTS = 4_000
+"""The same for an execution with a large input, or that an earlier version let grow beyond `CONTINUE_EVENTS`."""
+
+INPUT_BYTES = 25_000
+"""Most bytes of history at the first workflow task of an execution, mostly its input, for which `CONTINUE_EVENTS` holds.
+
+With more, the execution has more events in proportion. The input is recorded twice, by the execution that ends and by the one that
+begins: together a tenth of what 3,000 events take.
+"""
+
+CONTINUE_BYTES = 4_000_000
+"""The same for the size of the history in bytes."""
+
+TRY_AGAIN_EVENTS = 1_000
+"""Number of events until a run that could not go on in a new execution tries again."""
+
+LARGEST_ANSWER = 1_850_000
+"""Largest answer in bytes: a result with its artifacts."""
+
+
+class _Length(NamedTuple):
+    """How long the history is, as the server told with a workflow task."""
+
+    events: int
+    bytes: int
+    is_suggested: bool
+    """Whether the server suggests to go on in a new execution."""
+
+
+class HistoryBudget:
+    """Decides whether anything may begin; the same in a replay, since the server sends the numbers with each task.
+
+    But the result of a local activity may reach the workflow in another task than its replay. So the numbers that were true
+    when the local activity began hold until something else wakes the run.
+
+    Args:
+        current: The run's state, and the version of its code.
+    """
+
+    def __init__(self, current: CurrentState) -> None:
+        self._current = current
+        self._continue_events = float(CONTINUE_EVENTS)
+        """Number of events from which on this execution is long."""
+        self._held: _Length | None = None
+        self._local = 0
+        """Number of local activities in progress."""
+        self._is_ignored = False
+        self._in_flight = 0
+        self._long_from = 0
+        """Number of events from which on the run tries again to go on."""
+
+    def scale_to_input(self) -> None:
+        """Let an execution that continues another have events in proportion to its input; called at its first workflow task."""
+        self._continue_events *= max(1, self._length.bytes / INPUT_BYTES)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the run is to go on in a new execution, so that a worker that takes it over has little to replay.
+
+        A run that an earlier version let grow beyond that stays in its execution.
+        """
+        length = self._length
+        if length.events < self._long_from:
+            return False
+        if (
+            length.events >= CONTINUE_EVENTS
+            and patched("continues-at-3000")
+            and self._is_long_for_its_input(length)
+        ):
+            return True
+        is_long = length.events >= LATEST_EVENTS or length.bytes >= CONTINUE_BYTES or length.is_suggested
+        return is_long and patched("continues")
+
+    def _is_long_for_its_input(self, length: _Length) -> bool:
+        """Whether the history has as many events as are in proportion to the execution's input."""
+        return length.events >= self._continue_events or not patched("continues-in-proportion")
+
+    @contextmanager
+    def local(self) -> Generator[None]:
+        """Hold the numbers from before a local activity, which runs during the body of a `with`."""
+        if self._held is None and self._current.version:
+            self._held = self._length
+        self._local += 1
+        try:
+            yield
+        finally:
+            self._local -= 1
+
+    def look(self) -> None:
+        """Take the present numbers: an event of the history, and not a local result, has woken the run."""
+        self._held = _present_length() if self._held and self._local else None
+
+    @property
+    def _length(self) -> _Length:
+        return self._held or _present_length()
+
+    def stays(self) -> None:
+        """Let the run stay in its execution for a while, since it cannot go on now."""
+        self._long_from = self._length.events + TRY_AGAIN_EVENTS
+
+    @property
+    def looks_full(self) -> bool:
+        """Whether the history's numbers are near the limit."""
+        if self._is_ignored:
+            return False
+        length = self._length
+        return length.events >= MAX_EVENTS or length.bytes >= MAX_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new may begin; a run that an earlier version let continue past the limit continues."""
+        if self.looks_full and not patched("history-limit"):
+            self._is_ignored = True
+        return self.looks_full
+
+    async def for_answer(self) -> AbstractContextManager[None]:
+        """Wait until an answer has room together with those in flight; it is in flight during the body of a `with`.
+
+        A new history has room for 26 at a time, one near its limit for 16.
+        """
+        while not self._has_place() and patched("answers-in-turn"):
+            await workflow.wait_condition(self._has_place)  # several waiters wake at once
+        return self._placed()
+
+    @contextmanager
+    def _placed(self) -> Generator[None]:
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+    def _has_place(self) -> bool:
+        if self._in_flight == 0:
+            return True
+        filled = self._length.bytes + self._in_flight * LARGEST_ANSWER
+        return filled + LARGEST_ANSWER <= MOST_BYTES
+
+
+def _present_length() -> _Length:
+    info = workflow.info()
+    return _Length(
+        info.get_current_history_length(),
+        info.get_current_history_size(),
+        info.is_continue_as_new_suggested(),
+    )
+
+
+MOST_IN_FLIGHT = 1_800_000
+"""Most bytes in flight; a larger input goes alone."""
+
+
+class InputsInFlight:
+    """The inputs in flight, of one run."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    async def of(self, value: object) -> AbstractContextManager[None]:
+        """Wait until an input fits together with the others in flight; it is in flight during the body of a `with`."""
+        size = size_of(value)
+        while not self._fits(size) and patched("large-inputs-in-turn"):
+            await workflow.wait_condition(lambda: self._fits(size))  # several waiters wake at once
+        return self._on_its_way(size)
+
+    @contextmanager
+    def _on_its_way(self, size: int) -> Generator[None]:
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
+
+    def _fits(self, size: int) -> bool:
+        return self._bytes == 0 or self._bytes + size <= MOST_IN_FLIGHT

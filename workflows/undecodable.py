@@ -1,0 +1,110 @@
+"""Refuse messages from outside that cannot be decoded, or are not encrypted.
+
+Which payloads those are depends on a worker's keys and settings, which change while workflows are open. So a
+refused message leaves a marker: a replay refuses the same messages, even if they can be decoded by then.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from sojourn.contracts.record import Record
+from sojourn.core.awaits.envelope import Refused
+from sojourn.core.values.undecodable import Undecodable, first_undecodable
+
+M = TypeVar("M", bound=Record)
+
+_READ_BEFORE = "a message that was read before cannot be read now; give this worker the keys it was read with"
+_TAKEN_BEFORE = (
+    "a result that was taken before cannot be decoded now; give this worker the code it was taken by"
+)
+_UNREAD = "it could not be read"
+WRONG_FIGURES = "figures-by-hand"
+"""The marker of a run that counts invalid figures as zero; older runs counted them unchanged."""
+
+
+def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
+    """The values of a message, or a refusal where they cannot be accepted.
+
+    Args:
+        marker: Names the message in the run; written only when it is refused.
+        values: The values that the converter decoded.
+    """
+    unread = first_undecodable(values)
+    if workflow.unsafe.is_replaying():
+        if workflow.patched(marker):
+            return _refused(unread)
+        return as_before(values)
+    if unread is None:
+        return values
+    workflow.patched(marker)
+    return _refused(unread)
+
+
+def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
+    """The only argument of a small workflow.
+
+    Args:
+        kind: The record that it is.
+        marker: As that of `taken`.
+        values: The arguments, which anybody with a Temporal client may have written.
+
+    Raises:
+        ApplicationError: It is none; the workflow fails.
+    """
+    given = taken(marker, values)
+    if isinstance(given, Refused):
+        fault = given.reason
+    elif len(given) != 1:
+        fault = f"not {len(given)} values"
+    else:
+        try:
+            return kind.model_validate(given[0])
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    raise ApplicationError(
+        f"this workflow takes one {kind.__name__}: {fault}", type="InvalidInput", non_retryable=True
+    )
+
+
+def as_before(values: Sequence[Any]) -> Sequence[Any]:
+    """The values of a message that was accepted before, in a replay.
+
+    Raises:
+        RuntimeError: A value can no longer be decoded; the workflow task is attempted again until it can.
+    """
+    if any(isinstance(value, Undecodable) and not value.is_clear for value in values):
+        raise RuntimeError(_READ_BEFORE)
+    return [value.value if isinstance(value, Undecodable) else value for value in values]
+
+
+def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
+    """Why the result of an activity is refused, or None.
+
+    What can be decoded, and carried out, may change with the code. So a refusal leaves a marker here too.
+
+    Args:
+        marker: Names the activity in the run; written only when its result is refused.
+        value: The result that the converter decoded.
+        fault: What is wrong with the result.
+
+    Raises:
+        RuntimeError: The result was accepted before, and can no longer be decoded.
+    """
+    if workflow.unsafe.is_replaying():
+        if workflow.patched(marker):
+            return fault or _UNREAD
+        if isinstance(value, Undecodable):
+            raise RuntimeError(_TAKEN_BEFORE)
+        return None
+    if fault is not None:
+        workflow.patched(marker)
+    return fault
+
+
+def _refused(unread: Undecodable | None) -> Refused:
+    return Refused(unread.reason if unread else _UNREAD)
